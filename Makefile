@@ -1,0 +1,39 @@
+# Everything runs in .venv, which is made when it is missing or older than what it is made from.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SENTENCE := The little boat sailed home before the storm arrived.
+
+.PHONY: env demo test check clean
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
+	@rm -rf demo/run
+	@$(BIN)/myxtts train --config configs/demo.yaml --train-data demo/corpus --run-dir demo/run
+	@$(BIN)/myxtts synthesize --checkpoint demo/run --text "$(SENTENCE)" \
+		--speaker-wav demo/corpus/wavs/en-0577-f2.wav --language en --out demo/speech.wav
+	@echo
+	@echo 'Said:      $(SENTENCE)'
+	@echo 'Voice of:  demo/corpus/wavs/en-0577-f2.wav'
+	@echo 'Listen to: demo/speech.wav'
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) demo runs build *.egg-info .mypy_cache .ruff_cache .pytest_cache

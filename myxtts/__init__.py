@@ -1,0 +1,20 @@
+"""MyXTTS trains a voice-cloning text-to-speech model on your recordings and speaks with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from myxtts.synthesis.tts import TTS
+
+__version__ = "0.1.0"
+__all__ = ["TTS", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """`myxtts.TTS`, imported on first use: importing myxtts alone does not load TensorFlow."""
+    if name == "TTS":
+        from myxtts.synthesis.tts import TTS
+
+        return TTS
+    raise AttributeError(f"module 'myxtts' has no attribute '{name}'")

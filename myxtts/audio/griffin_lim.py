@@ -1,0 +1,100 @@
+"""Log-mel to waveform without a trained vocoder.
+
+The spectrum is found from the mel by multiplicative non-negative least squares, its phase by
+the fast Griffin-Lim iteration (with momentum). Clear enough for a recogniser to follow.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.mel import FloatArray, mel_weights
+from myxtts.config.config import AudioConfig
+
+_MOMENTUM = 0.99
+_SMALL = 1e-8
+
+
+def griffin_lim(
+    log_mel_frames: Any,
+    audio: AudioConfig,
+    *,
+    phase_iterations: int = 60,
+    spectrum_iterations: int = 80,
+    seed: int = 0,
+) -> FloatArray:
+    """[frames, mels] -> [samples]; the same seed gives the same samples."""
+    log_mel_frames = tf.convert_to_tensor(log_mel_frames, tf.float32)
+    invert = _inversion(audio, int(log_mel_frames.shape[-1]), phase_iterations, spectrum_iterations)
+    waveform: FloatArray = invert(log_mel_frames, tf.constant([seed, 0], tf.int32)).numpy()
+    return waveform
+
+
+@functools.lru_cache(maxsize=8)
+def _inversion(
+    audio: AudioConfig, n_mels: int, phase_iterations: int, spectrum_iterations: int
+) -> Any:
+    """One compiled function for every length."""
+    half = audio.fft_samples // 2
+    weights = mel_weights(audio, n_mels)  # [bins, mels]
+    inverse_window = tf.signal.inverse_stft_window_fn(audio.hop_samples)
+
+    def to_waveform(spectrum: tf.Tensor) -> tf.Tensor:
+        return tf.signal.inverse_stft(
+            spectrum, audio.fft_samples, audio.hop_samples, window_fn=inverse_window
+        )
+
+    def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
+        return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, n_mels], tf.float32),
+            tf.TensorSpec([2], tf.int32),
+        ],
+        autograph=False,
+    )
+    def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        magnitude = _spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)
+        angle = tf.random.stateless_uniform(tf.shape(magnitude), seed, maxval=2 * np.pi)
+        target = tf.cast(magnitude, tf.complex64)
+        consistent = target * tf.exp(tf.complex(0.0, angle))
+
+        def iterate(
+            step: tf.Tensor, spectrum: tf.Tensor, previous: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            projected = to_spectrum(to_waveform(spectrum))
+            leap = projected + _MOMENTUM * (projected - previous)
+            unit = leap / tf.cast(tf.abs(leap) + _SMALL, tf.complex64)
+            return step + 1, target * unit, projected
+
+        _, spectrum, _ = tf.while_loop(
+            lambda step, *_: step < phase_iterations,
+            iterate,
+            (tf.constant(0), consistent, tf.zeros_like(consistent)),
+        )
+        waveform = to_waveform(spectrum)
+        return waveform[half : tf.shape(waveform)[0] - half]
+
+    return invert
+
+
+def _spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:
+    """The non-negative spectrum [frames, bins] whose mel is nearest to `mel` [frames, mels]."""
+    target = tf.matmul(mel, weights, transpose_b=True)  # [frames, bins]
+    gram = tf.constant(weights @ weights.T)  # [bins, bins]
+    covered = tf.constant((weights.sum(axis=1) > 0).astype(np.float32))
+
+    def refine(step: tf.Tensor, spectrum: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return step + 1, spectrum * target / (tf.matmul(spectrum, gram) + _SMALL)
+
+    _, spectrum = tf.while_loop(
+        lambda step, _: step < iterations,
+        refine,
+        (tf.constant(0), tf.sqrt(target) * covered + _SMALL),
+    )
+    return spectrum * covered

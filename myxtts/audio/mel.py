@@ -1,0 +1,75 @@
+"""The only definition of a log-mel spectrogram in this project, in TensorFlow.
+
+Waveform in [-1, 1] -> Hann window, magnitude of the STFT -> triangular mel bands (Slaney's
+scale and area normalisation) -> natural logarithm with a floor. Frames are centred: the
+waveform is padded by half a window on both sides, so a clip of n samples has
+`mel_frame_count(n)` frames.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from myxtts.config.config import AudioConfig
+
+LOG_FLOOR = 1e-5
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def mel_frame_count(samples: int, audio: AudioConfig) -> int:
+    return samples // audio.hop_samples + 1
+
+
+@functools.lru_cache(maxsize=8)
+def mel_weights(audio: AudioConfig, n_mels: int) -> FloatArray:
+    """Weights of each band over the bins of the spectrum, [bins, mels]."""
+    bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1)
+    edges_mel = np.linspace(_hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz), n_mels + 2)
+    edges_hz = _mel_to_hz(edges_mel)
+    widths_hz = np.diff(edges_hz)
+    distance_hz = edges_hz[None, :] - bins_hz[:, None]  # [bins, mels + 2]
+    rising = -distance_hz[:, :-2] / widths_hz[:-1]
+    falling = distance_hz[:, 2:] / widths_hz[1:]
+    triangles = np.maximum(0.0, np.minimum(rising, falling))
+    equal_area = 2.0 / (edges_hz[2:] - edges_hz[:-2])
+    return (triangles * equal_area).astype(np.float32)
+
+
+def magnitude_spectrogram(waveform: Any, audio: AudioConfig) -> tf.Tensor:
+    """[..., samples] -> [..., frames, bins]."""
+    waveform = tf.convert_to_tensor(waveform, tf.float32)
+    half = audio.fft_samples // 2
+    no_padding = [[0, 0]] * (waveform.shape.rank - 1)
+    padded = tf.pad(waveform, [*no_padding, [half, half]])
+    spectrum = tf.signal.stft(padded, audio.fft_samples, audio.hop_samples, audio.fft_samples)
+    return tf.abs(spectrum)
+
+
+def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
+    """[..., samples] -> [..., frames, mels]."""
+    mel = tf.matmul(magnitude_spectrogram(waveform, audio), mel_weights(audio, n_mels))
+    return tf.math.log(tf.maximum(mel, LOG_FLOOR))
+
+
+def _hz_to_mel(hz: float) -> float:
+    """Slaney: linear below 1 kHz, logarithmic above."""
+    if hz < _BREAK_HZ:
+        return hz / _HZ_PER_MEL
+    return _BREAK_HZ / _HZ_PER_MEL + float(np.log(hz / _BREAK_HZ)) / _LOG_STEP
+
+
+def _mel_to_hz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    break_mel = _BREAK_HZ / _HZ_PER_MEL
+    exponential = _BREAK_HZ * np.exp(_LOG_STEP * (mel - break_mel))
+    return np.where(mel < break_mel, mel * _HZ_PER_MEL, exponential)
+
+
+_BREAK_HZ = 1_000.0
+_HZ_PER_MEL = 200.0 / 3.0
+_LOG_STEP = float(np.log(6.4)) / 27.0

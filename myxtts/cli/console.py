@@ -1,0 +1,117 @@
+"""What the commands show: lines, bars and the live view of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_console = Console(highlight=False, soft_wrap=True)
+# Where there is no terminal to redraw, a line now and then.
+_SECONDS_BETWEEN_LINES = 15.0
+
+
+def say(message: str = "") -> None:
+    _console.print(message, markup=False)
+
+
+@contextlib.contextmanager
+def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with count, rate and remaining time; it appears with the first call."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=_console,
+        transient=not _console.is_terminal,
+    ) as progress:
+        task = progress.add_task(what, total=None, rate="", visible=False)
+        started = time.monotonic()
+
+        def show(done: int, total: int) -> None:
+            rate = done / max(time.monotonic() - started, 1e-6)
+            progress.update(
+                task, completed=done, total=total, rate=f"{rate:.0f} {unit}/s", visible=True
+            )
+
+        yield show
+
+
+class LiveRun:
+    """The observer that draws a run: a live bar in a terminal, lines elsewhere."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=_console,
+            disable=not _console.is_terminal,
+        )
+        self._task = self._progress.add_task("start", total=None, state="")
+        self._last_line = float("-inf")
+        self._last_step: tuple[float, int] | None = None
+        self._rate = 0.0
+
+    def __enter__(self) -> LiveRun:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def on_phase(self, message: str) -> None:
+        self._progress.update(self._task, description=message)
+        if not _console.is_terminal:
+            say(f"... {message}")
+
+    def on_prepare(self, part: str, done: int, total: int) -> None:
+        what = f"preparing {part} clips"
+        self._progress.update(self._task, description=what, completed=done, total=total)
+        if not _console.is_terminal and done == total:
+            say(f"... {what}: {done}")
+
+    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
+        now = time.monotonic()
+        if self._last_step is not None:
+            then, step_then = self._last_step
+            rate = (step - step_then) / max(now - then, 1e-6)
+            self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+        self._last_step = (now, step)
+        state = (
+            f"loss {metrics['loss']:.3f} (prior {metrics['prior_loss']:.3f} "
+            f"duration {metrics['duration_loss']:.3f} flow {metrics['flow_loss']:.3f})  "
+            f"{self._rate:.2f} steps/s  useful {metrics['useful_utilisation']:.0%}"
+        )
+        self._progress.update(
+            self._task, description="training", completed=step, total=total, state=state
+        )
+        due = now - self._last_line >= _SECONDS_BETWEEN_LINES or step == total
+        if not _console.is_terminal and due:
+            self._last_line = now
+            minutes, seconds = divmod(int((total - step) / self._rate) if self._rate else 0, 60)
+            say(f"step {step:>6}/{total}  {state}  ETA {minutes}:{seconds:02d}")
+
+    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
+        say(
+            f"step {step:>6}  validation loss {metrics['validation_loss']:.3f} "
+            f"(prior {metrics['validation_prior_loss']:.3f} "
+            f"duration {metrics['validation_duration_loss']:.3f} "
+            f"flow {metrics['validation_flow_loss']:.3f})"
+        )

@@ -1,0 +1,60 @@
+"""The `myxtts` command: finds the subcommand, catches errors, sets the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from myxtts import __version__
+from myxtts.cli import demo_data, synthesize, train
+from myxtts.errors import MyXTTSError
+
+EXIT_USER_MUST_CHANGE_SOMETHING = 2
+EXIT_INTERRUPTED = 130
+
+_COMMANDS = (demo_data, train, synthesize)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    # TensorFlow reads these when it is imported, which only the commands themselves do.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        result: int = options.run(options)
+        return result
+    except MyXTTSError as error:
+        if options.traceback:
+            traceback.print_exc()
+        print(f"myxtts {options.command}: {error}", file=sys.stderr)
+        return EXIT_USER_MUST_CHANGE_SOMETHING
+    except KeyboardInterrupt:
+        print(f"myxtts {options.command}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="myxtts",
+        description="Trains a voice-cloning text-to-speech model on your recordings and speaks.",
+    )
+    parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in _COMMANDS:
+        command = module.add_parser(commands)
+        command.add_argument(
+            "--traceback", action="store_true", help="show where in the code an error arose"
+        )
+        command.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

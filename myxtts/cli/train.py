@@ -1,0 +1,271 @@
+"""`myxtts train`: trains a model on a corpus into a run folder."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import LiveRun, say
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig, section_of
+from myxtts.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from myxtts.data.corpus import Corpus
+
+DEMO_CORPUS = Path("demo") / "corpus"
+
+_log = logging.getLogger(__name__)
+
+# Flags whose name differs from the setting that they set.
+_SETTING_OF_FLAG = {
+    "model_size": "size",
+    "model_start_delay": "model_start_delay_seconds",
+    "data_gpu_memory": "data_gpu_memory_mb",
+    "model_gpu_memory": "model_gpu_memory_mb",
+}
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "train",
+        help="train a model on a corpus",
+        description="Trains a model on a corpus. Every flag that is not given keeps the value of "
+        "--config, or its default.",
+        argument_default=argparse.SUPPRESS,
+    )
+    _add_run_flags(parser.add_argument_group("run"))
+    _add_setting_flags(parser)
+    return parser
+
+
+def _add_run_flags(group: Any) -> None:
+    group.add_argument("--config", type=Path, default=None, metavar="FILE", help="YAML settings")
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="any setting, such as training.learning_rate=1e-3; may be repeated",
+    )
+    group.add_argument(
+        "--run-dir", type=Path, default=None, metavar="DIR", help="default: a new folder in runs/"
+    )
+    group.add_argument(
+        "--resume",
+        type=Path,
+        nargs="?",
+        const=True,
+        default=None,
+        metavar="DIR",
+        help="go on with the run in DIR, or in --run-dir",
+    )
+    group.add_argument(
+        "--init-from", type=Path, default=None, metavar="DIR", help="start with a run's weights"
+    )
+    group.add_argument(
+        "--dry-run", action="store_true", default=False, help="show the plan and train nothing"
+    )
+
+
+def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
+    """One flag per setting that the contract names; each is left out unless it is given."""
+    data = parser.add_argument_group("data and shapes")
+    data.add_argument("--train-data", metavar="DIR", help="corpus; without it the demo corpus")
+    data.add_argument("--val-data", metavar="DIR", help="validation corpus")
+    data.add_argument("--batch-size", type=int, metavar="N")
+    data.add_argument(
+        "--enable-static-shapes",
+        "--pad-to-fixed-length",
+        dest="pad_to_fixed_length",
+        action="store_true",
+        help="one shape for every batch",
+    )
+    data.add_argument("--max-text-length", type=int, metavar="N", help="in tokens")
+    data.add_argument("--max-mel-frames", type=int, metavar="N")
+    data.add_argument("--buffer-size", type=int, metavar="N", help="batches kept ready")
+
+    model = parser.add_argument_group("model and optimisation")
+    model.add_argument("--model-size", choices=MODEL_SIZES)
+    model.add_argument("--optimization-level", choices=OPTIMIZATION_LEVELS)
+    model.add_argument("--gradient-accumulation-steps", type=int, metavar="N")
+    model.add_argument("--xla", action=argparse.BooleanOptionalAction, help="compile with XLA")
+
+    length = parser.add_argument_group("length and saving")
+    length.add_argument("--max-steps", type=int, metavar="N")
+    length.add_argument("--epochs", type=int, metavar="N")
+    length.add_argument("--save-every", type=int, metavar="N", help="in steps")
+    length.add_argument("--evaluate-every", type=int, metavar="N", help="in steps")
+    length.add_argument("--seed", type=int, metavar="N")
+
+    devices = parser.add_argument_group("devices")
+    devices.add_argument("--multi-gpu", action="store_true", help="mirror over all visible GPUs")
+    devices.add_argument("--visible-gpus", metavar="IDS", help="such as 0,1")
+    devices.add_argument("--data-gpu", type=int, metavar="ID", help="computes features")
+    devices.add_argument("--model-gpu", metavar="IDS", help="trains")
+    devices.add_argument("--model-start-delay", type=float, metavar="SECONDS")
+    devices.add_argument("--enable-memory-isolation", action="store_true")
+    devices.add_argument("--data-gpu-memory", type=int, metavar="MB")
+    devices.add_argument("--model-gpu-memory", type=int, metavar="MB")
+    devices.add_argument(
+        "--virtual-devices", type=int, metavar="N", help="logical CPUs that stand in for GPUs"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    config = _configuration(options)
+    run_dir, resume = _run_folder(options)
+    say(_configuration_block(config))
+    if config.data.train_data is None:
+        config = _with_demo_corpus(config)
+    from myxtts.training.accounting import TimeAccount
+
+    account = TimeAccount()
+    with LiveRun() as live:
+        live.on_phase("loading TensorFlow")
+        from myxtts.data.corpus import open_corpus
+        from myxtts.training.session import set_up_devices, start_trainer
+
+        strategy = set_up_devices(config)
+        corpus = open_corpus(config, live.on_prepare)
+        _describe(corpus, config)
+        if options.dry_run:
+            return 0
+        trainer = start_trainer(
+            config,
+            corpus,
+            run_dir,
+            strategy,
+            observer=live,
+            account=account,
+            resume=resume,
+            init_from=options.init_from,
+        )
+        say(f"Run folder: {run_dir}")
+        report = trainer.fit()
+    _describe_report(report, run_dir, corpus)
+    return 0
+
+
+def _configuration(options: argparse.Namespace) -> XTTSConfig:
+    from myxtts.config.loading import load_config
+
+    overrides: dict[str, dict[str, Any]] = {}
+    not_settings = {"config", "set", "run_dir", "resume", "init_from", "dry_run"}
+    for flag, value in vars(options).items():
+        if flag in not_settings | {"command", "run", "traceback"} or value is None:
+            continue
+        name = _SETTING_OF_FLAG.get(flag, flag)
+        overrides.setdefault(section_of(name), {})[name] = value
+    return load_config(options.config, overrides, options.set)
+
+
+def _run_folder(options: argparse.Namespace) -> tuple[Path, bool]:
+    """The folder of the run and whether it goes on with what is there."""
+    given: Path | None = options.run_dir
+    if options.resume is not None:
+        folder = given if options.resume is True else options.resume
+        if folder is None:
+            raise CheckpointError("--resume: say which run, with --resume DIR or --run-dir DIR")
+        if not (folder / "checkpoints").is_dir():
+            raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
+        return folder, True
+    if given is None:
+        numbers = range(1, 100_000)
+        return next(
+            folder for number in numbers if not (folder := Path("runs") / f"{number:04d}").exists()
+        ), False
+    if (given / "checkpoints").exists():
+        raise CheckpointError(
+            f"{given}: holds a run already; go on with it by --resume, or give another --run-dir"
+        )
+    if given.exists() and not given.is_dir():
+        raise CheckpointError(f"{given}: is a file, expected a folder for the run")
+    return given, False
+
+
+def _with_demo_corpus(config: XTTSConfig) -> XTTSConfig:
+    from myxtts.cli.demo_data import make
+
+    if DEMO_CORPUS.is_dir():
+        say(f"No --train-data given: using the demo corpus in {DEMO_CORPUS}")
+    else:
+        say(f"No --train-data given: making and using the demo corpus in {DEMO_CORPUS}")
+        make(DEMO_CORPUS)
+    settings = config.as_dict()
+    settings["data"]["train_data"] = str(DEMO_CORPUS)
+    return XTTSConfig(**settings)
+
+
+def _configuration_block(config: XTTSConfig) -> str:
+    data, training = config.data, config.training
+    length = "100 epochs"
+    if training.max_steps is not None:
+        length = f"{training.max_steps} steps"
+    elif training.epochs is not None:
+        length = f"{training.epochs} epochs"
+    frames = "from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
+    lines = {
+        "Training data": data.train_data or "demo corpus",
+        "Validation data": data.val_data or "split off the training data, or its own eval file",
+        "Model size": config.model.size,
+        "Optimization level": training.optimization_level,
+        "Length": length,
+        "Batch size": f"{data.batch_size} (accumulated over "
+        f"{training.gradient_accumulation_steps})",
+        "Batching": data.batching_mode,
+        "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
+        "max_text_length": str(data.max_text_length),
+        "max_mel_frames": frames,
+        "Learning rate": f"{training.learning_rate:g}",
+        "Seed": str(training.seed),
+    }
+    return "\n".join(
+        ["Final Training Configuration", *(f"  {name}: {value}" for name, value in lines.items())]
+    )
+
+
+def _describe(corpus: Corpus, config: XTTSConfig) -> None:
+    """The plan: what was read, what was left out, the shapes."""
+    from myxtts.data.shapes import describe_plan
+
+    part = corpus.train
+    audio = config.audio
+    hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
+    say(
+        f"Corpus: {part.dataset.metadata_file} read as {part.dataset.layout.describe()}; "
+        f"{len(part.cache)} clips, {hours:.2f} hours, {len(part.cache.speakers)} speakers, "
+        f"languages {', '.join(corpus.tokenizer.languages)}; "
+        f"{len(corpus.validation.cache)} clips for validation"
+    )
+    for reason, count in part.rejected.items():
+        say(f"Left out: {count} clips, {reason}")
+    for line in part.cache.rejections[:5]:
+        say(f"  {line}")
+    say(describe_plan(part.plan, part.cache.frame_counts))
+
+
+def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> None:
+    seconds = report["seconds"]
+    wall = seconds["wall"]
+    shares = ", ".join(
+        f"{name.replace('_', ' ')} {value / wall:.1%}"
+        for name, value in sorted(seconds.items(), key=lambda item: -item[1])
+        if name != "wall" and value / wall >= 0.0005
+    )
+    say()
+    say(f"Trained {report['steps']} steps in {wall / 60:.1f} minutes: {shares}")
+    say(
+        f"Useful utilisation {report['useful_utilisation']:.1%}: the device computed "
+        f"{seconds['compute'] / wall:.1%} of the time, {report['valid_work_ratio']:.1%} of it on "
+        "real tokens and frames"
+    )
+    for sentence in report["advice"]:
+        say(sentence)
+    reference = corpus.validation.dataset[0].audio_path
+    say(f"Checkpoints, samples and report: {run_dir}")
+    say(
+        f'Next: myxtts synthesize --checkpoint {run_dir} --text "Hello there." '
+        f"--speaker-wav {reference} --language {corpus.tokenizer.languages[0]} --out hello.wav"
+    )

@@ -1,0 +1,371 @@
+"""Every setting of MyXTTS: one default, one unit, one explanation each.
+
+Sections are frozen, keyword-only dataclasses. `XTTSConfig` holds one of each and also takes
+any setting whose name is unique as a flat keyword: `XTTSConfig(multi_gpu=True, batch_size=8)`.
+Values are checked when a section is made; what concerns two sections is checked by XTTSConfig.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from myxtts.config.names import did_you_mean
+from myxtts.errors import ConfigError
+
+MODEL_SIZES = ("tiny", "small", "normal", "big")
+OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
+BATCHING_MODES = ("bucketed", "fixed")
+
+
+def setting(
+    default: Any,
+    explanation: str,
+    *,
+    choices: tuple[str, ...] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """A field with its explanation and its bounds; the reference pages are made from these."""
+    bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
+    return dataclasses.field(default=default, metadata=bounds)
+
+
+class Section:
+    """Checks each value against its type and bounds, and names the key that is wrong."""
+
+    section_name: typing.ClassVar[str]
+
+    def __post_init__(self) -> None:
+        hints = _type_hints(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            key = f"{self.section_name}.{field.name}"
+            value = _coerce(key, getattr(self, field.name), hints[field.name])
+            _check_bounds(key, value, field.metadata)
+            object.__setattr__(self, field.name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioConfig(Section):
+    """How a waveform becomes a log-mel spectrogram."""
+
+    section_name = "audio"
+    sample_rate_hz: int = setting(22_050, "Every clip is resampled to this rate.", least=8_000)
+    fft_samples: int = setting(1_024, "Length of the analysis window.", least=64)
+    hop_samples: int = setting(256, "Distance between two mel frames.", least=16)
+    lowest_hz: float = setting(0.0, "Lower edge of the lowest mel band.", least=0)
+    highest_hz: float = setting(8_000.0, "Upper edge of the highest mel band.", least=100)
+    trim_silence_db: float | None = setting(
+        40.0,
+        "Silence at both ends quieter than this many dB below the peak is cut; null keeps it.",
+        least=1,
+    )
+    loudness_dbfs: float | None = setting(
+        -23.0,
+        "Every clip is brought to this level (RMS of its louder parts), so that voices "
+        "recorded at different levels do not look different; null keeps the level.",
+        most=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Section):
+    """How a sentence becomes tokens."""
+
+    section_name = "text"
+    tokens: str = setting(
+        "phonemes",
+        "phonemes (espeak-ng) need less data; graphemes need no pronunciation dictionary.",
+        choices=("phonemes", "graphemes"),
+    )
+    default_language: str = setting(
+        "en", "Language of corpora that have no language column, as a code such as en or fa."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(Section):
+    """Where the recordings are and how they are put into batches of static shape."""
+
+    section_name = "data"
+    train_data: str | None = setting(
+        None, "Folder of the training corpus; null makes and uses the demo corpus."
+    )
+    val_data: str | None = setting(
+        None, "Folder of the validation corpus; null splits one off the training corpus."
+    )
+    cache_dir: str | None = setting(
+        None, "Where prepared features are kept; null puts them beside the corpus."
+    )
+    validation_fraction: float = setting(
+        0.05, "Share of clips split off for validation.", least=0, most=0.5
+    )
+    batch_size: int = setting(16, "Clips in a batch.", least=1)
+    batching: str = setting(
+        "bucketed",
+        "bucketed: a few static shapes that fit the corpus. fixed: one shape for everything.",
+        choices=BATCHING_MODES,
+    )
+    pad_to_fixed_length: bool = setting(
+        False, "The same as batching: fixed. Every batch has max_text_length and max_mel_frames."
+    )
+    shape_count: int = setting(4, "How many static shapes bucketed batching may use.", least=1)
+    max_text_length: int = setting(200, "Longest clip in tokens; longer ones are left out.", least=4)
+    max_mel_frames: int | None = setting(
+        None,
+        "Longest clip in mel frames; longer ones are left out. null works it out from the data.",
+        least=16,
+    )
+    n_mels: int = setting(80, "Mel bands.", least=10)
+    max_rejected_fraction: float = setting(
+        0.2, "A run stops when more than this share of the clips cannot be used.", least=0, most=1
+    )
+    workers: int | None = setting(
+        None, "Processes that prepare features; null takes one per core.", least=1
+    )
+    buffer_size: int = setting(50, "Batches kept ready ahead of the model.", least=1)
+
+    @property
+    def batching_mode(self) -> str:
+        return "fixed" if self.pad_to_fixed_length else self.batching
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Section):
+    """Sizes of the parts of the model; `size` sets all of them, single settings override it."""
+
+    section_name = "model"
+    size: str = setting("tiny", "Preset for every setting below.", choices=MODEL_SIZES)
+    frames_per_position: int = setting(
+        2,
+        "Mel frames that text encoder, alignment and decoder treat as one position: "
+        "2 halves their cost.",
+        least=1,
+        most=4,
+    )
+    text_width: int = setting(128, "Channels of the text encoder.", least=8)
+    text_blocks: int = setting(4, "Blocks of the text encoder.", least=1)
+    attention_heads: int = setting(2, "Heads of every attention.", least=1)
+    voice_width: int = setting(128, "Channels of the voice encoder and its vector.", least=8)
+    voice_blocks: int = setting(2, "Blocks of the voice encoder.", least=1)
+    voice_latents: int = setting(8, "Latent voice tokens that the decoder attends to.", least=1)
+    decoder_width: int = setting(192, "Channels of the decoder.", least=8)
+    decoder_blocks: int = setting(8, "Blocks of the decoder.", least=1)
+    kernel_positions: int = setting(7, "Width of the depthwise convolutions.", least=1)
+    segment_frames: int = setting(
+        96, "Mel frames of each clip that the decoder is trained on per step.", least=16
+    )
+    reference_frames: int = setting(
+        192, "Mel frames of another recording that show the voice in training.", least=32
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Section):
+    """Length, optimisation, saving and devices of a run."""
+
+    section_name = "training"
+    optimization_level: str = setting(
+        "basic", "Preset of the optimisation settings below.", choices=OPTIMIZATION_LEVELS
+    )
+    max_steps: int | None = setting(None, "Length of the run in optimizer steps.", least=1)
+    epochs: int | None = setting(
+        None, "Length of the run in passes over the corpus; max_steps wins.", least=1
+    )
+    learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
+    final_learning_rate_fraction: float = setting(
+        0.02, "Learning rate at the last step, as a share of the peak.", least=0, most=1
+    )
+    warmup_steps: int = setting(200, "Steps over which the learning rate rises.", least=0)
+    weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
+    beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=1)
+    beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=1)
+    clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=0)
+    ema_decay: float = setting(
+        0.995,
+        "Decay of the averaged weights that evaluation and synthesis use; it rises to this "
+        "value over the first steps.",
+        least=0,
+        most=1,
+    )
+    gradient_accumulation_steps: int = setting(
+        1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
+    )
+    seed: int = setting(0, "Everything random in a run follows from it.", least=0)
+    evaluate_every: int = setting(
+        500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
+    )
+    save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
+    xla: bool | None = setting(
+        None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
+    )
+    multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
+    visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceConfig(Section):
+    """Which device computes features, which one trains, and how much memory each may take."""
+
+    section_name = "devices"
+    data_gpu: int | None = setting(None, "GPU that computes features; needs model_gpu.", least=0)
+    model_gpu: str | None = setting(None, 'GPU or GPUs that train, such as "1" or "1,2".')
+    model_start_delay_seconds: float = setting(
+        2.0, "The model starts this long after the data device.", least=0
+    )
+    enable_memory_isolation: bool = setting(
+        False, "Give the data GPU and the model GPU a fixed share of memory each."
+    )
+    data_gpu_memory_mb: int = setting(8_192, "Memory limit of the data GPU.", least=1)
+    model_gpu_memory_mb: int = setting(16_384, "Memory limit of the model GPU.", least=1)
+    virtual_devices: int = setting(
+        0, "Logical CPU devices that stand in for GPUs; 0 uses the real ones.", least=0, most=64
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class XTTSConfig:
+    """The whole configuration of a run."""
+
+    audio: AudioConfig
+    text: TextConfig
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig
+    devices: DeviceConfig
+
+    def __init__(self, **settings: Any) -> None:
+        per_section: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        for name, value in settings.items():
+            if name in SECTIONS:
+                per_section[name] |= _section_settings(name, value)
+            else:
+                per_section[section_of(name)][name] = value
+        for name, section_class in SECTIONS.items():
+            object.__setattr__(self, name, section_class(**per_section[name]))
+        self._check_across_sections()
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        return dataclasses.asdict(self)
+
+    def _check_across_sections(self) -> None:
+        audio, data, model = self.audio, self.data, self.model
+        _require(
+            audio.highest_hz <= audio.sample_rate_hz / 2,
+            f"audio.highest_hz: found {audio.highest_hz}, allowed up to half of "
+            f"audio.sample_rate_hz ({audio.sample_rate_hz / 2:g})",
+        )
+        _require(
+            audio.lowest_hz < audio.highest_hz,
+            f"audio.lowest_hz: found {audio.lowest_hz}, allowed below audio.highest_hz "
+            f"({audio.highest_hz:g})",
+        )
+        _require(
+            audio.hop_samples <= audio.fft_samples // 2,
+            f"audio.hop_samples: found {audio.hop_samples}, allowed up to half of "
+            f"audio.fft_samples ({audio.fft_samples // 2})",
+        )
+        for name in ("text_width", "voice_width", "decoder_width"):
+            width = getattr(model, name)
+            _require(
+                width % (2 * model.attention_heads) == 0,
+                f"model.{name}: found {width}, allowed are multiples of twice "
+                f"model.attention_heads ({2 * model.attention_heads})",
+            )
+        for name in ("segment_frames", "reference_frames"):
+            frames = getattr(model, name)
+            _require(
+                frames % (4 * model.frames_per_position) == 0,
+                f"model.{name}: found {frames}, allowed are multiples of four times "
+                f"model.frames_per_position ({4 * model.frames_per_position})",
+            )
+        accumulation = self.training.gradient_accumulation_steps
+        _require(
+            data.batch_size % accumulation == 0,
+            f"training.gradient_accumulation_steps: found {accumulation}, allowed are divisors of "
+            f"data.batch_size ({data.batch_size})",
+        )
+
+
+SECTIONS: dict[str, type[Section]] = {
+    section.section_name: section
+    for section in (
+        AudioConfig,
+        TextConfig,
+        DataConfig,
+        ModelConfig,
+        TrainingConfig,
+        DeviceConfig,
+    )
+}
+
+
+def section_of(setting_name: str) -> str:
+    """The section that a setting's own name belongs to."""
+    names = {
+        field.name: section
+        for section, section_class in SECTIONS.items()
+        for field in dataclasses.fields(section_class)  # type: ignore[arg-type]
+    }
+    if setting_name not in names:
+        hint = did_you_mean(setting_name, [*names, *SECTIONS])
+        raise ConfigError(f"unknown setting '{setting_name}'{hint}")
+    return names[setting_name]
+
+
+def _section_settings(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Section):
+        return dataclasses.asdict(value)  # type: ignore[call-overload, no-any-return]
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name}: found {value!r}, expected settings such as {name}: {{...}}")
+    known = [field.name for field in dataclasses.fields(SECTIONS[name])]  # type: ignore[arg-type]
+    for key in value:
+        if key not in known:
+            hint = did_you_mean(str(key), known)
+            raise ConfigError(f"unknown setting '{name}.{key}'{hint}")
+    return dict(value)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+def _type_hints(section: type) -> dict[str, Any]:
+    return typing.get_type_hints(section)
+
+
+def _coerce(key: str, value: Any, hint: Any) -> Any:
+    """`value` as the type that the field declares; YAML's 2 for 2.0 and 1e-4 as text are meant."""
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None and types.NoneType in allowed:
+        return None
+    kind = next(item for item in allowed if item is not types.NoneType)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is float and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if type(value) is not kind:
+        expected = " or ".join("null" if item is types.NoneType else item.__name__ for item in allowed)
+        raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), allowed: {expected}")
+    return value
+
+
+def _check_bounds(key: str, value: Any, bounds: Mapping[str, Any]) -> None:
+    if value is None:
+        return
+    if bounds["choices"] and value not in bounds["choices"]:
+        hint = did_you_mean(str(value), bounds["choices"])
+        raise ConfigError(f"{key}: found {value!r}, allowed: {', '.join(bounds['choices'])}{hint}")
+    if bounds["least"] is not None and not value >= bounds["least"]:
+        raise ConfigError(f"{key}: found {value}, allowed: {bounds['least']:g} or more")
+    if bounds["most"] is not None and not value <= bounds["most"]:
+        raise ConfigError(f"{key}: found {value}, allowed: {bounds['most']:g} or less")

@@ -1,0 +1,104 @@
+"""Configuration from its layers: defaults < presets < YAML file < command line."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from myxtts.config.config import SECTIONS, XTTSConfig
+from myxtts.config.names import did_you_mean
+from myxtts.config.presets import OPTIMIZATION_LEVELS, SIZES
+from myxtts.errors import ConfigError
+
+Layer = dict[str, dict[str, Any]]
+
+
+def load_config(
+    file: Path | None = None,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    assignments: Iterable[str] = (),
+) -> XTTSConfig:
+    """The resolved configuration; `assignments` are `section.key=value` and win over all else."""
+    layers: list[Layer] = []
+    if file is not None:
+        layers.append(read_yaml(file))
+    layers.append({name: dict(values) for name, values in (overrides or {}).items()})
+    layers.append(parse_assignments(assignments))
+    merged = merge(layers)
+    presets = {
+        "model": SIZES.get(merged.get("model", {}).get("size", ""), {}),
+        "training": OPTIMIZATION_LEVELS.get(
+            merged.get("training", {}).get("optimization_level", ""), {}
+        ),
+    }
+    try:
+        return XTTSConfig(**merge([presets, merged]))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
+
+
+def merge(layers: Iterable[Layer]) -> Layer:
+    merged: Layer = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged.setdefault(section, {}).update(values)
+    return merged
+
+
+def read_yaml(file: Path) -> Layer:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file}: not valid YAML ({reason})") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file}: found {type(content).__name__}, expected sections such as data:")
+    for section, values in content.items():
+        if section not in SECTIONS:
+            hint = did_you_mean(str(section), SECTIONS)
+            raise ConfigError(
+                f"{file}: unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}"
+            )
+        if values is not None and not isinstance(values, dict):
+            raise ConfigError(f"{file}: {section}: found {values!r}, expected settings below it")
+    return {section: dict(values or {}) for section, values in content.items()}
+
+
+def parse_assignments(assignments: Iterable[str]) -> Layer:
+    layer: Layer = {}
+    for assignment in assignments:
+        key, separator, text = assignment.partition("=")
+        section, dot, name = key.strip().partition(".")
+        if not (separator and dot and name):
+            raise ConfigError(f"--set {assignment}: expected section.key=value")
+        if section not in SECTIONS:
+            hint = did_you_mean(section, SECTIONS)
+            raise ConfigError(
+                f"--set {assignment}: unknown section '{section}', "
+                f"allowed: {', '.join(SECTIONS)}{hint}"
+            )
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set {assignment}: the value is not valid YAML") from None
+        layer.setdefault(section, {})[name] = value
+    return layer
+
+
+def save_config(config: XTTSConfig, file: Path) -> None:
+    """Writes every setting, so that a run can be read and repeated without this version's defaults."""
+    text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
+    with tempfile.NamedTemporaryFile(
+        "w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8"
+    ) as part:
+        part.write(text)
+    os.replace(part.name, file)

@@ -1,0 +1,60 @@
+"""What a model size and an optimisation level stand for: only what differs from the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SIZES: dict[str, dict[str, Any]] = {
+    # Trains usefully on two CPU cores; the defaults of ModelConfig.
+    "tiny": {},
+    "small": {
+        "text_width": 192,
+        "text_blocks": 5,
+        "voice_width": 192,
+        "voice_blocks": 3,
+        "voice_latents": 16,
+        "decoder_width": 320,
+        "decoder_blocks": 10,
+        "segment_frames": 128,
+        "reference_frames": 256,
+    },
+    "normal": {
+        "text_width": 256,
+        "text_blocks": 6,
+        "attention_heads": 4,
+        "voice_width": 256,
+        "voice_blocks": 4,
+        "voice_latents": 32,
+        "decoder_width": 512,
+        "decoder_blocks": 14,
+        "segment_frames": 192,
+        "reference_frames": 256,
+    },
+    "big": {
+        "text_width": 512,
+        "text_blocks": 8,
+        "attention_heads": 8,
+        "voice_width": 512,
+        "voice_blocks": 6,
+        "voice_latents": 32,
+        "decoder_width": 768,
+        "decoder_blocks": 20,
+        "segment_frames": 256,
+        "reference_frames": 384,
+    },
+}
+
+OPTIMIZATION_LEVELS: dict[str, dict[str, Any]] = {
+    # The defaults of TrainingConfig: fast on small data.
+    "basic": {},
+    # Longer runs on real recordings: a calmer rate and a longer memory of weights.
+    "enhanced": {"learning_rate": 1e-3, "warmup_steps": 1_000, "ema_decay": 0.999},
+    # Large models: a small rate, tight clipping and the longest memory of weights.
+    "experimental": {
+        "learning_rate": 5e-4,
+        "warmup_steps": 4_000,
+        "ema_decay": 0.9999,
+        "beta_2": 0.99,
+        "clip_norm": 0.5,
+    },
+}

@@ -1,0 +1,255 @@
+"""Gives the data GPU and the model GPU a fixed share of memory each."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+logger = logging.getLogger(__name__)
+
+# What TensorFlow has called them over time, below tf.config, in the order of preference.
+SETTERS = (
+    "set_logical_device_configuration",
+    "experimental.set_virtual_device_configuration",
+    "experimental.set_logical_device_configuration",
+)
+GETTERS = (
+    "get_logical_device_configuration",
+    "experimental.get_virtual_device_configuration",
+    "experimental.get_logical_device_configuration",
+)
+CONFIGURATIONS = (
+    "LogicalDeviceConfiguration",
+    "experimental.VirtualDeviceConfiguration",
+    "experimental.LogicalDeviceConfiguration",
+)
+
+
+def setup_gpu_memory_isolation(
+    data_gpu_id: int = 0,
+    model_gpu_id: int = 1,
+    data_gpu_memory_limit: int = 8192,
+    model_gpu_memory_limit: int = 16384,
+    *,
+    runtime: GpuRuntime | None = None,
+) -> bool:
+    """Limits the memory of two GPUs, in MB; True only when TensorFlow confirms both limits.
+
+    Call it before any other TensorFlow work. Ids count the visible GPUs, from 0. Where it
+    returns False it has logged why and left the GPUs as they were, except that a TensorFlow
+    without any call for limits gets memory growth on every GPU instead.
+    """
+    runtime = runtime or GpuRuntime()
+    shares = (
+        Share("data_gpu", data_gpu_id, data_gpu_memory_limit),
+        Share("model_gpu", model_gpu_id, model_gpu_memory_limit),
+    )
+    problem = _find_problem(runtime, shares)
+    if problem:
+        logger.warning("GPU memory isolation is off: %s", problem)
+        return False
+    call = runtime.find_limit_call()
+    if call is None:
+        _grow_instead(runtime)
+        return False
+    logger.info("GPU memory limits are set by tf.config.%s", call.name)
+    return _apply(call, runtime.list_gpus(), shares)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The memory that one GPU may take; `role` is how the arguments call that GPU."""
+
+    role: str
+    gpu_id: int
+    limit_mb: int
+
+
+@dataclass(frozen=True)
+class LimitCall:
+    """TensorFlow's call that limits the memory of a GPU, and the one that reads it back."""
+
+    name: str
+    setter: Callable[[Any, list[Any]], None]
+    getter: Callable[[Any], list[Any] | None]
+    configuration: Callable[..., Any]
+
+    def set_limits(self, gpu: Any, limits_mb: Sequence[int]) -> None:
+        """One logical device per limit; none at all: one device with the whole memory."""
+        self.setter(gpu, [self.configuration(memory_limit=limit_mb) for limit_mb in limits_mb])
+
+    def get_limits(self, gpu: Any) -> list[int]:
+        return [configuration.memory_limit for configuration in self.getter(gpu) or []]
+
+
+class GpuRuntime:
+    """What only a GPU accepts. Tests hand in another `config` in place of tf.config."""
+
+    def __init__(self, config: Any = tf.config) -> None:
+        self._config = config
+
+    def list_gpus(self) -> list[Any]:
+        # A limit on a hidden GPU would be accepted and never be in force.
+        return list(self._config.get_visible_devices("GPU"))
+
+    def has_started(self) -> bool:
+        """Whether it is too late to configure devices.
+
+        TensorFlow tells only by refusing a change: an additional thread is asked for and,
+        where that is still possible, given back.
+        """
+        threading = self._config.threading
+        threads = threading.get_inter_op_parallelism_threads()
+        try:
+            threading.set_inter_op_parallelism_threads(threads + 1)
+        except RuntimeError:
+            return True
+        threading.set_inter_op_parallelism_threads(threads)
+        return False
+
+    def find_limit_call(self) -> LimitCall | None:
+        setter, getter, configuration = (
+            self._first_of(names) for names in (SETTERS, GETTERS, CONFIGURATIONS)
+        )
+        if setter is None or getter is None or configuration is None:
+            return None
+        return LimitCall(setter[0], setter[1], getter[1], configuration[1])
+
+    def memory_mb(self, gpu: Any) -> int | None:
+        """The memory of the card, where nvidia-ml-py is installed and tells."""
+        cards = _cards_by_nvml()
+        if not cards:
+            return None
+        # NVML and CUDA number the cards differently, and TensorFlow tells only a card's name.
+        name = self._config.experimental.get_device_details(gpu).get("device_name")
+        sizes_mb = {size_mb for card_name, size_mb in cards if card_name == name}
+        return sizes_mb.pop() if len(sizes_mb) == 1 else None
+
+    def get_growth(self, gpu: Any) -> bool:
+        return bool(self._config.experimental.get_memory_growth(gpu))
+
+    def set_growth(self, gpu: Any, enable: bool) -> None:
+        self._config.experimental.set_memory_growth(gpu, enable)
+
+    def _first_of(self, names: Sequence[str]) -> tuple[str, Any] | None:
+        for name in names:
+            with contextlib.suppress(AttributeError):
+                return name, operator.attrgetter(name)(self._config)
+        return None
+
+
+def _find_problem(runtime: GpuRuntime, shares: Sequence[Share]) -> str | None:
+    """Why these shares cannot be given, found before anything is changed."""
+    if runtime.has_started():
+        return "called too late; TensorFlow already runs, so call it before any TensorFlow work"
+    gpus = runtime.list_gpus()
+    if len(gpus) < 2:
+        return f"found {len(gpus)} visible GPU(s), and it needs two; train without it"
+    known = ", ".join(str(gpu_id) for gpu_id in range(len(gpus)))
+    for share in shares:
+        if not 0 <= share.gpu_id < len(gpus):
+            return f"{share.role}_id: found {share.gpu_id}, allowed: {known}"
+    if len({share.gpu_id for share in shares}) < len(shares):
+        return f"data_gpu_id and model_gpu_id: found {shares[0].gpu_id} for both; choose two GPUs"
+    for share in shares:
+        problem = _find_limit_problem(runtime, gpus[share.gpu_id], share)
+        if problem:
+            return problem
+    return None
+
+
+def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | None:
+    name = f"{share.role}_memory_limit"
+    if share.limit_mb <= 0:
+        return f"{name}: found {share.limit_mb}, allowed: 1 MB or more"
+    memory_mb = runtime.memory_mb(gpu)
+    if memory_mb is not None and share.limit_mb > memory_mb:
+        return f"{name}: found {share.limit_mb}, but GPU {share.gpu_id} has {memory_mb} MB"
+    if runtime.get_growth(gpu):
+        return (
+            f"memory growth is on for GPU {share.gpu_id}, which excludes a limit; "
+            "do not call set_memory_growth"
+        )
+    return None
+
+
+def _apply(call: LimitCall, gpus: Sequence[Any], shares: Sequence[Share]) -> bool:
+    """Sets every limit or, when one is refused or not confirmed, none."""
+    try:
+        with contextlib.ExitStack() as undo:
+            for share in shares:
+                gpu = gpus[share.gpu_id]
+                before = call.get_limits(gpu)
+                call.set_limits(gpu, [share.limit_mb])
+                undo.callback(_take_back, call, gpu, share, before)
+            for share in shares:
+                found = call.get_limits(gpus[share.gpu_id])
+                if found != [share.limit_mb]:
+                    logger.warning(
+                        "GPU memory isolation is off: GPU %d was given a limit of %d MB, but "
+                        "TensorFlow reports %s",
+                        share.gpu_id,
+                        share.limit_mb,
+                        found,
+                    )
+                    return False
+            undo.pop_all()
+    except (RuntimeError, ValueError) as refusal:
+        logger.warning("GPU memory isolation is off: TensorFlow refused it: %s", refusal)
+        return False
+    for share in shares:
+        logger.info("GPU %d (%s) may take %d MB", share.gpu_id, share.role, share.limit_mb)
+    return True
+
+
+def _take_back(call: LimitCall, gpu: Any, share: Share, before: Sequence[int]) -> None:
+    call.set_limits(gpu, before)
+    logger.warning("the limit of GPU %d was taken back", share.gpu_id)
+
+
+def _grow_instead(runtime: GpuRuntime) -> None:
+    """Memory growth on every GPU or on none: TensorFlow does not accept a mixture."""
+    try:
+        with contextlib.ExitStack() as undo:
+            for gpu in runtime.list_gpus():
+                before = runtime.get_growth(gpu)
+                runtime.set_growth(gpu, True)
+                undo.callback(runtime.set_growth, gpu, before)
+            undo.pop_all()
+    except (RuntimeError, ValueError) as refusal:
+        growth = f"memory growth was refused too: {refusal}"
+    else:
+        growth = "every GPU takes memory as it needs it (growth)"
+    logger.warning(
+        "GPU memory isolation is off: this TensorFlow has no call for limits; %s", growth
+    )
+
+
+def _cards_by_nvml() -> list[tuple[str, int]]:
+    """Name and memory in MB of every card, empty where NVML is not there."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        handles = [
+            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        ]
+        return [
+            (pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20)
+            for handle in handles
+        ]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,75 @@
+"""The flow: which way noise has to move to become the mel of this text in this voice."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import ModelConfig
+from myxtts.models.layers import (
+    Attention,
+    ConvBlock,
+    Modulation,
+    root_mean_square_norm,
+)
+from myxtts.models.voice_encoder import Voice
+
+# The voice's latent tokens are looked at before every fourth block.
+_BLOCKS_PER_ATTENTION = 4
+_LONGEST_PERIOD = 1_000.0
+
+
+class FlowDecoder(keras.layers.Layer):
+    """Convolutions alone carry information along time, so it works at any length."""
+
+    def __init__(self, model: ModelConfig, mel_channels: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        width = model.decoder_width
+        self.width = width
+        self.noisy_projection = keras.layers.Dense(width, use_bias=False, name="noisy")
+        self.condition_projection = keras.layers.Dense(width, name="condition")
+        self.time_projection = keras.layers.Dense(width, activation="silu", name="time")
+        self.voice_projection = keras.layers.Dense(width, name="voice")
+        self.modulation = Modulation(width, model.decoder_blocks + 1, name="modulation")
+        self.attentions = {
+            index: Attention(width, model.attention_heads, name=f"attention_{index}")
+            for index in range(0, model.decoder_blocks, _BLOCKS_PER_ATTENTION)
+        }
+        self.blocks = [
+            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            for index in range(model.decoder_blocks)
+        ]
+        self.velocity_projection = keras.layers.Dense(
+            mel_channels, kernel_initializer="zeros", name="velocity"
+        )
+
+    def call(
+        self,
+        noisy: tf.Tensor,
+        condition: tf.Tensor,
+        mask: tf.Tensor,
+        time: tf.Tensor,
+        voice: Voice,
+    ) -> tf.Tensor:
+        """Velocity at flow time `time` [batch], for [batch, positions, mel_channels]."""
+        values = self.noisy_projection(noisy) + self.condition_projection(condition)
+        summary = self.time_projection(self._time_features(time))
+        modulations = self.modulation(summary + self.voice_projection(voice.vector))
+        for index, block in enumerate(self.blocks):
+            if index in self.attentions:
+                values = self.attentions[index](values, memory=voice.latents)
+            scale, shift = modulations[index]
+            values = block(values, mask, scale, shift)
+        scale, shift = modulations[-1]
+        return self.velocity_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
+
+    def _time_features(self, time: tf.Tensor) -> tf.Tensor:
+        """Sines and cosines of geometrically spaced frequencies, [batch, width]."""
+        half = self.width // 2
+        exponents = tf.range(half, dtype=tf.float32) / half
+        frequencies = tf.exp(-math.log(_LONGEST_PERIOD) * exponents) * _LONGEST_PERIOD
+        angles = time[:, None] * frequencies
+        return tf.concat([tf.sin(angles), tf.cos(angles)], -1)

@@ -1,0 +1,129 @@
+"""The blocks that the encoders and the decoder are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# Residual branches start small, so that a deep stack begins as nearly the identity.
+RESIDUAL_SCALE_AT_START = 0.2
+_EPSILON = 1e-6
+
+
+def length_mask(lengths: tf.Tensor, size: Any) -> tf.Tensor:
+    """[batch] -> [batch, size, 1] of ones up to each length, then zeros."""
+    return tf.sequence_mask(lengths, size, tf.float32)[:, :, None]
+
+
+def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Mean over the positions of [batch, positions, channels] that the mask keeps."""
+    return tf.reduce_sum(values * mask, 1) / tf.maximum(tf.reduce_sum(mask, 1), 1.0)
+
+
+def root_mean_square_norm(values: tf.Tensor) -> tf.Tensor:
+    """Scales each position to unit power; it has no weights, the conditioning brings them."""
+    power = tf.reduce_mean(tf.square(values), -1, keepdims=True)
+    return values * tf.math.rsqrt(power + _EPSILON)
+
+
+def stack_frames(frames: tf.Tensor, count: int) -> tf.Tensor:
+    """[batch, frames, channels] -> [batch, frames / count, count * channels]."""
+    batch, length, channels = tf.unstack(tf.shape(frames))
+    stacked = tf.reshape(frames, [batch, length // count, count * channels])
+    return tf.ensure_shape(stacked, [None, None, count * frames.shape[-1]])
+
+
+class ConvBlock(keras.layers.Layer):
+    """Depthwise convolution, conditioned norm, two-layer perceptron; residual (ConvNeXt-like)."""
+
+    def __init__(self, width: int, kernel_positions: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kernel = self.add_weight(
+            name="depthwise_kernel",
+            shape=(1, kernel_positions, width, 1),
+            initializer=keras.initializers.RandomNormal(stddev=kernel_positions**-0.5),
+        )
+        self.residual_scale = self.add_weight(
+            name="residual_scale",
+            shape=(width,),
+            initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
+        )
+        self.expand = keras.layers.Dense(4 * width, activation="silu", name="expand")
+        self.contract = keras.layers.Dense(width, name="contract")
+
+    def call(
+        self, values: tf.Tensor, mask: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
+    ) -> tf.Tensor:
+        """values [batch, positions, width]; scale and shift [batch, 1, width]."""
+        # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
+        hidden = tf.nn.depthwise_conv2d(
+            (values * mask)[:, None],
+            tf.convert_to_tensor(self.kernel),
+            strides=[1, 1, 1, 1],
+            padding="SAME",
+        )[:, 0]
+        hidden = root_mean_square_norm(hidden) * (1.0 + scale) + shift
+        return values + self.contract(self.expand(hidden)) * self.residual_scale
+
+
+class Attention(keras.layers.Layer):
+    """Residual multi-head attention from `values` to `memory` (or to themselves)."""
+
+    def __init__(self, width: int, heads: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.heads = heads
+        self.width = width
+        self.query = keras.layers.Dense(width, use_bias=False, name="query")
+        self.key_value = keras.layers.Dense(2 * width, use_bias=False, name="key_value")
+        self.output_projection = keras.layers.Dense(width, name="output")
+        self.residual_scale = self.add_weight(
+            name="residual_scale",
+            shape=(width,),
+            initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
+        )
+
+    def call(
+        self,
+        values: tf.Tensor,
+        memory: tf.Tensor | None = None,
+        memory_mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """values [batch, positions, width]; memory_mask [batch, memory positions, 1]."""
+        normed = root_mean_square_norm(values)
+        memory = normed if memory is None else memory
+        query = self._split_heads(self.query(normed), self.heads)
+        key_value = self._split_heads(self.key_value(memory), 2 * self.heads)
+        key, value = key_value[:, : self.heads], key_value[:, self.heads :]
+        scores = tf.matmul(query, key, transpose_b=True) * (self.width // self.heads) ** -0.5
+        if memory_mask is not None:
+            scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9
+        mixed = tf.matmul(tf.nn.softmax(scores), value)  # [batch, heads, positions, width / heads]
+        batch, _, positions, _ = tf.unstack(tf.shape(mixed))
+        merged = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
+        return values + self.output_projection(merged) * self.residual_scale
+
+    def _split_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
+        batch, positions, _ = tf.unstack(tf.shape(values))
+        split = tf.reshape(values, [batch, positions, heads, self.width // self.heads])
+        return tf.transpose(split, [0, 2, 1, 3])
+
+
+class Modulation(keras.layers.Layer):
+    """Scale and shift for every block of a stack, from one conditioning vector.
+
+    One zero-initialised matrix serves all blocks: at the start the condition changes nothing.
+    """
+
+    def __init__(self, width: int, blocks: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.blocks = blocks
+        self.project = keras.layers.Dense(
+            2 * blocks * width, kernel_initializer="zeros", name="project"
+        )
+
+    def call(self, condition: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """[batch, channels] -> (scale, shift) per block, each [batch, 1, width]."""
+        parts = tf.split(self.project(tf.nn.silu(condition))[:, None], 2 * self.blocks, axis=-1)
+        return list(zip(parts[::2], parts[1::2], strict=True))

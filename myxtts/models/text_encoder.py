@@ -1,0 +1,77 @@
+"""Tokens to what the decoder needs: a mean mel, a hidden state and a duration per token."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import ModelConfig
+from myxtts.models.layers import (
+    Attention,
+    ConvBlock,
+    Modulation,
+    length_mask,
+    root_mean_square_norm,
+)
+
+
+class EncodedText(NamedTuple):
+    states: tf.Tensor  # [batch, tokens, text_width]
+    mean_mel: tf.Tensor  # [batch, tokens, channels of one position]
+    log_durations: tf.Tensor  # [batch, tokens], of positions
+    mask: tf.Tensor  # [batch, tokens, 1]
+
+
+class TextEncoder(keras.layers.Layer):
+    def __init__(
+        self, model: ModelConfig, symbols: int, languages: int, mel_channels: int, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        width = model.text_width
+        spread = keras.initializers.RandomNormal(stddev=1.0)
+        self.symbol_embedding = keras.layers.Embedding(symbols, width, spread, name="symbols")
+        self.language_embedding = keras.layers.Embedding(languages, width, spread, name="languages")
+        self.voice_projection = keras.layers.Dense(width, name="voice")
+        self.modulation = Modulation(width, model.text_blocks + 1, name="modulation")
+        self.attentions = [
+            Attention(width, model.attention_heads, name=f"attention_{index}")
+            for index in range(model.text_blocks)
+        ]
+        self.blocks = [
+            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            for index in range(model.text_blocks)
+        ]
+        self.duration_block = ConvBlock(width, model.kernel_positions, name="duration_block")
+        self.mean_projection = keras.layers.Dense(mel_channels, name="mean_mel")
+        self.duration_projection = keras.layers.Dense(
+            1, bias_initializer=keras.initializers.Constant(1.0), name="log_duration"
+        )
+
+    def call(
+        self,
+        token_ids: tf.Tensor,
+        token_lengths: tf.Tensor,
+        language_ids: tf.Tensor,
+        voice: tf.Tensor,
+    ) -> EncodedText:
+        """token_ids [batch, tokens]; voice [batch, voice_width]."""
+        mask = length_mask(token_lengths, tf.shape(token_ids)[1])
+        language = self.language_embedding(language_ids)
+        values = self.symbol_embedding(token_ids) + language[:, None]
+        modulations = self.modulation(self.voice_projection(voice) + language)
+        for attention, block, (scale, shift) in zip(
+            self.attentions, self.blocks, modulations[:-1], strict=True
+        ):
+            values = attention(values, memory_mask=mask)
+            values = block(values, mask, scale, shift)
+        states = root_mean_square_norm(values)
+        scale, shift = modulations[-1]
+        for_durations = self.duration_block(states, mask, scale, shift)
+        return EncodedText(
+            states,
+            self.mean_projection(states),
+            self.duration_projection(for_durations)[:, :, 0],
+            mask,
+        )

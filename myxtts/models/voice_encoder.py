@@ -1,0 +1,65 @@
+"""A few seconds of speech to a voice: one global vector and a few latent tokens."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import ModelConfig
+from myxtts.models.layers import (
+    Attention,
+    ConvBlock,
+    Modulation,
+    length_mask,
+    masked_mean,
+    root_mean_square_norm,
+    stack_frames,
+)
+
+# A voice changes slowly: the encoder looks at four frames at a time.
+FRAMES_PER_STEP = 4
+
+
+class Voice(NamedTuple):
+    vector: tf.Tensor  # [batch, voice_width]
+    latents: tf.Tensor  # [batch, voice_latents, voice_width]
+
+
+class VoiceEncoder(keras.layers.Layer):
+    def __init__(self, model: ModelConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        width = model.voice_width
+        self.input_projection = keras.layers.Dense(width, name="input")
+        self.blocks = [
+            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            for index in range(model.voice_blocks)
+        ]
+        self.vector_projection = keras.layers.Dense(width, name="vector")
+        self.latents = self.add_weight(
+            name="latents",
+            shape=(model.voice_latents, width),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
+        )
+        self.resampler = Attention(width, model.attention_heads, name="resampler")
+        self.latent_modulation = Modulation(width, 1, name="latent_modulation")
+        self.latent_block = ConvBlock(width, 1, name="latent_block")
+
+    def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
+        """reference: normalised mel [batch, frames, mels], frames a multiple of four."""
+        steps = stack_frames(reference, FRAMES_PER_STEP)
+        step_lengths = tf.maximum(reference_lengths // FRAMES_PER_STEP, 1)
+        mask = length_mask(step_lengths, tf.shape(steps)[1])
+        values = self.input_projection(steps)
+        neutral = tf.zeros([1, 1, values.shape[-1]])
+        for block in self.blocks:
+            values = block(values, mask, neutral, neutral)
+        values = root_mean_square_norm(values)
+        vector = self.vector_projection(masked_mean(values, mask))
+        batch = tf.shape(reference)[0]
+        queries = tf.tile(tf.convert_to_tensor(self.latents)[None], [batch, 1, 1])
+        latents = self.resampler(queries, memory=values, memory_mask=mask)
+        ((scale, shift),) = self.latent_modulation(vector)
+        latents = self.latent_block(latents, tf.ones([1, 1, 1]), scale, shift)
+        return Voice(vector, latents)

@@ -1,0 +1,255 @@
+"""The whole model: what it costs to be wrong about a batch, and how it speaks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.models.alignment import align
+from myxtts.models.decoder import FlowDecoder
+from myxtts.models.layers import length_mask, stack_frames
+from myxtts.models.text_encoder import EncodedText, TextEncoder
+from myxtts.models.voice_encoder import Voice, VoiceEncoder
+
+# Flow matching on the optimal-transport path: the noise that is left at flow time 1.
+_SIGMA_MIN = 1e-4
+
+
+class Batch(NamedTuple):
+    """What one training step takes. Mels are log-mels as `audio.mel` makes them."""
+
+    token_ids: tf.Tensor  # [batch, tokens] int32
+    token_lengths: tf.Tensor  # [batch] int32
+    mel: tf.Tensor  # [batch, frames, mels] float32
+    mel_lengths: tf.Tensor  # [batch] int32
+    reference: tf.Tensor  # [batch, reference frames, mels] float32: the same voice, another clip
+    reference_lengths: tf.Tensor  # [batch] int32
+    language_ids: tf.Tensor  # [batch] int32
+
+
+class Draws(NamedTuple):
+    """What is random about a step, drawn for the whole batch before it is split up."""
+
+    segment_starts: tf.Tensor  # [batch], as a share of the room there is
+    flow_times: tf.Tensor  # [batch]
+    noise: tf.Tensor  # [batch, segment positions, channels of a position]
+
+
+class Counts(NamedTuple):
+    """What the losses are averaged over, counted over the whole batch before it is split up."""
+
+    tokens: tf.Tensor
+    positions: tf.Tensor
+    segment_positions: tf.Tensor
+
+
+class LossParts(NamedTuple):
+    prior: tf.Tensor
+    duration: tf.Tensor
+    flow: tf.Tensor
+
+
+class XTTS(keras.Model):
+    """Text encoder, voice encoder, alignment and flow decoder."""
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        *,
+        symbols: int,
+        languages: int,
+        mel_mean: float,
+        mel_deviation: float,
+    ) -> None:
+        super().__init__(name="xtts")
+        self.sizes = config.model
+        self.n_mels = config.data.n_mels
+        self.mel_mean = mel_mean
+        self.mel_deviation = mel_deviation
+        self.channels = self.n_mels * self.sizes.frames_per_position
+        self.segment_positions = self.sizes.segment_frames // self.sizes.frames_per_position
+        self.text_encoder = TextEncoder(
+            self.sizes, symbols, languages, self.channels, name="text_encoder"
+        )
+        self.voice_encoder = VoiceEncoder(self.sizes, name="voice_encoder")
+        self.decoder = FlowDecoder(self.sizes, self.channels, name="decoder")
+
+    @classmethod
+    def built(cls, config: XTTSConfig, **sizes: Any) -> XTTS:
+        """A model whose weights exist: Keras makes them when the layers are first called."""
+        model = cls(config, **sizes)
+        frames = model.sizes.segment_frames
+        n_mels = model.n_mels
+        one = tf.ones([1], tf.int32)
+        batch = Batch(
+            token_ids=tf.zeros([1, 1], tf.int32),
+            token_lengths=one,
+            mel=tf.zeros([1, frames, n_mels]),
+            mel_lengths=one * frames,
+            reference=tf.zeros([1, model.sizes.reference_frames, n_mels]),
+            reference_lengths=one * model.sizes.reference_frames,
+            language_ids=tf.zeros([1], tf.int32),
+        )
+        tf.function(model, autograph=False).get_concrete_function(
+            batch, model.draw(1, tf.zeros([2], tf.int32)), model.count(batch)
+        )
+        return model
+
+    def normalised(self, mel: tf.Tensor) -> tf.Tensor:
+        return (mel - self.mel_mean) / self.mel_deviation
+
+    def draw(self, batch_size: int, seed: tf.Tensor) -> Draws:
+        """The random numbers of a step; `seed` is int32 [2]."""
+        starts_seed, times_seed, noise_seed = tf.unstack(
+            tf.random.experimental.stateless_split(seed, 3, alg="philox")
+        )
+        # Times spread evenly over the batch from one random offset: less noise in the gradient
+        # than independent times.
+        offset = tf.random.stateless_uniform([], times_seed, alg="philox")
+        times = tf.math.floormod(offset + tf.range(batch_size, dtype=tf.float32) / batch_size, 1.0)
+        return Draws(
+            tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
+            times,
+            tf.random.stateless_normal(
+                [batch_size, self.segment_positions, self.channels], noise_seed, alg="philox"
+            ),
+        )
+
+    def count(self, batch: Batch) -> Counts:
+        positions = self._position_lengths(batch)
+        return Counts(
+            *(
+                tf.cast(tf.reduce_sum(lengths), tf.float32)
+                for lengths in (
+                    batch.token_lengths,
+                    positions,
+                    tf.minimum(positions, self.segment_positions),
+                )
+            )
+        )
+
+    def call(self, batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
+        """Losses of a batch, or of its share in one, and the path [batch, positions, tokens]."""
+        voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
+        text = self.text_encoder(
+            batch.token_ids, batch.token_lengths, batch.language_ids, voice.vector
+        )
+        target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
+        lengths = self._position_lengths(batch)
+        path = align(_alignment_scores(text, target), batch.token_lengths, lengths)
+        durations = tf.reduce_sum(path, 1)  # [batch, tokens]
+        flow_error = self._flow_error(text, voice, target, path, durations, lengths, draws)
+        parts = LossParts(
+            prior=_prior_error(text, target, path) / (counts.positions * self.channels),
+            duration=_duration_error(text, durations) / counts.tokens,
+            flow=flow_error / (counts.segment_positions * self.channels),
+        )
+        return parts, path
+
+    def _position_lengths(self, batch: Batch) -> tf.Tensor:
+        return batch.mel_lengths // self.sizes.frames_per_position
+
+    def _flow_error(
+        self,
+        text: EncodedText,
+        voice: Voice,
+        target: tf.Tensor,
+        path: tf.Tensor,
+        durations: tf.Tensor,
+        lengths: tf.Tensor,
+        draws: Draws,
+    ) -> tf.Tensor:
+        """Squared error of the velocity on one random stretch of each clip."""
+        slack = tf.maximum(lengths - self.segment_positions, 0)
+        starts = tf.cast(draws.segment_starts * tf.cast(slack + 1, tf.float32), tf.int32)
+        segment = starts[:, None] + tf.range(self.segment_positions)
+        inside = tf.cast(segment < lengths[:, None], tf.float32)[:, :, None]
+        segment = tf.minimum(segment, tf.shape(target)[1] - 1)
+        data, segment_path, within = (
+            tf.gather(values, segment, batch_dims=1)
+            for values in (target, path, _position_within_token(path, durations))
+        )
+        condition = self._condition(text, segment_path, within)
+        amount = draws.flow_times[:, None, None]
+        noisy = (1.0 - (1.0 - _SIGMA_MIN) * amount) * draws.noise + amount * data
+        velocity = self.decoder(noisy, condition, inside, draws.flow_times, voice)
+        true_velocity = data - (1.0 - _SIGMA_MIN) * draws.noise
+        return tf.reduce_sum(tf.square(velocity - true_velocity) * inside)
+
+    def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
+        """Mean mel and state of each position's token, and where in the token it stands."""
+        per_token = tf.concat([text.mean_mel, text.states], -1)
+        return tf.concat([tf.matmul(path, per_token), within], -1)
+
+    def plan_positions(self, text: EncodedText, speed: tf.Tensor) -> tf.Tensor:
+        """Whole positions per token, [batch, tokens].
+
+        Rounded up: the mean of a logarithm is below the logarithm of the mean, and rounding to
+        the nearest would make speech too fast.
+        """
+        return tf.math.ceil(tf.exp(text.log_durations) / speed) * text.mask[:, :, 0]
+
+    def flow(
+        self,
+        text: EncodedText,
+        voice: Voice,
+        durations: tf.Tensor,
+        *,
+        steps: tf.Tensor,
+        temperature: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> tf.Tensor:
+        """Log-mels [batch, frames, mels] by Euler's method from noise to speech."""
+        ends = tf.cumsum(durations, axis=1)
+        position_lengths = tf.cast(ends[:, -1], tf.int32)
+        positions = tf.reduce_max(position_lengths)
+        index = tf.range(positions, dtype=tf.float32)[None, :, None]
+        path = tf.cast((index >= (ends - durations)[:, None]) & (index < ends[:, None]), tf.float32)
+        condition = self._condition(text, path, _position_within_token(path, durations))
+        mask = length_mask(position_lengths, positions)
+        batch = tf.shape(durations)[0]
+        noise = tf.random.stateless_normal([batch, positions, self.channels], seed, alg="philox")
+
+        def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            time = tf.fill([batch], tf.cast(step, tf.float32) / tf.cast(steps, tf.float32))
+            velocity = self.decoder(mel, condition, mask, time, voice)
+            return step + 1, mel + velocity / tf.cast(steps, tf.float32)
+
+        _, mel = tf.while_loop(
+            lambda step, _: step < steps,
+            advance,
+            (tf.constant(0), noise * temperature),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None, self.channels])),
+        )
+        frames = tf.reshape(mel, [batch, -1, self.n_mels])
+        return frames * self.mel_deviation + self.mel_mean
+
+
+def _alignment_scores(text: EncodedText, target: tf.Tensor) -> tf.Tensor:
+    """-||mean - target||^2 / 2 without the target's own part, which no path can change."""
+    cross = tf.matmul(target, text.mean_mel, transpose_b=True)  # [batch, positions, tokens]
+    return cross - 0.5 * tf.reduce_sum(tf.square(text.mean_mel), -1)[:, None]
+
+
+def _prior_error(text: EncodedText, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
+    """Half the squared distance between each position and the mean mel of its token."""
+    mask = tf.reduce_sum(path, -1, keepdims=True)  # [batch, positions, 1]
+    return 0.5 * tf.reduce_sum(tf.square(tf.matmul(path, text.mean_mel) - target) * mask)
+
+
+def _duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
+    error = text.log_durations - tf.math.log(tf.maximum(durations, 1.0))
+    return tf.reduce_sum(tf.square(error) * text.mask[:, :, 0])
+
+
+def _position_within_token(path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:
+    """How far each position is into its token, 0 to 1, and the token's log-duration."""
+    ends = tf.cumsum(durations, axis=1)
+    features = tf.stack([ends - durations, durations], -1)  # [batch, tokens, 2]
+    per_position = tf.matmul(path, features)
+    starts, spans = per_position[:, :, :1], tf.maximum(per_position[:, :, 1:], 1.0)
+    index = tf.range(tf.shape(path)[1], dtype=tf.float32)[None, :, None]
+    return tf.concat([(index - starts + 0.5) / spans, tf.math.log(spans)], -1)

@@ -1,0 +1,154 @@
+"""Text and a few seconds of a voice to speech."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
+from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.mel import log_mel
+from myxtts.config.loading import load_config
+from myxtts.errors import CheckpointError, DataError
+from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.voice_encoder import Voice
+from myxtts.models.xtts import XTTS
+from myxtts.synthesis.sentences import split_sentences
+from myxtts.text.tokenizer import Tokenizer
+from myxtts.training.checkpoints import find_checkpoint
+
+FloatArray = npt.NDArray[np.float32]
+Paths = str | Path | Sequence[str | Path]
+
+_PAUSE_SECONDS = 0.25
+_FADE_SECONDS = 0.005
+_SPOKEN_LOUDNESS_DBFS = -23.0
+_SHORTEST_REFERENCE_SECONDS = 0.5
+
+
+class TTS:
+    """A trained run, ready to speak.
+
+    >>> tts = TTS("runs/demo")                                              # doctest: +SKIP
+    >>> tts.tts_to_file(text="Hello.", speaker_wav="me.wav", language="en", file_path="out.wav")
+    """
+
+    def __init__(self, run_dir: str | Path) -> None:
+        folder = Path(run_dir)
+        checkpoint = find_checkpoint(folder)
+        self.config = load_config(folder / "config.yaml")
+        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        self.step = checkpoint.info.step
+        model = XTTS.built(
+            self.config,
+            symbols=len(self.tokenizer.symbols),
+            languages=len(self.tokenizer.languages),
+            mel_mean=checkpoint.info.mel_mean,
+            mel_deviation=checkpoint.info.mel_deviation,
+        )
+        weights = checkpoint.averaged_weights()
+        for variable in model.trainable_variables:
+            value = weights.get(variable.path)
+            if value is None or value.shape != tuple(variable.shape):
+                raise CheckpointError(
+                    f"{checkpoint.folder}: {variable.path} is missing or has another shape than "
+                    f"{folder / 'config.yaml'} says"
+                )
+            variable.assign(value)
+        self._sampler = SpeechSampler(model)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self.tokenizer.languages
+
+    @property
+    def sample_rate_hz(self) -> int:
+        return self.config.audio.sample_rate_hz
+
+    def voice(self, speaker_wav: Paths) -> Voice:
+        """The voice heard in one or several recordings."""
+        files = [speaker_wav] if isinstance(speaker_wav, str | Path) else list(speaker_wav)
+        audio = self.config.audio
+        recordings = []
+        for file in files:
+            recording = clean_recording(read_audio(Path(file), audio.sample_rate_hz), audio)
+            seconds = recording.size / audio.sample_rate_hz
+            if seconds < _SHORTEST_REFERENCE_SECONDS or not recording.any():
+                raise DataError(
+                    f"{file}: {seconds:.2f} s of sound, expected at least "
+                    f"{_SHORTEST_REFERENCE_SECONDS} s of a voice"
+                )
+            recordings.append(recording)
+        if not recordings:
+            raise DataError("speaker_wav: found no file, expected at least one recording")
+        mel = log_mel(np.concatenate(recordings), audio, self.config.data.n_mels)
+        return self._sampler.voice(mel.numpy())
+
+    def tts(
+        self,
+        text: str,
+        speaker_wav: Paths | Voice,
+        language: str | None = None,
+        *,
+        split_sentences: bool = True,
+        options: SpeechOptions | None = None,
+    ) -> FloatArray:
+        """Samples in [-1, 1] at `sample_rate_hz`."""
+        options = options or SpeechOptions()
+        language = language or self.languages[0]
+        language_id = self.tokenizer.language_id(language)
+        # Everything that can be wrong with the input is found before anything is computed.
+        encoded = self._encode(text, language, split_sentences)
+        voice = speaker_wav if isinstance(speaker_wav, Voice) else self.voice(speaker_wav)
+        rate = self.sample_rate_hz
+        pause = np.zeros(int(_PAUSE_SECONDS * rate), np.float32)
+        pieces: list[FloatArray] = []
+        for token_ids in encoded:
+            mel = self._sampler.mel(token_ids, language_id, voice, options)
+            waveform = griffin_lim(mel, self.config.audio, seed=options.seed)
+            level = set_loudness(waveform, rate, _SPOKEN_LOUDNESS_DBFS)
+            pieces += [_faded(level, int(_FADE_SECONDS * rate)), pause]
+        return np.concatenate(pieces[:-1])
+
+    def tts_to_file(
+        self,
+        *,
+        text: str,
+        speaker_wav: Paths | Voice,
+        language: str | None = None,
+        file_path: str | Path = "output.wav",
+        split_sentences: bool = True,
+        options: SpeechOptions | None = None,
+    ) -> Path:
+        file = Path(file_path)
+        if not file.parent.is_dir():
+            raise DataError(f"{file}: cannot be written, there is no folder {file.parent}")
+        waveform = self.tts(
+            text, speaker_wav, language, split_sentences=split_sentences, options=options
+        )
+        write_wav(file, waveform, self.sample_rate_hz)
+        return file
+
+    def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
+        """Token ids per sentence; a piece with nothing to say is passed over unless all are."""
+        sentences = split_sentences(text) if split else [text]
+        encoded = []
+        for sentence in sentences:
+            try:
+                encoded.append(self.tokenizer.encode(sentence, language))
+            except DataError:
+                continue
+        return encoded or [self.tokenizer.encode(text, language)]
+
+
+def _faded(waveform: FloatArray, samples: int) -> FloatArray:
+    """Rises from and falls to silence, so that no piece begins or ends with a click."""
+    samples = min(samples, waveform.size // 2)
+    ramp = np.linspace(0.0, 1.0, samples, endpoint=False, dtype=np.float32)
+    faded = waveform.copy()
+    faded[:samples] *= ramp
+    faded[faded.size - samples :] *= ramp[::-1]
+    return faded

@@ -1,0 +1,122 @@
+"""The espeak-ng library of the `espeakng-loader` wheel, through ctypes.
+
+Phonemes and the demo corpus need it and nothing else does, so it is loaded on first use.
+The library keeps one global state: one process, one voice at a time, hence the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.errors import DataError
+
+SAMPLE_RATE_HZ = 22_050
+
+_AUDIO_OUTPUT_SYNCHRONOUS = 2
+_INITIALIZE_DONT_EXIT = 0x8000
+_CHARS_UTF8 = 1
+_PHONEMES_IPA = 0x02
+_PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
+_POSITION_CHARACTER = 1
+# espeak-ng copies the folder's name into a buffer of 160 bytes and cuts what is longer.
+_LONGEST_DATA_PATH = 120
+
+_CALLBACK = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
+)
+_lock = threading.Lock()
+
+
+@functools.cache
+def _library() -> Any:
+    import espeakng_loader
+
+    with _short_path(Path(espeakng_loader.get_data_path())) as data_path:
+        library = ctypes.CDLL(espeakng_loader.get_library_path())
+        library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        rate = library.espeak_Initialize(
+            _AUDIO_OUTPUT_SYNCHRONOUS, 0, str(data_path).encode(), _INITIALIZE_DONT_EXIT
+        )
+        if rate != SAMPLE_RATE_HZ:
+            raise DataError(
+                f"espeak-ng did not start (answer {rate}, expected {SAMPLE_RATE_HZ}) with its data in "
+                f"{data_path}: reinstall it with 'pip install --force-reinstall espeakng-loader'"
+            )
+    return library
+
+
+@contextlib.contextmanager
+def _short_path(path: Path) -> Iterator[Path]:
+    """`path` itself, or a link to it that is short enough for espeak-ng.
+
+    The link stays for the life of the process: espeak-ng opens dictionaries later.
+    """
+    if len(str(path).encode()) <= _LONGEST_DATA_PATH:
+        yield path
+        return
+    link = Path(tempfile.mkdtemp(prefix="espeak-")) / "espeak-ng-data"
+    link.symlink_to(path, target_is_directory=True)
+    yield link
+
+
+def _choose_voice(library: Any, voice: str) -> None:
+    if library.espeak_SetVoiceByName(voice.encode()) != 0:
+        raise DataError(
+            f"espeak-ng has no voice '{voice}': choose a language code that it knows, "
+            "such as en-us, fa, de, or set text.tokens to graphemes"
+        )
+
+
+def phonemes(text: str, voice: str) -> str:
+    """The IPA phonemes of `text`; clauses are joined by a space and punctuation is lost."""
+    with _lock:
+        library = _library()
+        _choose_voice(library, voice)
+        buffer = ctypes.create_string_buffer(text.encode())
+        cursor = ctypes.c_void_p(ctypes.addressof(buffer))
+        clauses = []
+        while cursor.value:
+            clause = library.espeak_TextToPhonemes(
+                ctypes.byref(cursor), _CHARS_UTF8, _PHONEMES_IPA
+            )
+            clauses.append((clause or b"").decode().strip())
+    return " ".join(clause for clause in clauses if clause)
+
+
+def speak(
+    text: str, voice: str, *, words_per_minute: int = 175, pitch: int = 50, pitch_range: int = 50
+) -> npt.NDArray[np.int16]:
+    """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range go from 0 to 100."""
+    pieces: list[npt.NDArray[np.int16]] = []
+
+    @_CALLBACK
+    def collect(samples: Any, count: int, _events: Any) -> int:
+        if samples and count > 0:
+            pieces.append(np.ctypeslib.as_array(samples, shape=(count,)).copy())
+        return 0
+
+    with _lock:
+        library = _library()
+        _choose_voice(library, voice)
+        library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
+        library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
+        library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
+        library.espeak_SetSynthCallback(collect)
+        encoded = text.encode() + b"\0"
+        library.espeak_Synth(
+            encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
+        )
+        library.espeak_Synchronize()
+    if not pieces:
+        raise DataError(f"espeak-ng said nothing for {text!r} with voice '{voice}'")
+    return np.concatenate(pieces)

@@ -1,0 +1,386 @@
+"""Persian text normalisation: letters, half-spaces, figures, dates and abbreviations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
+
+from myxtts.text.normalise import (
+    HALF_SPACE,
+    LONGEST_CARDINAL,
+    PLAIN_QUOTES_AND_DASHES,
+    ascii_numerals,
+    fold_compatibility,
+    fold_spaces,
+    keep_speakable,
+    remove_invisible,
+    settle,
+    speak_addresses,
+    tidy_marks,
+)
+
+__all__ = ["normalise_persian"]
+
+MARKS = "؟!.؛:،"
+TANVIN = "\u064b"
+HAMZA_ABOVE = "\u0654"
+
+ADDRESS_NAMES = {".": "دات", "@": "ات", "/": "اسلش", "-": "خط تیره", "_": "آندرلاین"}
+
+LETTERS = str.maketrans(
+    {
+        **dict.fromkeys("يىېے", "ی"),
+        **dict.fromkeys("كڪ", "ک"),
+        **dict.fromkeys("ہھەة", "ه"),
+        **dict.fromkeys("إٱ", "ا"),
+        **dict.fromkeys("ۀۂ", "ه" + HAMZA_ABOVE),
+        "ـ": "",
+    }
+)
+# The old word processors' stand-in for the half-space is the not sign.
+BEFORE_COMPATIBILITY = str.maketrans({"¬": HALF_SPACE, "²": "^2", "³": "^3", "™": "", "º": "°"})
+PUNCTUATION = str.maketrans({",": "،", ";": "؛", "?": "؟", "۔": ".", "٪": "%", "٭": " "})
+
+SOLAR_MONTHS = [
+    "فروردین", "اردیبهشت", "خرداد", "تیر", "مرداد", "شهریور", "مهر", "آبان", "آذر", "دی", "بهمن",
+    "اسفند",
+]  # fmt: skip
+GREGORIAN_MONTHS = [
+    "ژانویه", "فوریه", "مارس", "آوریل", "مه", "ژوئن", "ژوئیه", "اوت", "سپتامبر", "اکتبر", "نوامبر",
+    "دسامبر",
+]  # fmt: skip
+
+DOTTED_ABBREVIATIONS = {
+    "ج.ا.ا": "جمهوری اسلامی ایران", "ج.ا": "جمهوری اسلامی", "ق.م": "قبل از میلاد",
+    "ب.م": "بعد از میلاد", "ه.ش": "هجری شمسی", "ه.ق": "هجری قمری", "ر.ک": "رجوع کنید",
+    "ق.ظ": "قبل از ظهر", "ب.ظ": "بعد از ظهر", "پ.ن": "پی‌نوشت",
+}  # fmt: skip
+BLESSINGS = {
+    "ص": "صلی الله علیه و آله", "ع": "علیه السلام", "س": "سلام الله علیها",
+    "ره": "رحمت الله علیه", "عج": "عجل الله تعالی فرجه",
+}  # fmt: skip
+BEFORE_NUMBER = {
+    "ص": "صفحه", "صص": "صفحات", "ص.": "صفحه", "صص.": "صفحات", "ج.": "جلد", "چ.": "چاپ",
+    "ش.": "شماره",
+}  # fmt: skip
+AFTER_YEAR = {"م": "میلادی", "ق": "قمری", "ش": "شمسی"}
+
+CURRENCIES = {"$": "دلار", "€": "یورو", "£": "پوند", "¥": "ین", "₺": "لیر"}
+HUNDREDTHS = {"$": "سنت", "€": "سنت", "£": "پنی"}
+MAGNITUDES = "هزار|میلیون|میلیارد|تریلیون"
+
+UNITS = {
+    "km": "کیلومتر", "m": "متر", "cm": "سانتی‌متر", "mm": "میلی‌متر", "kg": "کیلوگرم",
+    "g": "گرم", "mg": "میلی‌گرم", "l": "لیتر", "L": "لیتر", "ml": "میلی‌لیتر", "mL": "میلی‌لیتر",
+    "KB": "کیلوبایت", "MB": "مگابایت", "GB": "گیگابایت", "TB": "ترابایت", "Hz": "هرتز",
+    "kHz": "کیلوهرتز", "MHz": "مگاهرتز", "GHz": "گیگاهرتز", "W": "وات", "kW": "کیلووات",
+    "MW": "مگاوات", "V": "ولت", "h": "ساعت", "min": "دقیقه", "s": "ثانیه", "ms": "میلی‌ثانیه",
+    "km/h": "کیلومتر بر ساعت", "m/s": "متر بر ثانیه", "mph": "مایل بر ساعت",
+    "m^2": "متر مربع", "km^2": "کیلومتر مربع", "cm^2": "سانتی‌متر مربع", "m^3": "متر مکعب",
+    "cm^3": "سانتی‌متر مکعب", "°C": "درجه سانتی‌گراد", "° C": "درجه سانتی‌گراد",
+    "°F": "درجه فارنهایت", "° F": "درجه فارنهایت", "°": "درجه", "%": "درصد",
+}  # fmt: skip
+
+SYMBOLS = {
+    "&": "و", "+": "به‌علاوه", "=": "مساوی", "@": "ات", "#": "شماره", "%": "درصد", "°": "درجه",
+    "×": "ضرب در", "÷": "تقسیم بر", "±": "مثبت و منفی", "$": "دلار", "€": "یورو", "£": "پوند",
+    "¥": "ین", "₺": "لیر",
+}  # fmt: skip
+
+# The month of May is spelt like the verb prefix می; none of these words follows the prefix.
+NOT_VERBS = frozenset({
+    "به", "که", "این", "آن", "است", "نیست", "من", "همه", "ماه", "هم", "یکی", "منفی", "صد", "دویست",
+    "سیصد", "چهارصد", "پانصد", "ششصد", "هفتصد", "هشتصد", "نهصد", "ده", "یازده", "دوازده", "سیزده",
+    "چهارده", "پانزده", "شانزده", "هفده", "هجده", "نوزده", "بیست", "سی", "شصت", "سه", "نه",
+    "میلیون",
+})  # fmt: skip
+VERB_ENDINGS = tuple("میدتهن")
+
+_EDGE = rf"\w{HALF_SPACE}{TANVIN}{HAMZA_ABOVE}"
+_LETTER = r"[^\W\d_]"
+_NUMBER = r"(?:\d{1,3}(?:٬\d{3})+(?!\d)|\d+)"
+_DECIMAL = rf"(?:{_NUMBER}(?:[./٫]\d+)?)"
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_HE_WITH_HAMZA = re.compile(rf"ه[ {HALF_SPACE}]?{HAMZA_ABOVE}+")
+_YE_WITH_HAMZA = re.compile(rf"ی{HAMZA_ABOVE}+")
+_OTHER_HAMZA = re.compile(rf"(?<!ه){HAMZA_ABOVE}")
+_DIACRITICS = re.compile("[\u0610-\u061a\u064c-\u0653\u0655-\u065f\u0670\u06d6-\u06ed]")
+_TANVIN_BEFORE_ALEF = re.compile(rf"{TANVIN}+ا(?![{_EDGE}])")
+_REPEATED_TANVIN = re.compile(rf"{TANVIN}{{2,}}")
+_GROUPED_NUMBER = re.compile(r"(?<!\d)\d{1,3}(?:[,،٬]\d{3})+(?!\d)")
+_GROUP_MARK = re.compile("[,،]")
+
+_HALF_SPACE_RUN = re.compile(rf"{HALF_SPACE}{{2,}}")
+_LOOSE_HALF_SPACE = re.compile(
+    rf"(?<!{_LETTER})(?<![{TANVIN}{HAMZA_ABOVE}]){HALF_SPACE}|{HALF_SPACE}(?!{_LETTER})"
+)
+_VERB_PREFIX = re.compile(
+    rf"(?<!ماه )(?<![{_EDGE}])((?:بر|در|باز|فرا|وا)?ن?می)"
+    rf" (?=((?:{_LETTER}|{HALF_SPACE})+)(?![{_EDGE}]))"
+)
+_SUFFIX = re.compile(rf"(?<=[ء-ۓ]) (?=(?:ها(?:ی(?:ی|م|ت|ش|مان|تان|شان)?)?|تر(?:ین)?)(?![{_EDGE}]))")
+
+_DOTTED_ABBREVIATION = re.compile(
+    rf"(?<![{_EDGE}.])(?:"
+    + "|".join(key.replace(".", r"\. ?") for key in DOTTED_ABBREVIATIONS)
+    + rf")(?:\.(?!{_LETTER})|(?![{_EDGE}.]))"
+)
+_BLESSING = re.compile(rf"(?<={_LETTER}) ?\( ?({_any_of(BLESSINGS)}) ?\)")
+_BEFORE_NUMBER = re.compile(rf"(?<![{_EDGE}])({_any_of(BEFORE_NUMBER)}) ?(?=\d)")
+_AFTER_YEAR = re.compile(
+    rf"(?<!\d)(?P<year>\d{{3,4}}(?= ?[مقش]\.)|\d{{4}}(?=[مقش])) ?(?P<era>[مقش])(?![{_EDGE}])\.?"
+)
+_DOCTOR = re.compile(
+    rf"(?<![{_EDGE}])(آقای|خانم|جناب|استاد|با|توسط|نظر|مطب) د\. ?(?={_LETTER}{{2}})"
+)
+
+_DATE = re.compile(r"(?<![\w/.-])(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?![\d/-]|\.\d)")
+_DAY_AND_MONTH = re.compile(
+    rf"(?<![\w/.:٬٫-])(\d{{1,2}})(?:ا?م)? ({'|'.join(SOLAR_MONTHS + GREGORIAN_MONTHS)}"
+    rf"|می(?= \d{{4}}))(?![{_EDGE}])"
+)
+_CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
+_RATIO = re.compile(r"(?<=\d) ?: ?(?=\d)")
+_PHONE = re.compile(
+    r"(?<![\w./-])(?:\+\d{1,3}(?:[ -]?\(?\d{2,8}\)?){1,4}|0\d{2,3}(?:[ -]\d{2,8}){1,3}"
+    r"|\d+(?:-\d+){2,})(?![\d-])"
+)
+
+_DIGITS = re.compile(r"\d+")
+
+_SIGN = f"[{''.join(CURRENCIES)}]"
+_MAGNITUDE = rf"(?: ?(?P<magnitude>{MAGNITUDES})(?![{_EDGE}]))?"
+_MONEY = re.compile(
+    rf"(?P<minus>(?<![\w-])-)?(?P<sign>{_SIGN}) ?(?P<amount>{_DECIMAL}){_MAGNITUDE}"
+)
+_MONEY_SIGN_LAST = re.compile(
+    rf"(?<![\w./])(?P<amount>{_DECIMAL}){_MAGNITUDE} ?(?P<sign>{_SIGN})(?! ?\d)"
+)
+
+_FRACTION = re.compile(r"(?:(\d+) +)?(\d{1,15})\u2044(\d{1,15})")
+_ORDINAL = re.compile(
+    rf"({_NUMBER})(?:(?: ?ام|م)(?P<superlative>ین)?(?![{_EDGE}])|(?:st|nd|rd|th)\b)"
+)
+_RANGE = re.compile(rf"(?<![\w./٫-])({_DECIMAL}%?)( ?)- ?({_DECIMAL})(?!-\d)")
+_MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
+_PLUS = re.compile(r"(?<![\w)])(?<![\w)] )\+(?=\d)")
+_PERCENT_FIRST = re.compile(rf"(?<!\d)(?<!\d )% ?({_DECIMAL})")
+_UNIT = re.compile(rf"({_DECIMAL}) ?({_any_of(UNITS)})(?![A-Za-z\d])")
+_POWER = re.compile(r"\^([23])(?!\d)")
+_VERSION = re.compile(r"\d+(?:\.\d+){2,}")
+_BARE_NUMBER = re.compile(_DECIMAL)
+_POINT = re.compile("[./٫]")
+
+_RULE = re.compile(r"[=#]{2,}")
+_ELLIPSIS_INSIDE = re.compile(rf"\.{{2,}}(?=\s*{_LETTER})")
+_DASH = re.compile(r"\s-+\s|-{2,}")
+_OPENING = re.compile(r"[(\[{]")
+_CLOSING = re.compile(r"[)\]}](?=\s*\w)")
+_APOSTROPHE = re.compile(rf"(?<={_LETTER})'(?={_LETTER})")
+_SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
+
+
+def normalise_persian(text: str) -> str:
+    """Return Persian text as words and light punctuation in one standard spelling."""
+    return settle(_normalise_once, text)
+
+
+def _normalise_once(text: str) -> str:
+    text = speak_addresses(_clean(text), ADDRESS_NAMES)
+    text = _unify_punctuation(text)
+    text = _expand_abbreviations(text)
+    text = _speak_dates_and_times(text)
+    text = _MONEY_SIGN_LAST.sub(_money, _MONEY.sub(_money, text))
+    text = _speak_quantities(text)
+    text = _speak_symbols(text)
+    text = fold_spaces(keep_speakable(text, MARKS + HALF_SPACE))
+    return tidy_marks(_join_affixes(_tidy_half_spaces(text)), MARKS)
+
+
+def _clean(text: str) -> str:
+    text = remove_invisible(text.translate(BEFORE_COMPATIBILITY), keep=HALF_SPACE)
+    text = fold_compatibility(text).translate(LETTERS)
+    text = _DIACRITICS.sub("", text)
+    text = _HE_WITH_HAMZA.sub("ه" + HAMZA_ABOVE, text)
+    text = _OTHER_HAMZA.sub("", _YE_WITH_HAMZA.sub("ئ", text))
+    text = _TANVIN_BEFORE_ALEF.sub("ا" + TANVIN, _REPEATED_TANVIN.sub(TANVIN, text))
+    text = ascii_numerals(text.translate(PLAIN_QUOTES_AND_DASHES))
+    return fold_spaces(_tidy_half_spaces(text))
+
+
+def _unify_punctuation(text: str) -> str:
+    text = _GROUPED_NUMBER.sub(lambda match: _GROUP_MARK.sub("٬", match.group()), text)
+    return text.translate(PUNCTUATION)
+
+
+def _tidy_half_spaces(text: str) -> str:
+    return _LOOSE_HALF_SPACE.sub("", _HALF_SPACE_RUN.sub(HALF_SPACE, text))
+
+
+def _join_affixes(text: str) -> str:
+    return _SUFFIX.sub(HALF_SPACE, _VERB_PREFIX.sub(_verb_prefix, text))
+
+
+def _verb_prefix(match: re.Match[str]) -> str:
+    prefix, word = match[1], match[2]
+    is_verb = len(word) > 1 and word.endswith(VERB_ENDINGS) and word not in NOT_VERBS
+    return prefix + (HALF_SPACE if is_verb else " ")
+
+
+def _spell_digits(digits: str) -> str:
+    return " ".join(str(num2words(int(digit), lang="fa")) for digit in digits)
+
+
+def _cardinal(written: str) -> str:
+    digits = written.replace("٬", "")
+    # Beyond this length num2words drops digits without a word.
+    if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
+        return _spell_digits(digits)
+    return str(num2words(int(digits), lang="fa"))
+
+
+def _ordinal(written: str) -> str:
+    """The ordinal, made by hand because num2words says سیم for the thirtieth."""
+    words = _cardinal(written.lstrip("0") or "0")
+    if words.endswith("سه"):
+        return words.removesuffix("سه") + "سوم"
+    if words.endswith("سی"):
+        return words + HALF_SPACE + "ام"
+    return words + "م"
+
+
+def _number(written: str) -> str:
+    """A whole or decimal number; num2words reads 0.05 as a half, so decimals are made here."""
+    whole, *fractions = _POINT.split(written)
+    if not fractions:
+        return _cardinal(whole)
+    return f"{_cardinal(whole)} ممیز {_fraction_digits(fractions[0])}"
+
+
+def _fraction_digits(digits: str) -> str:
+    rest = digits.lstrip("0")
+    if len(digits) > 3 or not rest:
+        return _spell_digits(digits)
+    zeros = ["صفر"] * (len(digits) - len(rest))
+    return " ".join([*zeros, _cardinal(rest)])
+
+
+def _expand_abbreviations(text: str) -> str:
+    text = _BLESSING.sub(lambda match: " " + BLESSINGS[match[1]], text)
+    text = _DOTTED_ABBREVIATION.sub(_dotted_abbreviation, text)
+    text = _BEFORE_NUMBER.sub(lambda match: BEFORE_NUMBER[match[1]] + " ", text)
+    text = _DOCTOR.sub(lambda match: match[1] + " دکتر ", text)
+    return _AFTER_YEAR.sub(_year_and_era, text)
+
+
+def _year_and_era(match: re.Match[str]) -> str:
+    return f"{match['year']} {AFTER_YEAR[match['era']]}{_stop_after(match)}"
+
+
+def _dotted_abbreviation(match: re.Match[str]) -> str:
+    key = match.group().replace(" ", "").rstrip(".")
+    return f"{DOTTED_ABBREVIATIONS[key]}{_stop_after(match)} "
+
+
+def _stop_after(match: re.Match[str]) -> str:
+    """A full stop when the dot of the matched abbreviation also ends the text."""
+    return "." if match.group().endswith(".") and match.end() == len(match.string) else ""
+
+
+def _speak_dates_and_times(text: str) -> str:
+    text = _DATE.sub(lambda m: _date(m[1], m[3], m[4]) or m.group(), text)
+    text = _DAY_AND_MONTH.sub(_day_and_month, text)
+    text = _PHONE.sub(_phone, text)
+    return _RATIO.sub(" به ", _CLOCK.sub(_time, text))
+
+
+def _date(first: str, month: str, last: str) -> str | None:
+    year_is_last = len(last) == 4 or (len(first) < 4 and int(last) > 31)
+    year, day = (last, first) if year_is_last else (first, last)
+    clear = len(year) == 4 or (len(year) == 2 and (int(year) > 31 or year.startswith("0")))
+    if not (clear and 1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return None
+    if year.startswith("0"):
+        year = "14" + year[-2:]
+    months = GREGORIAN_MONTHS if int(year) >= 1700 else SOLAR_MONTHS
+    return f"{_ordinal(day)} {months[int(month) - 1]} {_cardinal(year)}"
+
+
+def _day_and_month(match: re.Match[str]) -> str:
+    day = _ordinal(match[1]) if 1 <= int(match[1]) <= 31 else match[1]
+    return f"{day} {match[2]}"
+
+
+def _phone(match: re.Match[str]) -> str:
+    groups = _DIGITS.findall(match.group())
+    if len("".join(groups)) < 10 and "-" not in match.group():
+        return match.group()
+    plus = "مثبت " if match.group().startswith("+") else ""
+    return f" {plus}{'، '.join(_spell_digits(group) for group in groups)} "
+
+
+def _time(match: re.Match[str]) -> str:
+    hour, minute, second = (int(part or 0) for part in match.groups())
+    words = [_cardinal(str(hour))]
+    if minute:
+        words.append(f"{_cardinal(str(minute))} دقیقه")
+    if second:
+        words.append(f"{_cardinal(str(second))} ثانیه")
+    return f" {' و '.join(words)} "
+
+
+def _money(match: re.Match[str]) -> str:
+    sign, amount, magnitude = match["sign"], match["amount"], match["magnitude"]
+    whole, _, fraction = amount.partition(".")
+    if len(fraction) == 2 and fraction != "00" and sign in HUNDREDTHS and not magnitude:
+        spoken = f"{_cardinal(str(int(fraction)))} {HUNDREDTHS[sign]}"
+        if whole != "0":
+            spoken = f"{_cardinal(whole)} {CURRENCIES[sign]} و {spoken}"
+    else:
+        number = _cardinal(whole) if fraction == "00" else _number(amount)
+        spoken = " ".join(filter(None, [number, magnitude, CURRENCIES[sign]]))
+    minus = "منفی " if match.groupdict().get("minus") else ""
+    return f" {minus}{spoken} "
+
+
+def _speak_quantities(text: str) -> str:
+    text = _FRACTION.sub(_fraction, text)
+    text = _ORDINAL.sub(lambda m: f" {_ordinal(m[1])}{m['superlative'] or ''} ", text)
+    text = _RANGE.sub(_range, text)
+    text = _PLUS.sub(" مثبت ", _MINUS.sub(" منفی ", text))
+    text = _PERCENT_FIRST.sub(lambda m: f" {_number(m[1])} درصد ", text)
+    text = _UNIT.sub(lambda m: f" {_number(m[1])} {UNITS[m[2]]} ", text)
+    text = _POWER.sub(lambda m: " به توان دو " if m[1] == "2" else " به توان سه ", text)
+    text = _VERSION.sub(lambda m: f" {' نقطه '.join(map(_cardinal, m.group().split('.')))} ", text)
+    return _BARE_NUMBER.sub(lambda m: f" {_bare_number(m.group())} ", text)
+
+
+def _fraction(match: re.Match[str]) -> str:
+    whole, top, bottom = match.groups()
+    part = "نیم" if (top, bottom) == ("1", "2") else f"{_cardinal(top)} {_ordinal(bottom)}"
+    return f" {_cardinal(whole)} و {part} " if whole else f" {part} "
+
+
+def _range(match: re.Match[str]) -> str:
+    low, high = (float(_POINT.sub(".", match[i].replace("٬", "")).rstrip("%")) for i in (1, 3))
+    between = "منهای" if low > high and match[2] else "تا"
+    return f"{match[1]} {between} {match[3]}"
+
+
+def _bare_number(written: str) -> str:
+    phone_like = written.isdigit() and len(written) >= 10 and not written.endswith("000")
+    return _spell_digits(written) if phone_like else _number(written)
+
+
+def _speak_symbols(text: str) -> str:
+    text = _ELLIPSIS_INSIDE.sub("، ", _RULE.sub(" ", text))
+    text = _CLOSING.sub("، ", _OPENING.sub("، ", _DASH.sub("، ", text)))
+    text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
+    return _APOSTROPHE.sub("", text)

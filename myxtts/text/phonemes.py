@@ -1,0 +1,58 @@
+"""Sentences to phoneme symbols, with punctuation kept.
+
+A symbol is one base character with what modifies it: the stress mark before a vowel and the
+length mark or diacritic after it. Each symbol then has a sound of its own and lasts at least
+one frame, which a stress mark alone would not.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+from myxtts.text import espeak
+
+_PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
+_PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
+_STRESS_MARKS = "ˈˌ"
+# espeak-ng answers "(en)word(fa)" when it reads a word in another language.
+_LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
+_ESPEAK_VOICES = {"en": "en-us"}
+
+
+@functools.lru_cache(maxsize=4_096)
+def phoneme_symbols(text: str, language: str) -> tuple[str, ...]:
+    """The symbols of a normalised text: phonemes, ' ' between words and punctuation marks."""
+    voice = _ESPEAK_VOICES.get(language, language)
+    symbols: list[str] = []
+    for part in _PUNCTUATION.split(text):
+        if _PUNCTUATION.fullmatch(part):
+            symbols.append(part.translate(_PERSIAN_TO_LATIN))
+        elif part.strip():
+            spoken = _LANGUAGE_SWITCH.sub("", espeak.phonemes(part, voice))
+            if symbols and spoken:
+                symbols.append(" ")
+            symbols.extend(split_symbols(spoken))
+    return tuple(symbols)
+
+
+def split_symbols(phonemes: str) -> list[str]:
+    """'mˈɛʒɚː' -> ['m', 'ˈɛ', 'ʒ', 'ɚː']."""
+    symbols: list[str] = []
+    stress = ""
+    for character in phonemes:
+        if character in _STRESS_MARKS:
+            stress = character
+        elif character.isspace():
+            symbols.append(" ")
+        elif symbols and symbols[-1] != " " and _is_modifier(character):
+            symbols[-1] += character
+        else:
+            symbols.append(stress + character)
+            stress = ""
+    return symbols
+
+
+def _is_modifier(character: str) -> bool:
+    return unicodedata.category(character) in ("Lm", "Mn", "Sk")

@@ -1,0 +1,99 @@
+"""Text to token ids, with a vocabulary that is learnt from the corpus and saved as JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.errors import CheckpointError, DataError
+from myxtts.text.normalise import normalise
+from myxtts.text.phonemes import phoneme_symbols
+
+PADDING_ID = 0
+EDGE_ID = 1
+# Padding fills up a batch; the edge stands for the silence before and after the words.
+_SPECIAL_SYMBOLS = ("<padding>", "<edge>")
+_FORMAT = "myxtts-tokenizer-1"
+
+
+def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
+    """What is said, symbol by symbol; `kind` is text.tokens of the configuration."""
+    words = normalise(text, language)
+    if kind == "phonemes":
+        return phoneme_symbols(words, language)
+    return tuple(words.lower())
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Symbols and languages by id. Ids never change: a vocabulary only grows at its end."""
+
+    kind: str
+    symbols: tuple[str, ...]
+    languages: tuple[str, ...]
+
+    @classmethod
+    def learn(
+        cls, kind: str, symbols: Iterable[str], languages: Iterable[str]
+    ) -> Tokenizer:
+        return cls(kind, _SPECIAL_SYMBOLS, ()).grown(symbols, languages)
+
+    def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
+        """With what is new appended in sorted order, so that old ids stay."""
+        new_symbols = sorted(set(symbols) - set(self.symbols))
+        new_languages = sorted(set(languages) - set(self.languages))
+        return Tokenizer(
+            self.kind, (*self.symbols, *new_symbols), (*self.languages, *new_languages)
+        )
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """Token ids with an edge at both ends; symbols that are not known are left out."""
+        return self.encode_symbols(text_symbols(text, language, self.kind), text)
+
+    def encode_symbols(self, symbols: Sequence[str], text: str) -> list[int]:
+        ids = [self._symbol_ids[symbol] for symbol in symbols if symbol in self._symbol_ids]
+        if not any(self._is_speakable(token_id) for token_id in ids):
+            raise DataError(
+                f"nothing to say in {text!r}: the text is empty or has only symbols that "
+                "this model was not trained on"
+            )
+        return [EDGE_ID, *ids, EDGE_ID]
+
+    def unknown(self, symbols: Iterable[str]) -> list[str]:
+        return sorted(set(symbols) - set(self.symbols))
+
+    def language_id(self, language: str) -> int:
+        if language not in self.languages:
+            raise DataError(
+                f"language '{language}' is not one of this model's: {', '.join(self.languages)}"
+            )
+        return self.languages.index(language)
+
+    def save(self, file: Path) -> None:
+        content = {
+            "format": _FORMAT,
+            "kind": self.kind,
+            "symbols": self.symbols,
+            "languages": self.languages,
+        }
+        file.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: Path) -> Tokenizer:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']!r}")
+            return cls(content["kind"], tuple(content["symbols"]), tuple(content["languages"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{file}: not a tokenizer of MyXTTS ({error})") from None
+
+    def _is_speakable(self, token_id: int) -> bool:
+        return any(character.isalnum() for character in self.symbols[token_id])
+
+    @functools.cached_property
+    def _symbol_ids(self) -> dict[str, int]:
+        return {symbol: index for index, symbol in enumerate(self.symbols)}

@@ -1,0 +1,80 @@
+"""Every second of a run in exactly one bucket."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+BUCKETS = (
+    "start_up",
+    "compile",
+    "data_wait",
+    "compute",
+    "host",
+    "evaluation",
+    "checkpoint",
+)
+
+
+class TimeAccount:
+    """A clock that is always running for one bucket; `spending` switches it for a while.
+
+    What nothing else claims belongs to the bucket set by `settle`, so the sum is the wall time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seconds = dict.fromkeys(BUCKETS, 0.0)
+        self._bucket = "start_up"
+        self._since = clock()
+
+    @contextlib.contextmanager
+    def spending(self, bucket: str) -> Iterator[None]:
+        before = self._bucket
+        self._switch(bucket)
+        try:
+            yield
+        finally:
+            self._switch(before)
+
+    def settle(self, bucket: str) -> None:
+        """From now on, time outside `spending` belongs to this bucket."""
+        self._switch(bucket)
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each bucket so far, and their sum as `wall`."""
+        self._switch(self._bucket)
+        return {**self._seconds, "wall": sum(self._seconds.values())}
+
+    def compute_share(self) -> float:
+        seconds = self.seconds()
+        return seconds["compute"] / max(seconds["wall"], 1e-9)
+
+    def _switch(self, bucket: str) -> None:
+        if bucket not in self._seconds:
+            raise KeyError(bucket)
+        now = self._clock()
+        self._seconds[self._bucket] += now - self._since
+        self._bucket, self._since = bucket, now
+
+
+_REMEDIES = {
+    "start_up": "a longer run spreads it thinner",
+    "compile": "fewer shapes (data.shape_count) compile less",
+    "data_wait": "raise data.buffer_size, or keep data.cache_dir on a faster disk",
+    "host": "raise training.log_every",
+    "evaluation": "raise training.evaluate_every",
+    "checkpoint": "raise training.save_every",
+}
+
+
+def advice(seconds: dict[str, float], valid_work_ratio: float) -> list[str]:
+    """Where most of the time that was not useful went, and the setting that changes it."""
+    wall = max(seconds["wall"], 1e-9)
+    padding = seconds["compute"] * (1.0 - valid_work_ratio)
+    losses = {bucket: seconds[bucket] for bucket in _REMEDIES} | {"padding": padding}
+    largest = max(losses, key=lambda name: losses[name])
+    remedy = _REMEDIES.get(largest, "raise data.shape_count, so that shapes fit the clips better")
+    name = largest.replace("_", " ")
+    return [f"The largest loss was {name}, {losses[largest] / wall:.1%} of the time: {remedy}."]

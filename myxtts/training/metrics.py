@@ -1,0 +1,94 @@
+"""Averages between two lines of the log, and over the whole run."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import NonFiniteLossError
+from myxtts.models.work import multiplications
+from myxtts.models.xtts import Batch
+from myxtts.training.accounting import TimeAccount
+from myxtts.training.step import StepResult
+
+# So many steps in a row without a finite loss mean that the run is lost.
+_NON_FINITE_LIMIT = 20
+
+
+class RunMetrics:
+    def __init__(self, config: XTTSConfig, account: TimeAccount) -> None:
+        self._config = config
+        self._account = account
+        self._interval: list[dict[str, float]] = []
+        self._seconds_before = account.seconds()
+        self._non_finite_in_a_row = 0
+        # Real and computed: mel frames, and multiplications of the model.
+        self._frames = np.zeros(2)
+        self._interval_frames = np.zeros(2)
+        self._work = np.zeros(2)
+
+    def add(self, batch: Batch, result: StepResult) -> None:
+        values = {
+            "loss": float(result.loss),
+            **{f"{name}_loss": float(part) for name, part in result.parts._asdict().items()},
+            "gradient_norm": float(result.gradient_norm),
+            "learning_rate": float(result.learning_rate),
+        }
+        self._interval.append(values)
+        self._stop_when_lost(values["loss"])
+        token_lengths, mel_lengths = np.asarray(batch.token_lengths), np.asarray(batch.mel_lengths)
+        size, frames, _ = batch.mel.shape
+        self._interval_frames += (mel_lengths.sum(), size * frames)
+        self._work += (
+            multiplications(token_lengths, mel_lengths, self._config),
+            multiplications(
+                np.full(size, batch.token_ids.shape[1]), np.full(size, frames), self._config
+            ),
+        )
+
+    def flush(self) -> dict[str, Any]:
+        """Means since the last flush."""
+        seconds = self._account.seconds()
+        spent = {name: seconds[name] - self._seconds_before[name] for name in seconds}
+        steps = max(1, len(self._interval))
+        metrics: dict[str, Any] = {"time": time.time()}
+        for name in self._interval[0] if self._interval else ():
+            metrics[name] = float(np.mean([values[name] for values in self._interval]))
+        metrics["step_seconds"] = (spent["compute"] + spent["compile"]) / steps
+        metrics["data_wait_seconds"] = spent["data_wait"] / steps
+        metrics["valid_frame_ratio"] = _ratio(self._interval_frames)
+        metrics["useful_utilisation"] = self.useful_utilisation
+        self._frames += self._interval_frames
+        self._interval_frames = np.zeros(2)
+        self._interval = []
+        self._seconds_before = seconds
+        return metrics
+
+    @property
+    def valid_frame_ratio(self) -> float:
+        return _ratio(self._frames + self._interval_frames)
+
+    @property
+    def valid_work_ratio(self) -> float:
+        return _ratio(self._work)
+
+    @property
+    def useful_utilisation(self) -> float:
+        return self._account.compute_share() * self.valid_work_ratio
+
+    def _stop_when_lost(self, loss: float) -> None:
+        self._non_finite_in_a_row = 0 if math.isfinite(loss) else self._non_finite_in_a_row + 1
+        if self._non_finite_in_a_row >= _NON_FINITE_LIMIT:
+            raise NonFiniteLossError(
+                f"the loss was not finite for {_NON_FINITE_LIMIT} steps in a row; lower "
+                "training.learning_rate and go on from the last checkpoint with --resume"
+            )
+
+
+def _ratio(real_and_computed: Any) -> float:
+    real, computed = real_and_computed
+    return float(real / computed) if computed else 1.0

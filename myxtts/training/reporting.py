@@ -1,0 +1,81 @@
+"""What a run leaves behind to read: metrics.jsonl, TensorBoard events, samples and report.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from myxtts.audio.files import write_wav
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Observer(Protocol):
+    """Whoever watches a run as it goes; the command line draws a bar from it."""
+
+    def on_phase(self, message: str) -> None: ...
+
+    def on_prepare(self, part: str, done: int, total: int) -> None: ...
+
+    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
+
+    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
+
+
+class SilentObserver:
+    """For runs that nobody watches."""
+
+    def on_phase(self, message: str) -> None: ...
+
+    def on_prepare(self, part: str, done: int, total: int) -> None: ...
+
+    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
+
+    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
+
+
+class RunWriter:
+    """Owns the files of a run folder other than its checkpoints."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        (run_dir / "samples").mkdir(parents=True, exist_ok=True)
+        self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+        self._events = tf.summary.create_file_writer(str(run_dir / "events"))
+
+    def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
+        self._metrics_file.write(json.dumps({"step": step, **metrics}) + "\n")
+        self._metrics_file.flush()
+        with self._events.as_default(step=step):
+            for name, value in metrics.items():
+                if name != "time":
+                    tf.summary.scalar(name, value)
+
+    def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
+        write_wav(self._run_dir / "samples" / f"step_{step:08d}.wav", waveform, sample_rate_hz)
+        with self._events.as_default(step=step):
+            tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
+
+    def write_alignment(self, step: int, path: FloatArray) -> None:
+        """`path` [positions, tokens], drawn with time to the right and tokens upwards."""
+        picture = np.kron(1.0 - path.T[::-1], np.ones((6, 3)))[:, :, None]
+        pixels = tf.constant((picture * 255).astype(np.uint8))
+        file = self._run_dir / "samples" / f"step_{step:08d}_alignment.png"
+        file.write_bytes(tf.io.encode_png(pixels).numpy())
+        with self._events.as_default(step=step):
+            tf.summary.image("alignment", pixels[None])
+
+    def write_report(self, report: dict[str, Any]) -> None:
+        part = self._run_dir / ".report.json.part"
+        part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+        os.replace(part, self._run_dir / "report.json")
+
+    def close(self) -> None:
+        self._metrics_file.close()
+        self._events.close()

@@ -1,0 +1,23 @@
+"""How the learning rate and the memory of the averaged weights go with the step."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from myxtts.config.config import TrainingConfig
+
+
+def learning_rate(step: tf.Tensor, total_steps: int, training: TrainingConfig) -> tf.Tensor:
+    """Rises linearly over the warm-up, then falls along half a cosine; `step` counts from 1."""
+    warmup = tf.minimum(1.0, step / max(1, training.warmup_steps))
+    progress = tf.minimum(1.0, step / max(1, total_steps))
+    floor = training.final_learning_rate_fraction
+    cosine = floor + (1.0 - floor) * 0.5 * (1.0 + tf.cos(math.pi * progress))
+    return training.learning_rate * warmup * cosine
+
+
+def average_decay(step: tf.Tensor, training: TrainingConfig) -> tf.Tensor:
+    """Short memory at the start, when the weights still change fast."""
+    return tf.minimum(training.ema_decay, (1.0 + step) / (10.0 + step))

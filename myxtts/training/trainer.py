@@ -1,0 +1,192 @@
+"""The training loop: feed, step, log, evaluate, save. Layers, losses and files live elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import save_config
+from myxtts.data.corpus import Corpus
+from myxtts.data.pipeline import BatchLoader, batch_signature, feed
+from myxtts.models.speech import SpeechSampler
+from myxtts.models.xtts import XTTS, Batch
+from myxtts.training.accounting import TimeAccount, advice
+from myxtts.training.checkpoints import CheckpointInfo, find_checkpoint, save_checkpoint
+from myxtts.training.metrics import RunMetrics
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.reporting import Observer, RunWriter, SilentObserver
+from myxtts.training.retracing import RetracingMonitor
+from myxtts.training.step import compile_evaluation_step, compile_training_step
+from myxtts.training.validation import Validation
+
+_DEFAULT_EPOCHS = 100
+_KEPT_CHECKPOINTS = 3
+
+
+class XTTSTrainer:
+    """Trains one model on one corpus into one run folder.
+
+    The model and the optimizer are made in the strategy's scope.
+    """
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        corpus: Corpus,
+        run_dir: Path,
+        *,
+        strategy: tf.distribute.Strategy | None = None,
+        observer: Observer | None = None,
+        account: TimeAccount | None = None,
+    ) -> None:
+        self.config = config
+        self.corpus = corpus
+        self.run_dir = run_dir
+        self.strategy = strategy or tf.distribute.get_strategy()
+        self.observer = observer or SilentObserver()
+        self.account = account or TimeAccount()
+        self.total_steps = planned_steps(config, corpus)
+        self.xla = bool(config.training.xla)
+        keras.utils.set_random_seed(config.training.seed)
+        cache, tokenizer = corpus.train.cache, corpus.tokenizer
+        with self.strategy.scope():
+            self.model = XTTS.built(
+                config,
+                symbols=len(tokenizer.symbols),
+                languages=len(tokenizer.languages),
+                mel_mean=cache.mel_mean,
+                mel_deviation=cache.mel_deviation,
+            )
+            self.optimizer = FlatAdamW(
+                self.model.trainable_variables, config.training, self.total_steps
+            )
+
+    def resume(self) -> int:
+        """Goes on from the newest checkpoint of the run folder; returns its step."""
+        checkpoint = find_checkpoint(self.run_dir)
+        self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
+        self.model.mel_mean = checkpoint.info.mel_mean
+        self.model.mel_deviation = checkpoint.info.mel_deviation
+        return checkpoint.info.step
+
+    def fit(self) -> dict[str, Any]:
+        """Trains to the planned number of steps and returns the report."""
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        save_config(self.config, self.run_dir / "config.yaml")
+        self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+        writer = RunWriter(self.run_dir)
+        try:
+            with self.account.spending("compile"), self.strategy.scope():
+                self._compile()
+            return self._loop(writer)
+        finally:
+            writer.close()
+
+    def _compile(self) -> None:
+        self.observer.on_phase("tracing the training step")
+        signature = batch_signature(self.config)
+        training = self.config.training
+        self._training_step = compile_training_step(
+            self.model,
+            self.optimizer,
+            signature,
+            accumulation_steps=training.gradient_accumulation_steps,
+            seed=training.seed,
+            xla=self.xla,
+        )
+        self._training_step.get_concrete_function()
+        self._monitor = RetracingMonitor(
+            self._training_step, self.xla, self.corpus.train.plan.shapes
+        )
+        self._validation = Validation(
+            self.corpus.validation,
+            BatchLoader(self.corpus.validation.cache, self.corpus.tokenizer, self.config),
+            compile_evaluation_step(self.model, signature, training.seed),
+            SpeechSampler(self.model),
+            self.config,
+        )
+
+    def _loop(self, writer: RunWriter) -> dict[str, Any]:
+        account, every = self.account, self.config.training
+        loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
+        first = int(self.optimizer.step.numpy())
+        batches = feed(loader, self.corpus.train.schedule, self.config, first, self.total_steps)
+        metrics = RunMetrics(self.config, account)
+        self.observer.on_phase("first step")
+        account.settle("host")
+        for step in range(first + 1, self.total_steps + 1):
+            last = step == self.total_steps
+            with account.spending("data_wait"):
+                batch = next(batches)
+            # The first call still optimises the graph, so it counts as compilation.
+            with account.spending("compute" if step > first + 1 else "compile"):
+                result = self._training_step(batch)
+                result.loss.numpy()  # waits for the device
+            self._monitor.check(step, _shape_of(batch))
+            metrics.add(batch, result)
+            if step % every.log_every == 0 or last:
+                means = metrics.flush()
+                writer.write_metrics(step, means)
+                self.observer.on_step(step, self.total_steps, means)
+            if step % every.save_every == 0 or last:
+                with account.spending("checkpoint"):
+                    self.save(step)
+            if step % every.evaluate_every == 0 or last:
+                with account.spending("evaluation"), self.optimizer.averaged_weights():
+                    losses = self._validation.run(step, writer)
+                self.observer.on_evaluation(step, losses)
+                writer.write_report(self._report(step, metrics))
+        report = self._report(self.total_steps, metrics)
+        writer.write_report(report)
+        return report
+
+    def save(self, step: int) -> Path:
+        info = CheckpointInfo(
+            step=step, mel_mean=self.model.mel_mean, mel_deviation=self.model.mel_deviation
+        )
+        return save_checkpoint(
+            self.run_dir,
+            info,
+            self.optimizer.averages_by_name(),
+            self.optimizer.state(),
+            _KEPT_CHECKPOINTS,
+        )
+
+    def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
+        seconds = self.account.seconds()
+        devices = {variable.value.device for variable in self.model.trainable_variables}
+        return {
+            "steps": step,
+            "traces": self._monitor.traces,
+            "compilations": self._monitor.compilations,
+            "compilations_after_warmup": self._monitor.compilations_after_warmup,
+            "valid_frame_ratio": metrics.valid_frame_ratio,
+            "valid_work_ratio": metrics.valid_work_ratio,
+            "useful_utilisation": metrics.useful_utilisation,
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "shapes": [list(shape) for shape in self.corpus.train.plan.shapes],
+            "rejected": self.corpus.train.rejected,
+            "mode": "single-gpu-buffered",
+            "strategy": type(self.strategy).__name__,
+            "data_device": "CPU:0",
+            "model_devices": sorted(device.rpartition("device:")[2] for device in devices),
+            "buffer_size": self.config.data.buffer_size,
+            "advice": advice(seconds, metrics.valid_work_ratio),
+        }
+
+
+def planned_steps(config: XTTSConfig, corpus: Corpus) -> int:
+    """max_steps, or epochs in steps, or as many passes as a corpus usually needs."""
+    training = config.training
+    if training.max_steps is not None:
+        return training.max_steps
+    return (training.epochs or _DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
+
+
+def _shape_of(batch: Batch) -> tuple[int, int, int]:
+    size, tokens = batch.token_ids.shape
+    return int(size), int(tokens), int(batch.mel.shape[1])

@@ -1,0 +1,70 @@
+"""What an evaluation does: losses on fixed batches, an alignment and a spoken sentence."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus import CorpusPart
+from myxtts.data.pipeline import BatchLoader
+from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.xtts import LossParts
+from myxtts.training.reporting import RunWriter
+
+_MOST_BATCHES = 4
+
+
+class Validation:
+    """Uses whatever weights the model holds; knows neither the trainer nor the optimizer."""
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        loader: BatchLoader,
+        evaluation_step: Any,
+        sampler: SpeechSampler,
+        config: XTTSConfig,
+    ) -> None:
+        self._part = part
+        self._loader = loader
+        self._evaluation_step = evaluation_step
+        self._sampler = sampler
+        self._config = config
+
+    def run(self, step: int, writer: RunWriter) -> dict[str, float]:
+        schedule = self._part.schedule
+        losses = []
+        for index in range(min(_MOST_BATCHES, schedule.batches_per_epoch)):
+            batch = self._loader.load(schedule.batch_at(index))
+            parts, path = self._evaluation_step(batch)
+            losses.append([float(part) for part in parts])
+            if index == 0:
+                positions = batch.mel_lengths[0] // self._config.model.frames_per_position
+                tokens = batch.token_lengths[0]
+                writer.write_alignment(step, path[0, :positions, :tokens].numpy())
+        means = np.mean(losses, axis=0)
+        metrics = {"time": time.time(), "validation_loss": float(means.sum())}
+        for name, value in zip(LossParts._fields, means, strict=True):
+            metrics[f"validation_{name}_loss"] = float(value)
+        writer.write_metrics(step, metrics)
+        self._speak(step, writer)
+        return metrics
+
+    def _speak(self, step: int, writer: RunWriter) -> None:
+        """Says the first validation sentence in the voice of another clip of its speaker."""
+        cache = self._part.cache
+        planned = self._part.schedule.batch_at(0)
+        clip, reference = int(planned.clips[0]), int(planned.references[0])
+        mel = self._sampler.mel(
+            self._loader.token_ids(clip).tolist(),
+            self._loader.language_id(clip),
+            self._sampler.voice(cache.clip_mel(reference).astype(np.float32)),
+            SpeechOptions(),
+        )
+        audio = self._config.audio
+        text = self._part.dataset[int(cache.index[clip]["row"])].text
+        writer.write_sample(step, griffin_lim(mel, audio), audio.sample_rate_hz, text)

@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+import soundfile
+
+from myxtts.audio.files import (
+    clean_recording,
+    read_audio,
+    set_loudness,
+    trim_silence,
+    window_levels,
+    write_wav,
+)
+from myxtts.config.config import AudioConfig
+from myxtts.errors import DataError
+
+RATE = 22_050
+
+
+def tone(seconds: float, rate: int = RATE, level: float = 0.5) -> np.ndarray:
+    time = np.arange(int(seconds * rate)) / rate
+    return (level * np.sin(2 * np.pi * 440 * time)).astype(np.float32)
+
+
+@pytest.mark.parametrize("extension", ["wav", "flac", "ogg", "mp3"])
+def test_reads_the_formats_of_the_field(tmp_path, extension):
+    file = tmp_path / f"clip.{extension}"
+    soundfile.write(file, tone(1.0), RATE)
+    waveform = read_audio(file, RATE)
+    assert waveform.dtype == np.float32
+    assert abs(waveform.size - RATE) < 2_500  # lossy formats pad
+    assert 0.4 < np.abs(waveform).max() < 0.6
+
+
+def test_stereo_becomes_mono_and_the_rate_is_changed(tmp_path):
+    file = tmp_path / "stereo.wav"
+    soundfile.write(file, np.stack([tone(1.0, 48_000), np.zeros(48_000)], axis=1), 48_000)
+    waveform = read_audio(file, RATE)
+    assert waveform.ndim == 1
+    assert abs(waveform.size - RATE) <= 1
+    spectrum = np.abs(np.fft.rfft(waveform))
+    assert abs(np.argmax(spectrum) * RATE / waveform.size - 440) < 2
+
+
+def test_bad_files_are_named(tmp_path):
+    text = tmp_path / "notes.wav"
+    text.write_text("this is not audio")
+    empty = tmp_path / "empty.wav"
+    soundfile.write(empty, np.zeros(0, np.float32), RATE)
+    poisoned = tmp_path / "nan.wav"
+    soundfile.write(poisoned, np.full(100, np.nan, np.float32), RATE, subtype="FLOAT")
+    for file, word in [
+        (text, "not audio"),
+        (empty, "no samples"),
+        (poisoned, "not numbers"),
+        (tmp_path / "none.wav", "no such file"),
+        (tmp_path, "not audio"),
+    ]:
+        with pytest.raises(DataError, match=word) as error:
+            read_audio(file, RATE)
+        assert str(file) in str(error.value)
+
+
+def test_write_and_read_back(tmp_path):
+    file = tmp_path / "out.wav"
+    write_wav(file, tone(0.2), RATE)
+    np.testing.assert_allclose(read_audio(file, RATE), tone(0.2), atol=1e-4)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.wav"]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    taken = tmp_path / "folder.wav"
+    taken.mkdir()
+    with pytest.raises(DataError, match="cannot be written"):
+        write_wav(taken, tone(0.1), RATE)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.wav"]
+
+
+def test_trimming_keeps_the_sound_and_a_margin():
+    silence = np.zeros(RATE, np.float32)
+    trimmed = trim_silence(np.concatenate([silence, tone(1.0), silence]), RATE, 40.0)
+    assert 1.0 <= trimmed.size / RATE <= 1.2
+    np.testing.assert_array_equal(trim_silence(silence, RATE, 40.0), silence)
+
+
+def test_loudness_is_the_same_whatever_it_was():
+    quiet, loud = tone(1.0, level=0.01), tone(1.0, level=0.6)
+    levels = [
+        float(np.sqrt(np.mean(set_loudness(wave, RATE, -23.0) ** 2))) for wave in (quiet, loud)
+    ]
+    np.testing.assert_allclose(levels, 10 ** (-23 / 20), rtol=0.02)
+
+
+def test_pauses_do_not_make_speech_louder():
+    speech = tone(1.0, level=0.1)
+    with_pause = np.concatenate([speech, np.zeros(RATE // 2, np.float32)])
+    gain = np.abs(set_loudness(with_pause, RATE, -23.0)).max() / np.abs(speech).max()
+    plain_gain = np.abs(set_loudness(speech, RATE, -23.0)).max() / np.abs(speech).max()
+    assert gain == pytest.approx(plain_gain, rel=0.02)
+
+
+def test_no_gain_clips():
+    click = np.full(RATE, 1e-3, np.float32)
+    click[100] = 0.9
+    assert np.abs(set_loudness(click, RATE, -10.0)).max() <= 1.0
+
+
+def test_silence_and_short_clips_pass_through():
+    audio = AudioConfig()
+    for samples in (0, 1, 10, 441, 5_000):
+        silence = np.zeros(samples, np.float32)
+        np.testing.assert_array_equal(clean_recording(silence, audio), silence)
+    assert window_levels(np.ones(10, np.float32), RATE).size == 1

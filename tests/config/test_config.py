@@ -1,0 +1,125 @@
+import dataclasses
+
+import pytest
+
+from myxtts.config.config import (
+    SECTIONS,
+    DataConfig,
+    ModelConfig,
+    TrainingConfig,
+    XTTSConfig,
+)
+from myxtts.errors import ConfigError
+
+
+def test_flat_keywords_reach_their_sections():
+    config = XTTSConfig(multi_gpu=True, visible_gpus="0,1", batch_size=8, n_mels=64)
+    assert config.training.multi_gpu is True
+    assert config.training.visible_gpus == "0,1"
+    assert (config.data.batch_size, config.data.n_mels) == (8, 64)
+
+
+def test_sections_and_flat_keywords_mix():
+    config = XTTSConfig(data=DataConfig(batch_size=8), model={"text_blocks": 2}, seed=7)
+    assert (config.data.batch_size, config.model.text_blocks, config.training.seed) == (8, 2, 7)
+
+
+def test_contract_defaults():
+    data = DataConfig()
+    assert data.pad_to_fixed_length is False
+    assert data.max_text_length == 200
+    assert data.max_mel_frames is None
+    assert data.n_mels == 80
+    assert data.buffer_size == 50
+    assert XTTSConfig().devices.model_start_delay_seconds == 2.0
+    assert XTTSConfig().training.multi_gpu is False
+
+
+def test_every_setting_has_an_explanation_and_a_name_of_its_own():
+    names = [field.name for section in SECTIONS.values() for field in dataclasses.fields(section)]
+    assert len(names) == len(set(names))
+    for section in SECTIONS.values():
+        for field in dataclasses.fields(section):
+            assert field.metadata["explanation"].endswith(".")
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TrainingConfig().seed = 1  # type: ignore[misc]
+
+
+def test_pad_to_fixed_length_is_fixed_batching():
+    assert DataConfig(pad_to_fixed_length=True).batching_mode == "fixed"
+    assert DataConfig(batching="fixed").batching_mode == "fixed"
+    assert DataConfig().batching_mode == "bucketed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (
+            {"bach_size": 8},
+            "unknown setting 'bach_size'; did you mean 'batch_size'?",
+        ),
+        (
+            {"data": {"n_mel": 8}},
+            "unknown setting 'data.n_mel'; did you mean 'n_mels'?",
+        ),
+        (
+            {"batch_size": "many"},
+            "data.batch_size: found 'many' (str), allowed: int",
+        ),
+        (
+            {"batch_size": True},
+            "data.batch_size: found True (bool), allowed: int",
+        ),
+        (
+            {"max_mel_frames": 2.5},
+            "data.max_mel_frames: found 2.5 (float), allowed: int or null",
+        ),
+        (
+            {"batch_size": 0},
+            "data.batch_size: found 0, allowed: 1 or more",
+        ),
+        (
+            {"validation_fraction": 0.9},
+            "data.validation_fraction: found 0.9, allowed: 0.5 or less",
+        ),
+        (
+            {"learning_rate": float("nan")},
+            "training.learning_rate: found nan, allowed: 0 or more",
+        ),
+        (
+            {"size": "smal"},
+            "model.size: found 'smal', allowed: tiny, small, normal, big; did you mean 'small'?",
+        ),
+        (
+            {"data": 3},
+            "data: found 3, expected settings such as data: {...}",
+        ),
+        (
+            {"highest_hz": 12_000},
+            "audio.highest_hz: found 12000.0, allowed up to half of audio.sample_rate_hz (11025)",
+        ),
+        (
+            {"batch_size": 6, "gradient_accumulation_steps": 4},
+            "training.gradient_accumulation_steps: found 4, allowed are divisors of "
+            "data.batch_size (6)",
+        ),
+        (
+            {"segment_frames": 50},
+            "model.segment_frames: found 50, allowed are multiples of four times "
+            "model.frames_per_position (8)",
+        ),
+    ],
+)
+def test_wrong_settings_are_named(settings, line):
+    with pytest.raises(ConfigError) as error:
+        XTTSConfig(**settings)
+    assert str(error.value) == line
+
+
+def test_numbers_as_yaml_writes_them():
+    assert TrainingConfig(learning_rate="1e-4").learning_rate == 1e-4  # YAML 1.1 reads text here
+    assert TrainingConfig(clip_norm=2).clip_norm == 2.0
+    assert ModelConfig(size="big").size == "big"

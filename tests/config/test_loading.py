@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS
+from myxtts.config.loading import load_config, save_config
+from myxtts.errors import ConfigError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "settings.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_layers_in_their_order(tmp_path):
+    file = write(tmp_path, "model:\n  size: small\n  text_blocks: 3\ndata:\n  batch_size: 8\n")
+    config = load_config(file, {"data": {"batch_size": 4}}, ["data.batch_size=2"])
+    assert config.data.batch_size == 2
+    assert config.model.text_blocks == 3  # the file wins over the preset
+    assert config.model.decoder_width == 320  # the preset wins over the default
+
+
+@pytest.mark.parametrize("size", MODEL_SIZES)
+@pytest.mark.parametrize("level", OPTIMIZATION_LEVELS)
+def test_every_preset_is_valid(size, level):
+    config = load_config(
+        overrides={"model": {"size": size}, "training": {"optimization_level": level}}
+    )
+    assert (config.model.size, config.training.optimization_level) == (size, level)
+
+
+def test_sizes_grow():
+    widths = [load_config(overrides={"model": {"size": size}}).model.decoder_width
+              for size in MODEL_SIZES]
+    assert widths == sorted(set(widths))
+
+
+def test_saved_configuration_comes_back_equal(tmp_path):
+    config = load_config(overrides={"model": {"size": "big"}}, assignments=["text.tokens=graphemes"])
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "demo.yaml", "persian.yaml"])
+def test_shipped_configurations_load(name):
+    assert load_config(CONFIGS / name).training.max_steps is not None
+
+
+def test_assignments_take_yaml_values():
+    config = load_config(
+        assignments=["training.learning_rate=1e-4", "training.xla=true", "data.max_mel_frames=null"]
+    )
+    assert config.training.learning_rate == 1e-4
+    assert config.training.xla is True
+    assert config.data.max_mel_frames is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("trainig:\n  seed: 1\n", "unknown section 'trainig', allowed: audio, text, data, model, "
+         "training, devices; did you mean 'training'?"),
+        ("data:\n  bach_size: 1\n", "unknown setting 'data.bach_size'; did you mean 'batch_size'?"),
+        ("data:\n  batch_size: [1]\n", "data.batch_size: found [1] (list), allowed: int"),
+        ("data: 5\n", "data: found 5, expected settings below it"),
+        ("- a\n- b\n", "found list, expected sections such as data:"),
+    ],
+)
+def test_errors_in_a_file_name_the_file(tmp_path, text, line):
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as error:
+        load_config(file)
+    assert str(error.value) == f"{file}: {line}"
+
+
+def test_broken_yaml_and_missing_file(tmp_path):
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load_config(write(tmp_path, "data: [1\n"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        ("batch_size=8", "--set batch_size=8: expected section.key=value"),
+        ("data.batch_size", "--set data.batch_size: expected section.key=value"),
+        ("dat.batch_size=8", "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, "
+         "data, model, training, devices; did you mean 'data'?"),
+        ("data.batch=8", "unknown setting 'data.batch'; did you mean 'batching'?"),
+    ],
+)
+def test_wrong_assignments(assignment, line):
+    with pytest.raises(ConfigError) as error:
+        load_config(assignments=[assignment])
+    assert str(error.value) == line
+
+
+def test_an_empty_file_is_the_defaults(tmp_path):
+    assert load_config(write(tmp_path, "")) == load_config()

@@ -1,0 +1,68 @@
+"""A small real corpus and a very small real model, shared by the tests that need them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# Small enough for seconds, whole enough that every part of the model is there.
+MINIATURE = {
+    "batch_size": 4,
+    "shape_count": 2,
+    "workers": 1,
+    "text_width": 16,
+    "text_blocks": 1,
+    "voice_width": 16,
+    "voice_blocks": 1,
+    "voice_latents": 2,
+    "decoder_width": 16,
+    "decoder_blocks": 2,
+    "segment_frames": 32,
+    "reference_frames": 64,
+    "warmup_steps": 2,
+    "log_every": 2,
+    "evaluate_every": 3,
+    "save_every": 3,
+    "max_steps": 6,
+}
+
+
+@pytest.fixture(scope="session")
+def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from myxtts.data.demo import make_demo_corpus
+
+    folder = tmp_path_factory.mktemp("demo") / "corpus"
+    make_demo_corpus(folder, utterances=18, speakers=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def miniature(demo_corpus: Path):
+    """The miniature's configuration, with any setting changed by keyword."""
+    from myxtts.config.config import XTTSConfig
+
+    def make(**changes: object) -> XTTSConfig:
+        return XTTSConfig(**({"train_data": str(demo_corpus)} | MINIATURE | changes))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def corpus(miniature):
+    from myxtts.data.corpus import open_corpus
+
+    return open_corpus(miniature())
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory: pytest.TempPathFactory, miniature, corpus) -> Path:
+    """The folder of a finished miniature run."""
+    from myxtts.training.trainer import XTTSTrainer
+
+    run_dir = tmp_path_factory.mktemp("runs") / "miniature"
+    XTTSTrainer(miniature(), corpus, run_dir).fit()
+    return run_dir

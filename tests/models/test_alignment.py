@@ -1,0 +1,90 @@
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.models.alignment import align
+
+
+def plain_search(scores: np.ndarray) -> np.ndarray:
+    """The textbook dynamic programme, cell by cell: [positions, tokens] -> path of the same shape."""
+    positions, tokens = scores.shape
+    best = np.full((positions, tokens), -np.inf, np.float32)
+    best[0, 0] = scores[0, 0]
+    for position in range(1, positions):
+        for token in range(tokens):
+            stay = best[position - 1, token]
+            move = best[position - 1, token - 1] if token else -np.inf
+            best[position, token] = max(stay, move) + scores[position, token]
+    path = np.zeros((positions, tokens), np.float32)
+    token = tokens - 1
+    for position in range(positions - 1, -1, -1):
+        path[position, token] = 1
+        if position and token and best[position - 1, token - 1] > best[position - 1, token]:
+            token -= 1
+    return path
+
+
+@functools.cache
+def compiled(xla: bool):
+    if xla:
+        return tf.function(align, jit_compile=True, autograph=False)
+    lengths = tf.TensorSpec([None], tf.int32)
+    signature = [tf.TensorSpec([None, None, None], tf.float32), lengths, lengths]
+    return tf.function(align, input_signature=signature, autograph=False)
+
+
+def random_case(generator, batch, most_tokens, most_positions):
+    tokens = generator.integers(1, most_tokens + 1)
+    positions = generator.integers(tokens, most_positions + 1)
+    scores = generator.normal(size=(batch, positions, tokens)).astype(np.float32)
+    token_lengths = generator.integers(1, tokens + 1, batch).astype(np.int32)
+    position_lengths = generator.integers(token_lengths, positions + 1).astype(np.int32)
+    return scores, token_lengths, position_lengths
+
+
+def check(case, xla):
+    scores, token_lengths, position_lengths = case
+    path = compiled(xla)(*case).numpy()
+    for row, (tokens, positions) in enumerate(zip(token_lengths, position_lengths, strict=True)):
+        expected = np.zeros_like(scores[row])
+        expected[:positions, :tokens] = plain_search(scores[row, :positions, :tokens])
+        np.testing.assert_array_equal(path[row], expected)
+        assert path[row].sum(0)[:tokens].min() >= 1  # no token is skipped
+        assert path[row].sum() == positions  # durations sum to the length
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_equals_the_plain_search(seed):
+    generator = np.random.default_rng(seed)
+    check(random_case(generator, 5, 14, 45), xla=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_plain_search_with_xla(seed):
+    generator = np.random.default_rng(1_000 + seed)
+    check(random_case(generator, 5, 10, 30), xla=True)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "positions"), [(1, 1), (1, 9), (7, 7), (8, 8), (3, 16), (3, 17), (60, 200)]
+)
+def test_edges_of_every_shape(tokens, positions):
+    generator = np.random.default_rng(tokens * 1_000 + positions)
+    scores = generator.normal(size=(2, positions, tokens)).astype(np.float32)
+    lengths = np.full(2, tokens, np.int32), np.full(2, positions, np.int32)
+    check((scores, *lengths), xla=False)
+
+
+def test_large_scores_do_not_drown_the_choice():
+    generator = np.random.default_rng(3)
+    scores = (generator.normal(size=(3, 40, 8)) * 1_000 - 30_000).astype(np.float32)
+    check((scores, np.full(3, 8, np.int32), np.full(3, 40, np.int32)), xla=False)
+
+
+def test_no_gradient_flows_through_the_search():
+    scores = tf.Variable(np.random.default_rng(0).normal(size=(1, 6, 3)).astype(np.float32))
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(align(scores, tf.constant([3]), tf.constant([6])))
+    assert tape.gradient(total, scores) is None

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from myxtts.errors import DataError
+from myxtts.text import espeak
+from myxtts.text.phonemes import phoneme_symbols, split_symbols
+
+
+def test_stress_and_length_stay_with_their_vowel():
+    assert split_symbols("mˈɛʒɚː ˌaɪ") == ["m", "ˈɛ", "ʒ", "ɚː", " ", "ˌa", "ɪ"]
+
+
+def test_punctuation_is_kept_where_it_stands():
+    symbols = phoneme_symbols("Well, is it you? Yes!", "en")
+    assert [symbol for symbol in symbols if symbol in ",?!"] == [",", "?", "!"]
+    assert symbols[-1] == "!"
+    assert symbols[symbols.index(",") + 1] == " "
+
+
+def test_words_are_separated():
+    assert phoneme_symbols("one two three", "en").count(" ") == 2
+
+
+def test_persian_has_phonemes_and_shares_punctuation():
+    symbols = phoneme_symbols("سلام، حال شما چطور است؟", "fa")
+    assert symbols[-1] == "?"
+    assert "," in symbols
+    assert {"s", "l", "m"} <= {symbol.strip("ˈˌː") for symbol in symbols}
+
+
+def test_a_language_that_espeak_does_not_know():
+    with pytest.raises(DataError, match="no voice 'xx-none'"):
+        phoneme_symbols("hello", "xx-none")
+
+
+def test_speaking_is_repeatable_and_voices_differ():
+    first, second, other = (
+        espeak.speak("Good morning.", voice) for voice in ("en-us+rob", "en-us+rob", "en-us+f2")
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    assert 0.5 < first.size / espeak.SAMPLE_RATE_HZ < 3
+
+
+def test_slower_speech_is_longer():
+    fast, slow = (
+        espeak.speak("Good morning to you all.", "en-us", words_per_minute=rate)
+        for rate in (220, 110)
+    )
+    assert slow.size > 1.4 * fast.size
+
+
+def test_a_data_folder_with_a_long_name_still_works(tmp_path):
+    """espeak-ng alone cuts names of more than 160 bytes."""
+    import subprocess
+    import sys
+
+    import espeakng_loader
+
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    (deep / "espeak-ng-data").symlink_to(espeakng_loader.get_data_path())
+    program = (
+        "import espeakng_loader, sys\n"
+        "espeakng_loader.get_data_path = lambda: sys.argv[1]\n"
+        "from myxtts.text import espeak\n"
+        "print(espeak.phonemes('yes', 'en-us'))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(deep / "espeak-ng-data")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ɛ" in result.stdout

@@ -1,0 +1,8 @@
+"""Forwards to `myxtts train`, for those who start training by this file's name."""
+
+import sys
+
+from myxtts.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main(["train", *sys.argv[1:]]))
