@@ -42,6 +42,9 @@ def run(options: argparse.Namespace) -> int:
     _check_ranges(options)
     if not options.text.strip():
         raise DataError("--text: nothing to say, the text is empty")
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
     from myxtts.models.speech import SpeechOptions
     from myxtts.synthesis.tts import TTS
 

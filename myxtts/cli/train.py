@@ -119,11 +119,13 @@ def run(options: argparse.Namespace) -> int:
     say(_configuration_block(config))
     if config.data.train_data is None:
         config = _with_demo_corpus(config)
+    from myxtts.devices.loading import load_tensorflow
     from myxtts.training.accounting import TimeAccount
 
     account = TimeAccount()
     with LiveRun() as live:
         live.on_phase("loading TensorFlow")
+        load_tensorflow()
         from myxtts.data.corpus import open_corpus
         from myxtts.training.session import set_up_devices, start_trainer
 

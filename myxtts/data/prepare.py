@@ -32,6 +32,7 @@ from myxtts.audio.files import clean_recording, read_audio
 from myxtts.config.config import XTTSConfig
 from myxtts.data.checks import Rejection, check_clip
 from myxtts.data.ljspeech import Utterance
+from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
@@ -267,7 +268,7 @@ def _extract_all(
 
 def _use_one_thread() -> None:
     """Workers run side by side; threads of each would only stand in one another's way."""
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    load_tensorflow()
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)

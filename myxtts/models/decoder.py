@@ -1,4 +1,8 @@
-"""The flow: which way noise has to move to become the mel of this text in this voice."""
+"""The flow from noise to the mel of this text in this voice.
+
+At every moment of the flow the decoder says what the clean mel looks like; the way there follows
+from that. To predict the velocity itself it would have to carry the noise through its layers.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +46,8 @@ class FlowDecoder(keras.layers.Layer):
             ConvBlock(width, model.kernel_positions, name=f"block_{index}")
             for index in range(model.decoder_blocks)
         ]
-        self.velocity_projection = keras.layers.Dense(
-            mel_channels, kernel_initializer="zeros", name="velocity"
+        self.mel_projection = keras.layers.Dense(
+            mel_channels, kernel_initializer="zeros", name="mel"
         )
 
     def call(
@@ -54,7 +58,7 @@ class FlowDecoder(keras.layers.Layer):
         time: tf.Tensor,
         voice: Voice,
     ) -> tf.Tensor:
-        """Velocity at flow time `time` [batch], for [batch, positions, mel_channels]."""
+        """The clean mel seen from flow time `time` [batch]; [batch, positions, mel_channels]."""
         values = self.noisy_projection(noisy) + self.condition_projection(condition)
         summary = self.time_projection(self._time_features(time))
         modulations = self.modulation(summary + self.voice_projection(voice.vector))
@@ -64,7 +68,7 @@ class FlowDecoder(keras.layers.Layer):
             scale, shift = modulations[index]
             values = block(values, mask, scale, shift)
         scale, shift = modulations[-1]
-        return self.velocity_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
+        return self.mel_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
 
     def _time_features(self, time: tf.Tensor) -> tf.Tensor:
         """Sines and cosines of geometrically spaced frequencies, [batch, width]."""

@@ -35,23 +35,31 @@ def stack_frames(frames: tf.Tensor, count: int) -> tf.Tensor:
     return tf.ensure_shape(stacked, [None, None, count * frames.shape[-1]])
 
 
+def _residual_scale(layer: Any) -> keras.Variable:
+    return layer.add_weight(
+        name="residual_scale",
+        shape=(layer.width,),
+        initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
+    )
+
+
 class ConvBlock(keras.layers.Layer):
     """Depthwise convolution, conditioned norm, two-layer perceptron; residual (ConvNeXt-like)."""
 
     def __init__(self, width: int, kernel_positions: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kernel = self.add_weight(
-            name="depthwise_kernel",
-            shape=(1, kernel_positions, width, 1),
-            initializer=keras.initializers.RandomNormal(stddev=kernel_positions**-0.5),
-        )
-        self.residual_scale = self.add_weight(
-            name="residual_scale",
-            shape=(width,),
-            initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
-        )
+        self.width = width
+        self.kernel_positions = kernel_positions
         self.expand = keras.layers.Dense(4 * width, activation="silu", name="expand")
         self.contract = keras.layers.Dense(width, name="contract")
+
+    def build(self, values_shape: Any) -> None:
+        self.kernel = self.add_weight(
+            name="depthwise_kernel",
+            shape=(1, self.kernel_positions, self.width, 1),
+            initializer=keras.initializers.RandomNormal(stddev=self.kernel_positions**-0.5),
+        )
+        self.residual_scale = _residual_scale(self)
 
     def call(
         self, values: tf.Tensor, mask: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
@@ -78,11 +86,9 @@ class Attention(keras.layers.Layer):
         self.query = keras.layers.Dense(width, use_bias=False, name="query")
         self.key_value = keras.layers.Dense(2 * width, use_bias=False, name="key_value")
         self.output_projection = keras.layers.Dense(width, name="output")
-        self.residual_scale = self.add_weight(
-            name="residual_scale",
-            shape=(width,),
-            initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
-        )
+
+    def build(self, values_shape: Any) -> None:
+        self.residual_scale = _residual_scale(self)
 
     def call(
         self,

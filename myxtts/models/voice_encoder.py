@@ -30,6 +30,7 @@ class Voice(NamedTuple):
 class VoiceEncoder(keras.layers.Layer):
     def __init__(self, model: ModelConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.sizes = model
         width = model.voice_width
         self.input_projection = keras.layers.Dense(width, name="input")
         self.blocks = [
@@ -37,14 +38,16 @@ class VoiceEncoder(keras.layers.Layer):
             for index in range(model.voice_blocks)
         ]
         self.vector_projection = keras.layers.Dense(width, name="vector")
-        self.latents = self.add_weight(
-            name="latents",
-            shape=(model.voice_latents, width),
-            initializer=keras.initializers.RandomNormal(stddev=1.0),
-        )
         self.resampler = Attention(width, model.attention_heads, name="resampler")
         self.latent_modulation = Modulation(width, 1, name="latent_modulation")
         self.latent_block = ConvBlock(width, 1, name="latent_block")
+
+    def build(self, reference_shape: Any) -> None:
+        self.latents = self.add_weight(
+            name="latents",
+            shape=(self.sizes.voice_latents, self.sizes.voice_width),
+            initializer=keras.initializers.RandomNormal(stddev=1.0),
+        )
 
     def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
         """reference: normalised mel [batch, frames, mels], frames a multiple of four."""

@@ -14,8 +14,9 @@ from myxtts.models.layers import length_mask, stack_frames
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
-# Flow matching on the optimal-transport path: the noise that is left at flow time 1.
-_SIGMA_MIN = 1e-4
+# The error of the clean mel counts as that of the velocity, which is larger by 1 / (1 - time);
+# this bounds the weight near the end, where little is left to predict.
+_LEAST_TIME_LEFT = 0.25
 
 
 class Batch(NamedTuple):
@@ -162,7 +163,10 @@ class XTTS(keras.Model):
         lengths: tf.Tensor,
         draws: Draws,
     ) -> tf.Tensor:
-        """Squared error of the velocity on one random stretch of each clip."""
+        """Squared error of the flow on one random stretch of each clip.
+
+        Flow matching on the straight path from noise to data.
+        """
         slack = tf.maximum(lengths - self.segment_positions, 0)
         starts = tf.cast(draws.segment_starts * tf.cast(slack + 1, tf.float32), tf.int32)
         segment = starts[:, None] + tf.range(self.segment_positions)
@@ -174,10 +178,10 @@ class XTTS(keras.Model):
         )
         condition = self._condition(text, segment_path, within)
         amount = draws.flow_times[:, None, None]
-        noisy = (1.0 - (1.0 - _SIGMA_MIN) * amount) * draws.noise + amount * data
-        velocity = self.decoder(noisy, condition, inside, draws.flow_times, voice)
-        true_velocity = data - (1.0 - _SIGMA_MIN) * draws.noise
-        return tf.reduce_sum(tf.square(velocity - true_velocity) * inside)
+        noisy = (1.0 - amount) * draws.noise + amount * data
+        clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
+        weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
+        return tf.reduce_sum(tf.square(clean - data) * weight)
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and where in the token it stands."""
@@ -214,9 +218,10 @@ class XTTS(keras.Model):
         noise = tf.random.stateless_normal([batch, positions, self.channels], seed, alg="philox")
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            time = tf.fill([batch], tf.cast(step, tf.float32) / tf.cast(steps, tf.float32))
-            velocity = self.decoder(mel, condition, mask, time, voice)
-            return step + 1, mel + velocity / tf.cast(steps, tf.float32)
+            time = tf.cast(step, tf.float32) / tf.cast(steps, tf.float32)
+            clean = self.decoder(mel, condition, mask, tf.fill([batch], time), voice)
+            # One step of 1 / steps along (clean - mel) / (1 - time).
+            return step + 1, mel + (clean - mel) / tf.cast(steps - step, tf.float32)
 
         _, mel = tf.while_loop(
             lambda step, _: step < steps,

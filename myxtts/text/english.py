@@ -166,6 +166,8 @@ _PHONE = re.compile(
 )
 
 _DIGITS = re.compile(r"\d+")
+# Spelt out first, because the patterns for numbers take quadratic time on such runs.
+_ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _SIGN = f"[{''.join(CURRENCIES)}]"
 _MAGNITUDE = rf"(?:\s?(?P<magnitude>{_any_of(MAGNITUDES)})\b)?"
@@ -243,7 +245,8 @@ def _normalise_once(text: str) -> str:
 def _clean(text: str) -> str:
     text = remove_invisible(text, keep="").translate(BEFORE_COMPATIBILITY)
     text = fold_compatibility(text).replace("\u2044", "/").translate(PLAIN_QUOTES_AND_DASHES)
-    return fold_spaces(ascii_numerals(text))
+    text = _ENDLESS_DIGITS.sub(lambda m: f" {_spell_digits(m.group())} ", ascii_numerals(text))
+    return fold_spaces(text)
 
 
 def _plain(spoken: str) -> str:

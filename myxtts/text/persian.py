@@ -154,6 +154,8 @@ _PHONE = re.compile(
 )
 
 _DIGITS = re.compile(r"\d+")
+# Spelt out first, because the patterns for numbers take quadratic time on such runs.
+_ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _SIGN = f"[{''.join(CURRENCIES)}]"
 _MAGNITUDE = rf"(?: ?(?P<magnitude>{MAGNITUDES})(?![{_EDGE}]))?"
@@ -212,6 +214,7 @@ def _clean(text: str) -> str:
     text = _OTHER_HAMZA.sub("", _YE_WITH_HAMZA.sub("ئ", text))
     text = _TANVIN_BEFORE_ALEF.sub("ا" + TANVIN, _REPEATED_TANVIN.sub(TANVIN, text))
     text = ascii_numerals(text.translate(PLAIN_QUOTES_AND_DASHES))
+    text = _ENDLESS_DIGITS.sub(lambda m: f" {_spell_digits(m.group())} ", text)
     return fold_spaces(_tidy_half_spaces(text))
 
 

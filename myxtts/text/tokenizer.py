@@ -63,6 +63,7 @@ class Tokenizer:
         return [EDGE_ID, *ids, EDGE_ID]
 
     def unknown(self, symbols: Iterable[str]) -> list[str]:
+        """Those of the symbols that have no id here."""
         return sorted(set(symbols) - set(self.symbols))
 
     def language_id(self, language: str) -> int:

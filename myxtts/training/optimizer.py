@@ -77,21 +77,14 @@ class FlatAdamW(tf.Module):
 
     def state(self) -> Tensors:
         """Everything that training goes on from, by name."""
-        state: Tensors = {"step": self.step.numpy()}
+        state: Tensors = {"step": np.array(self.step.numpy())}
         for kind, flat in self._flat_parts().items():
             state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
         return state
 
     def restore(self, state: Tensors, source: Path) -> None:
         """Takes what `state` gave; anything missing, added or of another shape is an error."""
-        expected = {name: value.shape for name, value in self.state().items()}
-        found = {name: value.shape for name, value in state.items()}
-        for name in sorted(expected.keys() | found.keys()):
-            if expected.get(name) != found.get(name):
-                raise CheckpointError(
-                    f"{source}: does not fit this configuration and corpus: {name} is "
-                    f"{found.get(name, 'missing')}, expected {expected.get(name, 'nothing')}"
-                )
+        _require_same_shapes(state, self.state(), source)
         flat = {
             kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self._variables])
             for kind in self._flat_parts()
@@ -101,6 +94,13 @@ class FlatAdamW(tf.Module):
         self.first_moment.assign(flat["first_moment"])
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
+
+    def start_from(self, weights: Tensors, source: Path) -> None:
+        """Takes weights alone; moments and step stay as they are."""
+        _require_same_shapes(weights, self.averages_by_name(), source)
+        flat = self.flatten([weights[variable.path] for variable in self._variables])
+        self.assign_weights(flat)
+        self.average.assign(flat)
 
     def _flat_parts(self) -> dict[str, tf.Tensor]:
         return {
@@ -144,3 +144,14 @@ class FlatAdamW(tf.Module):
         self.average.assign(new + decay * (self.average - new))
         self.assign_weights(new)
         return norm, rate
+
+
+def _require_same_shapes(found: Tensors, expected: Tensors, source: Path) -> None:
+    for name in sorted(expected.keys() | found.keys()):
+        here = list(expected[name].shape) if name in expected else "nothing"
+        there = list(found[name].shape) if name in found else "missing"
+        if here != there:
+            raise CheckpointError(
+                f"{source}: does not fit this configuration and corpus: "
+                f"{name} is {there}, expected {here}"
+            )

@@ -12,8 +12,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature, feed
+from myxtts.errors import CheckpointError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
+from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount, advice
 from myxtts.training.checkpoints import CheckpointInfo, find_checkpoint, save_checkpoint
 from myxtts.training.metrics import RunMetrics
@@ -72,6 +74,17 @@ class XTTSTrainer:
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
         return checkpoint.info.step
+
+    def start_from(self, other_run: Path) -> None:
+        """Takes the averaged weights of another run, which must have the same vocabulary."""
+        checkpoint = find_checkpoint(other_run)
+        theirs = Tokenizer.load(other_run / "tokenizer.json")
+        if theirs != self.corpus.tokenizer:
+            raise CheckpointError(
+                f"{other_run}: has another vocabulary than this corpus; symbols that it does not "
+                f"know: {' '.join(theirs.unknown(self.corpus.tokenizer.symbols)) or 'none'}"
+            )
+        self.optimizer.start_from(checkpoint.averaged_weights(), checkpoint.folder)
 
     def fit(self) -> dict[str, Any]:
         """Trains to the planned number of steps and returns the report."""

@@ -1,0 +1,207 @@
+"""The commands as a user types them, in a process of their own where that matters."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from myxtts.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+MINIATURE_FLAGS = [
+    "--batch-size=4",
+    "--set=data.shape_count=2",
+    "--set=data.workers=1",
+    "--set=model.text_width=16",
+    "--set=model.text_blocks=1",
+    "--set=model.voice_width=16",
+    "--set=model.voice_blocks=1",
+    "--set=model.decoder_width=16",
+    "--set=model.decoder_blocks=2",
+    "--set=model.segment_frames=32",
+    "--set=model.reference_frames=64",
+]
+
+
+def run(*arguments, cwd=None, program=("-m", "myxtts.cli.main")):
+    return subprocess.run(
+        [sys.executable, *program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def fails(capsys, *arguments) -> str:
+    """The one line of a command that must exit with 2."""
+    assert main([str(argument) for argument in arguments]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    message = [line for line in lines if line.startswith("myxtts ")]
+    assert len(message) == 1
+    assert "Traceback" not in "".join(lines)
+    return message[0]
+
+
+@pytest.mark.parametrize("command", [(), ("train",), ("demo-data",), ("synthesize",)])
+def test_help_never_loads_tensorflow(command):
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "try:\n    main([*sys.argv[1:], '--help'])\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "assert 'tensorflow' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    result = run(*command, program=("-c", program))
+    assert result.returncode == 0, result.stderr
+    assert "usage: myxtts" in result.stdout
+
+
+def test_every_flag_of_the_contract_is_taken():
+    result = run("--help", program=(str(ROOT / "train_main.py"),))
+    flags = """--enable-static-shapes --pad-to-fixed-length --max-text-length --max-mel-frames
+        --batch-size --model-size --optimization-level --train-data --val-data --config
+        --gradient-accumulation-steps --enable-memory-isolation --data-gpu-memory
+        --model-gpu-memory --data-gpu --model-gpu --model-start-delay --buffer-size --multi-gpu
+        --visible-gpus --max-steps --epochs --run-dir --save-every --evaluate-every --seed --resume
+        --init-from --set --dry-run --virtual-devices --xla --no-xla"""
+    assert [flag for flag in flags.split() if flag not in result.stdout] == []
+
+
+def test_from_recordings_to_speech(demo_corpus, tmp_path):
+    """The whole line in real processes: plan, train, resume, speak."""
+    train = [
+        "--train-data", demo_corpus, "--run-dir", tmp_path / "run", "--evaluate-every=4",
+        "--save-every=2", *MINIATURE_FLAGS,
+    ]  # fmt: skip
+    planned = run("--dry-run", "--enable-static-shapes", "--max-mel-frames=400", *train,
+                  program=(str(ROOT / "train_main.py"),))
+    assert planned.returncode == 0, planned.stderr
+    assert "Final Training Configuration" in planned.stdout
+    assert "Static shapes (pad_to_fixed_length): True" in planned.stdout
+    assert "max_text_length: 200" in planned.stdout
+    assert "max_mel_frames: 400" in planned.stdout
+    assert not (tmp_path / "run").exists()
+
+    trained = run("train", "--max-steps=4", *train)
+    assert trained.returncode == 0, trained.stderr
+    assert "Useful utilisation" in trained.stdout
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 4
+
+    refused = run("train", "--max-steps=4", *train)
+    assert refused.returncode == 2
+    assert "holds a run already" in refused.stderr
+
+    resumed = run("train", "--max-steps=6", "--resume", *train)
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6
+
+    reference = next((demo_corpus / "wavs").glob("*.wav"))
+    spoken = run(
+        "synthesize", "--checkpoint", tmp_path / "run", "--text", "Good morning.", "--speaker-wav",
+        reference, "--language", "en", "--out", tmp_path / "out.wav",
+    )  # fmt: skip
+    assert spoken.returncode == 0, spoken.stderr
+    assert spoken.stderr == ""
+    assert (tmp_path / "out.wav").stat().st_size > 1_000
+
+
+def test_demo_data_says_what_it_made(tmp_path, capsys):
+    assert main(["demo-data", str(tmp_path / "c"), "--utterances", "3", "--speakers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "minutes in" in shown
+    assert "myxtts train --train-data" in shown
+    assert len(list((tmp_path / "c" / "wavs").iterdir())) > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--utterances", "0"], "--utterances: found 0, allowed: 1 to 2304"),
+        (["--languages", "de"], "--languages: found 'de', allowed: en, fa"),
+        (["--languages", ","], "--languages: found nothing"),
+        (["--speakers", "99"], "--speakers: found 99, allowed: 1 to 12"),
+    ],
+)
+def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
+    assert line in fails(capsys, "demo-data", tmp_path / "c", *arguments)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--train-data", "none"], "none: no such folder"),
+        (["--train-data", "empty"], "empty: no metadata found"),
+        (["--train-data", "blank"], "metadata.csv: is empty"),
+        (["--config", "none.yaml"], "none.yaml: cannot be read"),
+        (["--set", "data.bach_size=3"], "unknown setting 'data.bach_size'; did you mean"),
+        (["--batch-size", "0"], "data.batch_size: found 0, allowed: 1 or more"),
+        (["--resume"], "--resume: say which run"),
+        (["--resume", "empty"], "empty: holds no run to resume"),
+        (["--run-dir", "file"], "file: is a file, expected a folder"),
+        (["--train-data", "blank", "--init-from", "none"], "metadata.csv: is empty"),
+    ],
+)
+def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("empty", "blank"):
+        Path(folder).mkdir()
+    Path("blank/metadata.csv").touch()
+    Path("file").touch()
+    before = sorted(Path().rglob("*"))
+    assert line in fails(capsys, "train", "--train-data", "blank", *arguments)
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"--checkpoint": "none"}, "none: no such folder"),
+        ({"--checkpoint": "notes"}, "notes: holds no checkpoint"),
+        ({"--text": " "}, "--text: nothing to say"),
+        ({"--text": "漢字"}, "nothing to say in '漢字'"),
+        ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),
+        ({"--speaker-wav": "none.wav"}, "none.wav: no such file"),
+        ({"--language": "fa"}, "language 'fa' is not one of this model's: en"),
+        ({"--out": "none/out.wav"}, "none/out.wav: cannot be written"),
+        ({"--out": "notes"}, "notes: cannot be written"),
+        ({"--speed": "0"}, "--speed: found 0, allowed: 0.25 to 4"),
+        ({"--steps": "0"}, "--steps: found 0, allowed: 1 to 1000"),
+    ],
+)
+def test_synthesize_with_bad_input(
+    trained_run, demo_corpus, tmp_path, monkeypatch, capsys, changes, line
+):
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes/notes.txt").write_text("this is not audio")
+    Path("out.wav").write_text("an older file")
+    given = {
+        "--checkpoint": trained_run,
+        "--text": "Good morning.",
+        "--speaker-wav": next((demo_corpus / "wavs").glob("*.wav")),
+        "--language": "en",
+        "--out": "out.wav",
+    } | changes
+    before = sorted(Path().rglob("*"))
+    assert line in fails(capsys, "synthesize", *(part for pair in given.items() for part in pair))
+    assert sorted(Path().rglob("*")) == before
+    assert Path("out.wav").read_text() == "an older file"
+
+
+def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(demo_corpus, "demo/corpus")
+    assert main(["train", "--dry-run", *MINIATURE_FLAGS]) == 0
+    assert "using the demo corpus in demo/corpus" in capsys.readouterr().out
+
+
+def test_traceback_on_demand(tmp_path, capsys):
+    assert main(["train", "--train-data", str(tmp_path / "none"), "--traceback"]) == 2
+    assert "Traceback" in capsys.readouterr().err

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.data.pipeline import BatchLoader
+from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.xtts import XTTS, Batch
+
+
+@pytest.fixture(scope="module")
+def model(miniature) -> XTTS:
+    tf.keras.utils.set_random_seed(0)
+    built = XTTS.built(miniature(), symbols=60, languages=2, mel_mean=-5.0, mel_deviation=2.0)
+    # Parts that start at zero would hide a fault behind them.
+    generator = np.random.default_rng(0)
+    for variable in built.trainable_variables:
+        variable.assign_add(generator.normal(0, 0.1, variable.shape))
+    return built
+
+
+@pytest.fixture(scope="module")
+def batch(corpus, miniature) -> Batch:
+    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, miniature())
+    return Batch(*map(tf.constant, loader.load(corpus.train.schedule.batch_at(0))))
+
+
+def losses(model: XTTS, batch: Batch) -> list[float]:
+    draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
+    parts, _ = model(batch, draws, model.count(batch))
+    return [float(part) for part in parts]
+
+
+def padded(batch: Batch, tokens: int, frames: int) -> Batch:
+    return batch._replace(
+        token_ids=tf.pad(batch.token_ids, [[0, 0], [0, tokens]]),
+        mel=tf.pad(batch.mel, [[0, 0], [0, frames], [0, 0]], constant_values=7.0),
+    )
+
+
+def test_every_weight_has_a_name_of_its_own(model):
+    names = [variable.path for variable in model.trainable_variables]
+    assert len(names) == len(set(names))
+    assert all(name.startswith("xtts/") for name in names)
+
+
+def test_padding_changes_no_loss(model, batch):
+    np.testing.assert_allclose(losses(model, padded(batch, 8, 32)), losses(model, batch), rtol=1e-5)
+
+
+def test_every_weight_gets_a_gradient(model, batch):
+    draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
+    with tf.GradientTape() as tape:
+        parts, _ = model(batch, draws, model.count(batch))
+        loss = tf.add_n(list(parts))
+    gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    without = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+        if gradient is None or not np.any(np.asarray(tf.convert_to_tensor(gradient)))
+    ]
+    assert without == []
+
+
+def test_the_shares_of_a_batch_sum_to_the_batch(model, batch):
+    size = batch.token_ids.shape[0]
+    draws, counts = model.draw(size, tf.constant([0, 0])), model.count(batch)
+    shares = []
+    for row in range(size):
+        part = slice(row, row + 1)
+        one = Batch(*(tensor[part] for tensor in batch))
+        shares.append(model(one, type(draws)(*(tensor[part] for tensor in draws)), counts)[0])
+    summed = [float(sum(values)) for values in zip(*shares, strict=True)]
+    np.testing.assert_allclose(summed, losses(model, batch), rtol=1e-5)
+
+
+def test_losses_against_their_definitions(model, batch):
+    """The prior and duration losses by hand, from the path that the model reports."""
+    draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
+    parts, path = model(batch, draws, model.count(batch))
+    voice = model.voice_encoder(model.normalised(batch.reference), batch.reference_lengths)
+    text = model.text_encoder(
+        batch.token_ids, batch.token_lengths, batch.language_ids, voice.vector
+    )
+    prior, duration, positions_seen, tokens_seen = 0.0, 0.0, 0, 0
+    for row in range(batch.token_ids.shape[0]):
+        positions, tokens = int(batch.mel_lengths[row]) // 2, int(batch.token_lengths[row])
+        target = (batch.mel[row].numpy()[: positions * 2] + 5.0) / 2.0
+        chosen = path[row].numpy()[:positions].argmax(-1)
+        distance = text.mean_mel[row].numpy()[chosen] - target.reshape(positions, -1)
+        prior += 0.5 * np.sum(distance**2)
+        true_durations = np.bincount(chosen, minlength=tokens)
+        duration += np.sum(
+            (text.log_durations[row].numpy()[:tokens] - np.log(true_durations)) ** 2
+        )
+        positions_seen, tokens_seen = positions_seen + positions, tokens_seen + tokens
+    assert float(parts.prior) == pytest.approx(prior / positions_seen / 160, rel=1e-4)
+    assert float(parts.duration) == pytest.approx(duration / tokens_seen, rel=1e-4)
+
+
+def test_flow_times_cover_the_whole_way_evenly(model):
+    times = np.sort(model.draw(16, tf.constant([3, 4])).flow_times.numpy())
+    assert ((times >= 0) & (times < 1)).all()
+    np.testing.assert_allclose(np.diff(times), 1 / 16, atol=1e-6)
+
+
+def test_speech_is_repeatable_and_follows_the_options(model):
+    sampler = SpeechSampler(model)
+    voice = sampler.voice(np.random.default_rng(1).normal(-5, 2, (75, 80)).astype(np.float32))
+    tokens = [1, 5, 9, 12, 7, 1]
+
+    def speak(**options):
+        return sampler.mel(tokens, 0, voice, SpeechOptions(**options))
+
+    first = speak(seed=1)
+    assert first.shape[0] % 2 == 0
+    assert first.shape[1] == 80
+    assert np.isfinite(first).all()
+    np.testing.assert_array_equal(first, speak(seed=1))
+    assert not np.array_equal(first, speak(seed=2))
+    assert len(speak(speed=0.5)) > len(first) >= len(speak(speed=2.0))
+    assert len(speak(steps=3)) == len(first)
+
+
+def test_the_voice_and_the_language_are_heard(model):
+    sampler = SpeechSampler(model)
+    generator = np.random.default_rng(2)
+    voices = [
+        sampler.voice(generator.normal(mean, 2, (80, 80)).astype(np.float32)) for mean in (-6, -3)
+    ]
+    tokens = [1, 5, 9, 1]
+    spoken = [
+        sampler.mel(tokens, language, voice, SpeechOptions(steps=2))
+        for voice, language in [(voices[0], 0), (voices[1], 0), (voices[0], 1)]
+    ]
+    frames = min(map(len, spoken))
+    assert not np.allclose(spoken[0][:frames], spoken[1][:frames], atol=1e-3)
+    assert not np.allclose(spoken[0][:frames], spoken[2][:frames], atol=1e-3)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import soundfile
+
+import myxtts
+from myxtts.errors import CheckpointError, DataError
+from myxtts.models.speech import SpeechOptions
+from myxtts.synthesis.tts import TTS
+
+
+@pytest.fixture(scope="module")
+def tts(trained_run) -> TTS:
+    return TTS(trained_run)
+
+
+@pytest.fixture(scope="module")
+def recordings(demo_corpus):
+    return sorted((demo_corpus / "wavs").glob("*.wav"))[:2]
+
+
+def test_the_call_that_users_know(tts, recordings, tmp_path):
+    assert myxtts.TTS is TTS
+    out = tmp_path / "out.wav"
+    tts.tts_to_file(
+        text="Good morning.", speaker_wav=str(recordings[0]), language="en", file_path=str(out)
+    )
+    sound = soundfile.info(out)
+    assert sound.samplerate == 22_050
+    assert sound.duration > 0.1
+
+
+def test_same_seed_same_samples(tts, recordings):
+    options = SpeechOptions(steps=2, seed=3)
+    first, second = (
+        tts.tts("Good morning.", recordings[0], "en", options=options) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_several_recordings_make_one_voice(tts, recordings):
+    one, both = tts.voice(recordings[0]), tts.voice(recordings)
+    assert one.vector.shape == both.vector.shape
+    assert not np.allclose(one.vector, both.vector)
+
+
+def test_long_text_is_said_sentence_by_sentence(tts, recordings):
+    options = SpeechOptions(steps=2)
+    voice = tts.voice(recordings[0])
+    one = tts.tts("Good morning.", voice, options=options)
+    two = tts.tts("Good morning. Good morning.", voice, options=options)
+    assert two.size == pytest.approx(2 * one.size + 0.25 * 22_050, abs=2)
+    assert two.max() <= 1.0
+
+
+def test_no_click_at_the_ends(tts, recordings):
+    waveform = tts.tts("Good morning.", recordings[0], options=SpeechOptions(steps=2))
+    assert abs(waveform[0]) < 1e-6
+    assert abs(waveform[-1]) < 0.05
+
+
+@pytest.mark.parametrize("text", ["", "...", "漢字"])
+def test_nothing_to_say(tts, recordings, text):
+    with pytest.raises(DataError, match="nothing to say"):
+        tts.tts(text, recordings[0], "en")
+
+
+def test_bad_references(tts, tmp_path):
+    not_audio = tmp_path / "notes.txt"
+    not_audio.write_text("hello")
+    silence, short = tmp_path / "silence.wav", tmp_path / "short.wav"
+    soundfile.write(silence, np.zeros(44_100), 22_050)
+    soundfile.write(short, np.full(2_000, 0.3), 22_050)
+    for file in (not_audio, silence, short, tmp_path / "none.wav"):
+        with pytest.raises(DataError) as error:
+            tts.voice(file)
+        assert str(file) in str(error.value)
+    with pytest.raises(DataError, match="at least one recording"):
+        tts.voice([])
+
+
+def test_an_unknown_language(tts, recordings):
+    with pytest.raises(DataError, match="language 'fa' is not one of this model's: en"):
+        tts.tts("hello", recordings[0], "fa")
+
+
+def test_a_missing_folder_is_said_before_speaking(tts, recordings, tmp_path):
+    with pytest.raises(DataError, match="there is no folder"):
+        tts.tts_to_file(
+            text="hello", speaker_wav=recordings[0], file_path=tmp_path / "none" / "out.wav"
+        )
+
+
+def test_folders_that_are_not_runs(tmp_path):
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(CheckpointError):
+            TTS(folder)

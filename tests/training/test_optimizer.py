@@ -1,0 +1,114 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.config.config import TrainingConfig
+from myxtts.errors import CheckpointError
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.schedules import average_decay, learning_rate
+
+TOTAL = 50
+
+
+def make(**changes):
+    generator = np.random.default_rng(0)
+    variables = [
+        keras.Variable(generator.normal(size=shape).astype(np.float32), name=f"v{index}")
+        for index, shape in enumerate([(4, 3), (3,), (2, 2, 2)])
+    ]
+    training = TrainingConfig(**({"warmup_steps": 5, "weight_decay": 0.1} | changes))
+    return variables, training, FlatAdamW(variables, training, TOTAL)
+
+
+def gradients(step):
+    generator = np.random.default_rng(100 + step)
+    return [generator.normal(size=shape).astype(np.float32) for shape in [(4, 3), (3,), (2, 2, 2)]]
+
+
+def test_equals_keras_adamw_with_global_clipping():
+    variables, training, optimizer = make(clip_norm=0.7)
+    ours = variables
+    theirs = [keras.Variable(variable.numpy()) for variable in variables]
+    reference = keras.optimizers.AdamW(
+        learning_rate=0.0,
+        beta_1=training.beta_1,
+        beta_2=training.beta_2,
+        weight_decay=training.weight_decay,
+        global_clipnorm=0.7,
+        epsilon=1e-8,
+    )
+    reference.exclude_from_weight_decay(var_list=[theirs[1]])
+    reference.build(theirs)
+    for step in range(1, 30):
+        reference.learning_rate = learning_rate(tf.constant(float(step)), TOTAL, training)
+        reference.apply(gradients(step), theirs)
+        optimizer.apply(optimizer.flatten(gradients(step)))
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine.numpy(), other.numpy(), atol=2e-6)
+
+
+def test_the_average_follows_its_definition():
+    _, training, optimizer = make(ema_decay=0.9)
+    average = optimizer.weights().numpy()
+    for step in range(1, 40):
+        optimizer.apply(optimizer.flatten(gradients(step)))
+        decay = min(0.9, (1 + step) / (10 + step))
+        average = decay * average + (1 - decay) * optimizer.weights().numpy()
+    np.testing.assert_allclose(optimizer.average.numpy(), average, atol=1e-6)
+    assert float(average_decay(tf.constant(1.0), training)) == pytest.approx(2 / 11)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_changes_no_weight(bad):
+    _, _, optimizer = make()
+    optimizer.apply(optimizer.flatten(gradients(1)))
+    before = {name: value.copy() for name, value in optimizer.state().items()}
+    poisoned = gradients(2)
+    poisoned[0][1, 1] = bad
+    optimizer.apply(optimizer.flatten(poisoned))
+    after = optimizer.state()
+    for name in before:
+        if name != "step" and not name.startswith("average/"):
+            np.testing.assert_array_equal(after[name], before[name])
+        assert np.isfinite(after[name]).all()
+    assert after["step"] == before["step"] + 1
+
+
+def test_averaged_weights_are_lent_and_given_back():
+    variables, _, optimizer = make()
+    for step in range(1, 5):
+        optimizer.apply(optimizer.flatten(gradients(step)))
+    own = [variable.numpy().copy() for variable in variables]
+    with optimizer.averaged_weights():
+        np.testing.assert_array_equal(optimizer.weights(), optimizer.average)
+        assert not np.array_equal(variables[0].numpy(), own[0])
+    for variable, value in zip(variables, own, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_state_goes_out_and_comes_back(tmp_path):
+    _, _, optimizer = make()
+    for step in range(1, 5):
+        optimizer.apply(optimizer.flatten(gradients(step)))
+    state = {name: value.copy() for name, value in optimizer.state().items()}
+    _, _, fresh = make()
+    fresh.restore(state, tmp_path)
+    for one in (optimizer, fresh):
+        one.apply(one.flatten(gradients(9)))
+    for name, value in optimizer.state().items():
+        np.testing.assert_array_equal(fresh.state()[name], value)
+    del state["first_moment/v1"]
+    with pytest.raises(CheckpointError, match="first_moment/v1 is missing"):
+        fresh.restore(state, tmp_path)
+
+
+def test_the_learning_rate_rises_and_falls():
+    training = TrainingConfig(
+        learning_rate=1.0, warmup_steps=10, final_learning_rate_fraction=0.1
+    )
+    rates = [float(learning_rate(tf.constant(float(step)), 100, training)) for step in (1, 10, 50, 100, 500)]
+    assert rates[0] < 0.11
+    assert rates[1] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 0.1)), rel=1e-5)
+    assert rates[2] == pytest.approx(0.55, rel=1e-5)
+    assert rates[3] == rates[4] == pytest.approx(0.1, rel=1e-4)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.data.pipeline import BatchLoader, batch_signature
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.step import compile_evaluation_step, compile_training_step
+from myxtts.models.xtts import XTTS, Batch
+
+
+def train(miniature, corpus, *, steps=3, accumulation=1, xla=False, seed=0):
+    """Weights after a few steps of the compiled step on real batches."""
+    config = miniature(gradient_accumulation_steps=accumulation)
+    tf.keras.utils.set_random_seed(1)
+    tokenizer = corpus.tokenizer
+    model = XTTS.built(
+        config, symbols=len(tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
+    )
+    optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
+    step = compile_training_step(
+        model, optimizer, batch_signature(config), accumulation_steps=accumulation, seed=seed,
+        xla=xla,
+    )
+    loader = BatchLoader(corpus.train.cache, tokenizer, config)
+    losses = [
+        float(step(Batch(*loader.load(corpus.train.schedule.batch_at(index)))).loss)
+        for index in range(steps)
+    ]
+    return step, np.array(losses), optimizer.weights().numpy()
+
+
+@pytest.fixture(scope="module")
+def plain(miniature, corpus):
+    return train(miniature, corpus)
+
+
+def test_one_trace_serves_every_shape(plain, corpus):
+    step, _, _ = plain
+    shapes = {corpus.train.schedule.batch_at(index).shape for index in range(3)}
+    assert len(shapes) > 1
+    assert step.experimental_get_tracing_count() == 1
+
+
+def test_accumulation_equals_the_large_batch(plain, miniature, corpus):
+    _, losses, weights = plain
+    for accumulation in (2, 4):
+        _, split_losses, split_weights = train(miniature, corpus, accumulation=accumulation)
+        np.testing.assert_allclose(split_losses, losses, rtol=1e-5)
+        np.testing.assert_allclose(split_weights, weights, atol=2e-5)
+
+
+def test_the_same_seed_gives_the_same_weights(plain, miniature, corpus):
+    np.testing.assert_array_equal(train(miniature, corpus)[2], plain[2])
+    assert not np.array_equal(train(miniature, corpus, seed=1)[2], plain[2])
+
+
+def test_xla_agrees(plain, miniature, corpus):
+    _, losses, _ = train(miniature, corpus, xla=True)
+    np.testing.assert_allclose(losses, plain[1], rtol=1e-3)
+
+
+def test_another_batch_size_is_refused(plain, corpus, miniature):
+    step = plain[0]
+    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, miniature())
+    batch = Batch(*loader.load(corpus.train.schedule.batch_at(0)))
+    with pytest.raises(TypeError):
+        step(Batch(*(tensor[:2] for tensor in batch)))
+
+
+def test_evaluation_is_repeatable_and_changes_nothing(miniature, corpus):
+    config = miniature()
+    model = XTTS.built(
+        config, symbols=len(corpus.tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
+    )
+    evaluate = compile_evaluation_step(model, batch_signature(config), seed=0)
+    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
+    batch = Batch(*loader.load(corpus.train.schedule.batch_at(0)))
+    (first, path), (second, _) = evaluate(batch), evaluate(batch)
+    assert [float(part) for part in first] == [float(part) for part in second]
+    durations = path.numpy().sum(axis=1)
+    np.testing.assert_array_equal(durations.sum(axis=1), batch.mel_lengths // 2)

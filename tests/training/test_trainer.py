@@ -1,0 +1,118 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.config.loading import load_config
+from myxtts.errors import CheckpointError
+from myxtts.training.accounting import BUCKETS
+from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.trainer import XTTSTrainer, planned_steps
+
+
+def test_a_run_leaves_all_its_files(trained_run, miniature):
+    assert {file.name for file in trained_run.iterdir()} == {
+        "config.yaml",
+        "tokenizer.json",
+        "checkpoints",
+        "metrics.jsonl",
+        "samples",
+        "report.json",
+        "events",
+    }
+    assert load_config(trained_run / "config.yaml") == miniature()
+    assert {file.name for file in (trained_run / "samples").iterdir()} == {
+        f"step_{step:08d}{kind}" for step in (3, 6) for kind in (".wav", "_alignment.png")
+    }
+    assert find_checkpoint(trained_run).info.step == 6
+
+
+def test_the_report_has_what_programs_read(trained_run, corpus):
+    report = json.loads((trained_run / "report.json").read_text())
+    assert report["steps"] == 6
+    assert report["traces"] == 1
+    assert report["compilations"] == report["compilations_after_warmup"] == 0
+    assert report["shapes"] == [list(shape) for shape in corpus.train.plan.shapes]
+    assert 0 < report["valid_frame_ratio"] <= 1
+    assert 0 < report["valid_work_ratio"] <= 1
+    assert 0 < report["useful_utilisation"] < 1
+    seconds = report["seconds"]
+    assert set(seconds) == {*BUCKETS, "wall"}
+    assert sum(seconds[name] for name in BUCKETS) == pytest.approx(seconds["wall"], rel=0.01)
+    assert report["mode"] == "single-gpu-buffered"
+    assert report["rejected"] == {}
+    assert report["model_devices"] == ["CPU:0"]
+    assert report["advice"]
+    assert {"strategy", "data_device", "buffer_size"} <= set(report)
+
+
+def test_metrics_are_one_object_a_line(trained_run):
+    lines = [json.loads(line) for line in (trained_run / "metrics.jsonl").read_text().splitlines()]
+    training = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in training] == [2, 4, 6]
+    needed = {"step", "time", "loss", "learning_rate", "step_seconds", "data_wait_seconds",
+              "valid_frame_ratio", "prior_loss", "duration_loss", "flow_loss"}
+    for line in training:
+        assert needed <= set(line)
+        parts = line["prior_loss"] + line["duration_loss"] + line["flow_loss"]
+        assert line["loss"] == pytest.approx(parts, rel=1e-5)
+    assert [line["step"] for line in lines if "validation_loss" in line] == [3, 6]
+
+
+def test_tensorboard_gets_scalars_a_picture_and_sound(trained_run):
+    (file,) = (trained_run / "events").iterdir()
+    tags = {
+        value.tag
+        for event in tf.compat.v1.train.summary_iterator(str(file))
+        for value in event.summary.value
+    }
+    assert {"loss", "validation_loss", "alignment", "sample"} <= tags
+
+
+def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, corpus, tmp_path):
+    first = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    first.total_steps = 3
+    first.fit()
+    second = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    assert second.resume() == 3
+    second.fit()
+    whole, pieced = (find_checkpoint(run) for run in (trained_run, tmp_path / "run"))
+    assert whole.info == pieced.info
+    for name, value in whole.training_state().items():
+        np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
+    for name, value in whole.averaged_weights().items():
+        np.testing.assert_array_equal(pieced.averaged_weights()[name], value, err_msg=name)
+
+
+def test_resuming_another_model_is_refused(trained_run, miniature, corpus):
+    trainer = XTTSTrainer(miniature(text_width=24), corpus, trained_run)
+    with pytest.raises(CheckpointError, match="does not fit this configuration"):
+        trainer.resume()
+
+
+def test_starting_from_another_run_takes_its_averaged_weights(
+    trained_run, miniature, corpus, tmp_path
+):
+    trainer = XTTSTrainer(miniature(seed=9), corpus, tmp_path / "new")
+    trainer.start_from(trained_run)
+    expected = find_checkpoint(trained_run).averaged_weights()
+    assert set(expected) == {variable.path for variable in trainer.model.trainable_variables}
+    for variable in trainer.model.trainable_variables:
+        np.testing.assert_array_equal(variable.numpy(), expected[variable.path])
+    assert int(trainer.optimizer.step.numpy()) == 0
+
+
+def test_training_lowers_the_loss(miniature, corpus, tmp_path):
+    config = miniature(max_steps=60, evaluate_every=60, save_every=60, log_every=10)
+    XTTSTrainer(config, corpus, tmp_path / "run").fit()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_length_of_a_run(miniature, corpus):
+    per_epoch = corpus.train.schedule.batches_per_epoch
+    assert planned_steps(miniature(max_steps=7), corpus) == 7
+    assert planned_steps(miniature(max_steps=None, epochs=3), corpus) == 3 * per_epoch
+    assert planned_steps(miniature(max_steps=None), corpus) == 100 * per_epoch
