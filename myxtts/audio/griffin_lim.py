@@ -51,13 +51,6 @@ def _inversion(
     def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
         return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples)
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, n_mels], tf.float32),
-            tf.TensorSpec([2], tf.int32),
-        ],
-        autograph=False,
-    )
     def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         magnitude = _spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)
         angle = tf.random.stateless_uniform(tf.shape(magnitude), seed, maxval=2 * np.pi)
@@ -80,7 +73,8 @@ def _inversion(
         waveform = to_waveform(spectrum)
         return waveform[half : tf.shape(waveform)[0] - half]
 
-    return invert
+    signature = [tf.TensorSpec([None, n_mels], tf.float32), tf.TensorSpec([2], tf.int32)]
+    return tf.function(invert, input_signature=signature, autograph=False)
 
 
 def _spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:

@@ -114,7 +114,9 @@ class DataConfig(Section):
         False, "The same as batching: fixed. Every batch has max_text_length and max_mel_frames."
     )
     shape_count: int = setting(4, "How many static shapes bucketed batching may use.", least=1)
-    max_text_length: int = setting(200, "Longest clip in tokens; longer ones are left out.", least=4)
+    max_text_length: int = setting(
+        200, "Longest clip in tokens; longer ones are left out.", least=4
+    )
     max_mel_frames: int | None = setting(
         None,
         "Longest clip in mel frames; longer ones are left out. null works it out from the data.",
@@ -320,7 +322,7 @@ def section_of(setting_name: str) -> str:
 
 def _section_settings(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Section):
-        return dataclasses.asdict(value)  # type: ignore[call-overload, no-any-return]
+        return dataclasses.asdict(value)  # type: ignore[call-overload]
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name}: found {value!r}, expected settings such as {name}: {{...}}")
     known = [field.name for field in dataclasses.fields(SECTIONS[name])]  # type: ignore[arg-type]
@@ -354,7 +356,9 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         except ValueError:
             pass
     if type(value) is not kind:
-        expected = " or ".join("null" if item is types.NoneType else item.__name__ for item in allowed)
+        expected = " or ".join(
+            "null" if item is types.NoneType else item.__name__ for item in allowed
+        )
         raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), allowed: {expected}")
     return value
 

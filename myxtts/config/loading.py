@@ -61,7 +61,9 @@ def read_yaml(file: Path) -> Layer:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ConfigError(f"{file}: found {type(content).__name__}, expected sections such as data:")
+        raise ConfigError(
+            f"{file}: found {type(content).__name__}, expected sections such as data:"
+        )
     for section, values in content.items():
         if section not in SECTIONS:
             hint = did_you_mean(str(section), SECTIONS)
@@ -95,7 +97,7 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 
 
 def save_config(config: XTTSConfig, file: Path) -> None:
-    """Writes every setting, so that a run can be read and repeated without this version's defaults."""
+    """Writes every setting, so that a run does not depend on this version's defaults."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     with tempfile.NamedTemporaryFile(
         "w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8"

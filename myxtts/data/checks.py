@@ -40,7 +40,8 @@ def check_clip(
         return reject("too short", f"{samples / audio.sample_rate_hz:.2f} s of sound")
     if tokens > config.data.max_text_length:
         return reject(
-            "text too long", f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
+            "text too long",
+            f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}",
         )
     if config.data.max_mel_frames is not None and frames > config.data.max_mel_frames:
         return reject(
@@ -48,6 +49,7 @@ def check_clip(
         )
     if frames // config.model.frames_per_position < tokens:
         return reject(
-            "too short for its text", f"{frames} frames for {tokens} tokens; is the text this clip's?"
+            "too short for its text",
+            f"{frames} frames for {tokens} tokens; is the text this clip's?",
         )
     return None

@@ -103,7 +103,5 @@ def _cache_root(config: XTTSConfig, dataset: LJSpeechDataset) -> Path:
     return dataset.folder / CACHE_FOLDER
 
 
-def _named(
-    on_progress: Callable[[str, int, int], None], what: str
-) -> Callable[[int, int], None]:
+def _named(on_progress: Callable[[str, int, int], None], what: str) -> Callable[[int, int], None]:
     return lambda done, total: on_progress(what, done, total)

@@ -256,7 +256,9 @@ def _extract_all(
     if workers <= 1:
         yield from (_extract(row, item, config) for row, item in rows)
         return
-    tasks = [rows[first : first + _CLIPS_PER_TASK] for first in range(0, len(rows), _CLIPS_PER_TASK)]
+    tasks = [
+        rows[first : first + _CLIPS_PER_TASK] for first in range(0, len(rows), _CLIPS_PER_TASK)
+    ]
     # TensorFlow's threads do not survive a fork, so every worker starts afresh.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(

@@ -92,4 +92,6 @@ class Schedule:
         return self._clips_by_speaker[self._speaker_starts[speakers] + places]
 
     def _generator(self, stream: int, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, stream, number])))
+        return np.random.Generator(
+            np.random.Philox(np.random.SeedSequence([self._seed, stream, number]))
+        )

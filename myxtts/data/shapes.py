@@ -124,6 +124,7 @@ def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
             f"{shape.batch:>7} {real:>12.1%}"
         )
-    lines.append(f"  all                     {len(frame_counts):>7}         "
-                 f"{plan.valid_frame_ratio:>12.1%}")
+    lines.append(
+        f"  all                     {len(frame_counts):>7}         {plan.valid_frame_ratio:>12.1%}"
+    )
     return "\n".join(lines)

@@ -14,9 +14,7 @@ _STRIDE = 8
 _UNREACHABLE = -1e9
 
 
-def align(
-    scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tensor
-) -> tf.Tensor:
+def align(scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tensor) -> tf.Tensor:
     """The best monotonic path as ones and zeros, [batch, positions, tokens].
 
     scores: [batch, positions, tokens], larger is better. Each clip needs at least as many
@@ -45,9 +43,7 @@ def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
     strides, _, batch, tokens = tf.unstack(tf.shape(scores_by_stride))
     # Before the first position only the first token can be entered: as if coming from a token
     # before it that was free of charge.
-    start = tf.concat(
-        [tf.zeros([batch, 1]), tf.fill([batch, tokens - 1], _UNREACHABLE)], axis=1
-    )
+    start = tf.concat([tf.zeros([batch, 1]), tf.fill([batch, tokens - 1], _UNREACHABLE)], axis=1)
 
     def advance(index: tf.Tensor, total: tf.Tensor, record: tf.TensorArray) -> tuple:
         stride_scores = tf.unstack(scores_by_stride[index], _STRIDE)

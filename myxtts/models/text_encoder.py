@@ -44,9 +44,19 @@ class TextEncoder(keras.layers.Layer):
             for index in range(model.text_blocks)
         ]
         self.duration_block = ConvBlock(width, model.kernel_positions, name="duration_block")
-        self.mean_projection = keras.layers.Dense(mel_channels, name="mean_mel")
+        # What a symbol sounds like and how long it lasts, whoever says it and wherever it stands;
+        # training sets these from the corpus, and the projections learn the rest.
+        self.symbol_mean_mel = keras.layers.Embedding(
+            symbols, mel_channels, "zeros", name="symbol_mean_mel"
+        )
+        self.symbol_log_duration = keras.layers.Embedding(
+            symbols, 1, "zeros", name="symbol_log_duration"
+        )
+        self.mean_projection = keras.layers.Dense(
+            mel_channels, kernel_initializer="zeros", name="mean_mel"
+        )
         self.duration_projection = keras.layers.Dense(
-            1, bias_initializer=keras.initializers.Constant(1.0), name="log_duration"
+            1, kernel_initializer="zeros", name="log_duration"
         )
 
     def call(
@@ -71,7 +81,9 @@ class TextEncoder(keras.layers.Layer):
         for_durations = self.duration_block(states, mask, scale, shift)
         return EncodedText(
             states,
-            self.mean_projection(states),
-            self.duration_projection(for_durations)[:, :, 0],
+            self.symbol_mean_mel(token_ids) + self.mean_projection(states),
+            (self.symbol_log_duration(token_ids) + self.duration_projection(for_durations))[
+                :, :, 0
+            ],
             mask,
         )

@@ -17,9 +17,7 @@ def multiplications(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> flo
     positions = frames.astype(np.float64) / model.frames_per_position
     token_count = tokens.astype(np.float64)
     segment_positions = np.minimum(positions, model.segment_frames / model.frames_per_position)
-    per_token = model.text_width * (
-        (12 * model.text_blocks + 8) * model.text_width + channels
-    )
+    per_token = model.text_width * ((12 * model.text_blocks + 8) * model.text_width + channels)
     attention_per_pair = 2 * model.text_width * model.text_blocks
     # Scores of the alignment and the mean mel of each position.
     alignment_per_pair = 2 * channels

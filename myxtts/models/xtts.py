@@ -16,7 +16,9 @@ from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
 # The error of the clean mel counts as that of the velocity, which is larger by 1 / (1 - time);
 # this bounds the weight near the end, where little is left to predict.
-_LEAST_TIME_LEFT = 0.25
+_LEAST_TIME_LEFT = 0.4
+# The mean of that weight over all times: dividing by it keeps the loss an error of the mel.
+_MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 
 
 class Batch(NamedTuple):
@@ -140,7 +142,7 @@ class XTTS(keras.Model):
         )
         target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
         lengths = self._position_lengths(batch)
-        path = align(_alignment_scores(text, target), batch.token_lengths, lengths)
+        path = align(alignment_scores(text.mean_mel, target), batch.token_lengths, lengths)
         durations = tf.reduce_sum(path, 1)  # [batch, tokens]
         flow_error = self._flow_error(text, voice, target, path, durations, lengths, draws)
         parts = LossParts(
@@ -181,7 +183,7 @@ class XTTS(keras.Model):
         noisy = (1.0 - amount) * draws.noise + amount * data
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
-        return tf.reduce_sum(tf.square(clean - data) * weight)
+        return tf.reduce_sum(tf.square(clean - data) * weight) / _MEAN_TIME_WEIGHT
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and where in the token it stands."""
@@ -233,10 +235,14 @@ class XTTS(keras.Model):
         return frames * self.mel_deviation + self.mel_mean
 
 
-def _alignment_scores(text: EncodedText, target: tf.Tensor) -> tf.Tensor:
-    """-||mean - target||^2 / 2 without the target's own part, which no path can change."""
-    cross = tf.matmul(target, text.mean_mel, transpose_b=True)  # [batch, positions, tokens]
-    return cross - 0.5 * tf.reduce_sum(tf.square(text.mean_mel), -1)[:, None]
+def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """-||mean - target||^2 / 2 without the target's own part, which no path can change.
+
+    mean_mel [batch, tokens, channels], target [batch, positions, channels] -> [batch, positions,
+    tokens].
+    """
+    cross = tf.matmul(target, mean_mel, transpose_b=True)
+    return cross - 0.5 * tf.reduce_sum(tf.square(mean_mel), -1)[:, None]
 
 
 def _prior_error(text: EncodedText, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:

@@ -466,8 +466,8 @@ def _speak_quantities(text: str) -> str:
 
 def _fraction(match: re.Match[str]) -> str:
     whole, top, bottom = match["whole"], match["top"], match["bottom"]
-    if (top, bottom) == ("24", "7"):
-        return "twenty four seven"
+    if top == bottom or (top, bottom) == ("24", "7"):
+        return " ".join(map(_cardinal, filter(None, [whole, top, bottom])))
     if int(top) >= int(bottom) or int(top) == 0:
         spoken = f"{_cardinal(top)} over {_cardinal(bottom)}"
         return f"{_number(whole)} {spoken}" if whole else spoken

@@ -49,8 +49,8 @@ def _library() -> Any:
         )
         if rate != SAMPLE_RATE_HZ:
             raise DataError(
-                f"espeak-ng did not start (answer {rate}, expected {SAMPLE_RATE_HZ}) with its data in "
-                f"{data_path}: reinstall it with 'pip install --force-reinstall espeakng-loader'"
+                f"espeak-ng did not start with its data in {data_path} (answer {rate}, expected "
+                f"{SAMPLE_RATE_HZ}); try 'pip install --force-reinstall espeakng-loader'"
             )
     return library
 
@@ -86,9 +86,7 @@ def phonemes(text: str, voice: str) -> str:
         cursor = ctypes.c_void_p(ctypes.addressof(buffer))
         clauses = []
         while cursor.value:
-            clause = library.espeak_TextToPhonemes(
-                ctypes.byref(cursor), _CHARS_UTF8, _PHONEMES_IPA
-            )
+            clause = library.espeak_TextToPhonemes(ctypes.byref(cursor), _CHARS_UTF8, _PHONEMES_IPA)
             clauses.append((clause or b"").decode().strip())
     return " ".join(clause for clause in clauses if clause)
 
@@ -99,7 +97,6 @@ def speak(
     """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range go from 0 to 100."""
     pieces: list[npt.NDArray[np.int16]] = []
 
-    @_CALLBACK
     def collect(samples: Any, count: int, _events: Any) -> int:
         if samples and count > 0:
             pieces.append(np.ctypeslib.as_array(samples, shape=(count,)).copy())
@@ -111,7 +108,8 @@ def speak(
         library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
         library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
         library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
-        library.espeak_SetSynthCallback(collect)
+        callback = _CALLBACK(collect)  # a reference: ctypes keeps none
+        library.espeak_SetSynthCallback(callback)
         encoded = text.encode() + b"\0"
         library.espeak_Synth(
             encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None

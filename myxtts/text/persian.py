@@ -373,7 +373,9 @@ def _fraction(match: re.Match[str]) -> str:
 
 def _range(match: re.Match[str]) -> str:
     low, high = (float(_POINT.sub(".", match[i].replace("٬", "")).rstrip("%")) for i in (1, 3))
-    between = "منهای" if low > high and match[2] else "تا"
+    # "5 - 3" is a sum, but "3-2" is a score.
+    falling = "منهای" if match[2] else "بر"
+    between = falling if low > high else "تا"
     return f"{match[1]} {between} {match[3]}"
 
 

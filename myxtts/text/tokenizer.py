@@ -36,9 +36,7 @@ class Tokenizer:
     languages: tuple[str, ...]
 
     @classmethod
-    def learn(
-        cls, kind: str, symbols: Iterable[str], languages: Iterable[str]
-    ) -> Tokenizer:
+    def learn(cls, kind: str, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
         return cls(kind, _SPECIAL_SYMBOLS, ()).grown(symbols, languages)
 
     def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:

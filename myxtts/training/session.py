@@ -20,9 +20,7 @@ _log = logging.getLogger(__name__)
 
 def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
     """To be called before any other TensorFlow work."""
-    accelerators = find_accelerators(
-        config.devices.virtual_devices, config.training.visible_gpus
-    )
+    accelerators = find_accelerators(config.devices.virtual_devices, config.training.visible_gpus)
     return choose_strategy(accelerators, config.training.multi_gpu)
 
 

@@ -54,7 +54,9 @@ def compile_training_step(
             micro_draws = Draws(*(tensor[rows] for tensor in draws))
             parts, gradient = compute(micro_batch, micro_draws, counts)
             terms = [*parts, gradient]
-            sums = [total + term for total, term in zip(sums, terms, strict=True)] if sums else terms
+            sums = (
+                [total + term for total, term in zip(sums, terms, strict=True)] if sums else terms
+            )
         loss_parts = LossParts(*sums[:-1])
         norm, rate = optimizer.apply(sums[-1])
         return StepResult(total_loss(loss_parts), loss_parts, norm, rate)

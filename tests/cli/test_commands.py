@@ -79,8 +79,13 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
         "--train-data", demo_corpus, "--run-dir", tmp_path / "run", "--evaluate-every=4",
         "--save-every=2", *MINIATURE_FLAGS,
     ]  # fmt: skip
-    planned = run("--dry-run", "--enable-static-shapes", "--max-mel-frames=400", *train,
-                  program=(str(ROOT / "train_main.py"),))
+    planned = run(
+        "--dry-run",
+        "--enable-static-shapes",
+        "--max-mel-frames=400",
+        *train,
+        program=(str(ROOT / "train_main.py"),),
+    )
     assert planned.returncode == 0, planned.stderr
     assert "Final Training Configuration" in planned.stdout
     assert "Static shapes (pad_to_fixed_length): True" in planned.stdout

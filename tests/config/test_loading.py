@@ -33,13 +33,16 @@ def test_every_preset_is_valid(size, level):
 
 
 def test_sizes_grow():
-    widths = [load_config(overrides={"model": {"size": size}}).model.decoder_width
-              for size in MODEL_SIZES]
+    widths = [
+        load_config(overrides={"model": {"size": size}}).model.decoder_width for size in MODEL_SIZES
+    ]
     assert widths == sorted(set(widths))
 
 
 def test_saved_configuration_comes_back_equal(tmp_path):
-    config = load_config(overrides={"model": {"size": "big"}}, assignments=["text.tokens=graphemes"])
+    config = load_config(
+        overrides={"model": {"size": "big"}}, assignments=["text.tokens=graphemes"]
+    )
     save_config(config, tmp_path / "config.yaml")
     assert load_config(tmp_path / "config.yaml") == config
 
@@ -61,8 +64,11 @@ def test_assignments_take_yaml_values():
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("trainig:\n  seed: 1\n", "unknown section 'trainig', allowed: audio, text, data, model, "
-         "training, devices; did you mean 'training'?"),
+        (
+            "trainig:\n  seed: 1\n",
+            "unknown section 'trainig', allowed: audio, text, data, model, "
+            "training, devices; did you mean 'training'?",
+        ),
         ("data:\n  bach_size: 1\n", "unknown setting 'data.bach_size'; did you mean 'batch_size'?"),
         ("data:\n  batch_size: [1]\n", "data.batch_size: found [1] (list), allowed: int"),
         ("data: 5\n", "data: found 5, expected settings below it"),
@@ -88,8 +94,11 @@ def test_broken_yaml_and_missing_file(tmp_path):
     [
         ("batch_size=8", "--set batch_size=8: expected section.key=value"),
         ("data.batch_size", "--set data.batch_size: expected section.key=value"),
-        ("dat.batch_size=8", "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, "
-         "data, model, training, devices; did you mean 'data'?"),
+        (
+            "dat.batch_size=8",
+            "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, "
+            "data, model, training, devices; did you mean 'data'?",
+        ),
         ("data.batch=8", "unknown setting 'data.batch'; did you mean 'batching'?"),
     ],
 )

@@ -48,7 +48,9 @@ def test_columns_are_found(tmp_path, rows, expected):
 
 
 def test_byte_order_mark_windows_lines_and_blank_lines(tmp_path):
-    folder = corpus(tmp_path / "c", "\ufeffa|one two\r\n\r\n  \r\nb|سلام دنیا\r\n", "wav/a.wav", "b.flac")
+    folder = corpus(
+        tmp_path / "c", "\ufeffa|one two\r\n\r\n  \r\nb|سلام دنیا\r\n", "wav/a.wav", "b.flac"
+    )
     first, second = read(folder)
     assert (first.id, second.text) == ("a", "سلام دنیا")
     assert first.audio_path == folder / "wav" / "a.wav"
@@ -78,7 +80,8 @@ def test_names_with_spaces_and_dots(tmp_path):
         ),
         (
             "/etc/passwd|hello\n",
-            "{file}:1: audio path '/etc/passwd' leaves the corpus folder; expected a path inside it",
+            "{file}:1: audio path '/etc/passwd' leaves the corpus folder; expected a path "
+            "inside it",
         ),
         ("|hello\n", "{file}:1: names no audio file"),
         (
@@ -120,8 +123,11 @@ def test_train_and_eval_files_are_used_as_they_are(tmp_path):
 
 
 def test_a_validation_set_is_split_off_by_speaker_the_same_every_time(tmp_path):
-    rows = [f"{speaker}{number}|{speaker}|some text {number}" for speaker in ("ann", "bob")
-            for number in range(40)]
+    rows = [
+        f"{speaker}{number}|{speaker}|some text {number}"
+        for speaker in ("ann", "bob")
+        for number in range(40)
+    ]
     folder = corpus(tmp_path / "c", "\n".join(rows))
     train, held_out = (
         LJSpeechDataset(folder, subset, validation_fraction=0.1) for subset in ("train", "eval")

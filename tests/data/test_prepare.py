@@ -84,7 +84,9 @@ def test_bad_clips_are_left_out_and_counted(damaged, miniature):
         "empty text": 1,
     }
     assert len(corpus.train.cache) == 18 - 5
-    assert any("metadata_train.csv:2: missing audio" in line for line in corpus.train.cache.rejections)
+    assert any(
+        "metadata_train.csv:2: missing audio" in line for line in corpus.train.cache.rejections
+    )
 
 
 def test_too_many_bad_clips_stop_the_run(damaged, miniature):

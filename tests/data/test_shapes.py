@@ -46,7 +46,9 @@ def test_every_clip_fits_its_shape(lengths, count, seed):
 
 
 def test_fixed_is_exactly_the_contract_shape():
-    config = XTTSConfig(pad_to_fixed_length=True, max_text_length=50, max_mel_frames=300, batch_size=4)
+    config = XTTSConfig(
+        pad_to_fixed_length=True, max_text_length=50, max_mel_frames=300, batch_size=4
+    )
     tokens, frames = np.array([10, 50, 51, 20]), np.array([100, 300, 100, 301])
     plan = plan_shapes(tokens, frames, config)
     assert plan.shapes == (Shape(4, 50, 300),)
@@ -61,7 +63,7 @@ def test_given_shapes_take_the_clips_that_fit():
 
 
 def test_limits_that_nothing_fits():
-    with pytest.raises(DataError, match="no clip fits data.max_text_length = 10"):
+    with pytest.raises(DataError, match=r"no clip fits data\.max_text_length = 10"):
         plan_shapes(np.array([30]), np.array([90]), XTTSConfig(max_text_length=10))
 
 

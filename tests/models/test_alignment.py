@@ -8,7 +8,7 @@ from myxtts.models.alignment import align
 
 
 def plain_search(scores: np.ndarray) -> np.ndarray:
-    """The textbook dynamic programme, cell by cell: [positions, tokens] -> path of the same shape."""
+    """The textbook dynamic programme, cell by cell, on [positions, tokens]."""
     positions, tokens = scores.shape
     best = np.full((positions, tokens), -np.inf, np.float32)
     best[0, 0] = scores[0, 0]

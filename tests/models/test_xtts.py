@@ -89,9 +89,7 @@ def test_losses_against_their_definitions(model, batch):
         distance = text.mean_mel[row].numpy()[chosen] - target.reshape(positions, -1)
         prior += 0.5 * np.sum(distance**2)
         true_durations = np.bincount(chosen, minlength=tokens)
-        duration += np.sum(
-            (text.log_durations[row].numpy()[:tokens] - np.log(true_durations)) ** 2
-        )
+        duration += np.sum((text.log_durations[row].numpy()[:tokens] - np.log(true_durations)) ** 2)
         positions_seen, tokens_seen = positions_seen + positions, tokens_seen + tokens
     assert float(parts.prior) == pytest.approx(prior / positions_seen / 160, rel=1e-4)
     assert float(parts.duration) == pytest.approx(duration / tokens_seen, rel=1e-4)

@@ -55,6 +55,7 @@ ORDINALS_AND_FRACTIONS = [
     ("2/3 of it", "two thirds of it"),
     ("2 1/2 cups", "two and a half cups"),
     ("2½ cups", "two and a half cups"),
+    ("a 50/50 chance", "a fifty fifty chance"),
     ("open 24/7", "open twenty four seven"),
 ]
 

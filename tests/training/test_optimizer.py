@@ -104,10 +104,11 @@ def test_state_goes_out_and_comes_back(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    training = TrainingConfig(
-        learning_rate=1.0, warmup_steps=10, final_learning_rate_fraction=0.1
-    )
-    rates = [float(learning_rate(tf.constant(float(step)), 100, training)) for step in (1, 10, 50, 100, 500)]
+    training = TrainingConfig(learning_rate=1.0, warmup_steps=10, final_learning_rate_fraction=0.1)
+    rates = [
+        float(learning_rate(tf.constant(float(step)), 100, training))
+        for step in (1, 10, 50, 100, 500)
+    ]
     assert rates[0] < 0.11
     assert rates[1] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 0.1)), rel=1e-5)
     assert rates[2] == pytest.approx(0.55, rel=1e-5)

@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.pipeline import BatchLoader, batch_signature
+from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_evaluation_step, compile_training_step
-from myxtts.models.xtts import XTTS, Batch
 
 
 def train(miniature, corpus, *, steps=3, accumulation=1, xla=False, seed=0):
@@ -18,7 +18,11 @@ def train(miniature, corpus, *, steps=3, accumulation=1, xla=False, seed=0):
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
     step = compile_training_step(
-        model, optimizer, batch_signature(config), accumulation_steps=accumulation, seed=seed,
+        model,
+        optimizer,
+        batch_signature(config),
+        accumulation_steps=accumulation,
+        seed=seed,
         xla=xla,
     )
     loader = BatchLoader(corpus.train.cache, tokenizer, config)

@@ -51,8 +51,18 @@ def test_metrics_are_one_object_a_line(trained_run):
     lines = [json.loads(line) for line in (trained_run / "metrics.jsonl").read_text().splitlines()]
     training = [line for line in lines if "loss" in line]
     assert [line["step"] for line in training] == [2, 4, 6]
-    needed = {"step", "time", "loss", "learning_rate", "step_seconds", "data_wait_seconds",
-              "valid_frame_ratio", "prior_loss", "duration_loss", "flow_loss"}
+    needed = {
+        "step",
+        "time",
+        "loss",
+        "learning_rate",
+        "step_seconds",
+        "data_wait_seconds",
+        "valid_frame_ratio",
+        "prior_loss",
+        "duration_loss",
+        "flow_loss",
+    }
     for line in training:
         assert needed <= set(line)
         parts = line["prior_loss"] + line["duration_loss"] + line["flow_loss"]

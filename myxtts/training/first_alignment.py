@@ -1,0 +1,98 @@
+"""What each symbol sounds like on average, found before the first step.
+
+A model that starts from nothing spends a good part of its training finding out where symbols
+begin and end. Alternating between aligning the clips with one mean mel per symbol and averaging
+what was aligned finds most of that in seconds. It starts from symbols of equal length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.pipeline import BatchLoader, batch_signature
+from myxtts.data.schedule import Schedule
+from myxtts.models.alignment import align
+from myxtts.models.layers import stack_frames
+from myxtts.models.xtts import XTTS, Batch, alignment_scores
+
+_ROUNDS = 8
+_MOST_CLIPS = 1_000
+
+
+def set_symbol_means(
+    model: XTTS, loader: BatchLoader, schedule: Schedule, config: XTTSConfig
+) -> None:
+    """Sets the symbols' mean mels and log-durations in the model's text encoder."""
+    count = min(schedule.batches_per_epoch, -(-_MOST_CLIPS // config.data.batch_size))
+    batches = [loader.load(schedule.batch_at(index)) for index in range(count)]
+    text = model.text_encoder
+    means, log_durations = text.symbol_mean_mel.embeddings, text.symbol_log_duration.embeddings
+    collect = _compile_collection(model, batch_signature(config))
+    for round_number in range(_ROUNDS):
+        mel_sums = np.zeros(means.shape)
+        log_duration_sums = np.zeros(means.shape[0])
+        position_counts = np.zeros(means.shape[0])
+        token_counts = np.zeros(means.shape[0])
+        for batch in batches:
+            parts = collect(batch, tf.constant(round_number == 0))
+            mel_sum, position_count, log_duration_sum, token_count = (
+                part.numpy() for part in parts
+            )
+            mel_sums += mel_sum
+            position_counts += position_count
+            log_duration_sums += log_duration_sum
+            token_counts += token_count
+        means.assign(mel_sums / np.maximum(position_counts, 1)[:, None])
+        log_durations.assign((log_duration_sums / np.maximum(token_counts, 1))[:, None])
+
+
+def _compile_collection(model: XTTS, signature: Batch) -> Any:
+    symbols = model.text_encoder.symbol_mean_mel.input_dim
+    per_position = model.sizes.frames_per_position
+
+    def collect(batch: Batch, evenly: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Sums per symbol of mels, positions, log-durations and occurrences."""
+        target = stack_frames(model.normalised(batch.mel), per_position)
+        lengths = batch.mel_lengths // per_position
+        mean_mel = model.text_encoder.symbol_mean_mel(batch.token_ids)
+        scores = tf.where(
+            evenly,
+            _closeness_to_diagonal(target, batch.token_ids, lengths, batch.token_lengths),
+            alignment_scores(mean_mel, target),
+        )
+        path = align(scores, batch.token_lengths, lengths)
+        durations = tf.reduce_sum(path, 1)  # [batch, tokens]
+        per_token = tf.matmul(path, target, transpose_a=True)  # [batch, tokens, channels]
+        present = tf.cast(durations > 0, tf.float32)
+        log_durations = tf.math.log(tf.maximum(durations, 1.0)) * present
+        ids = tf.reshape(batch.token_ids, [-1])
+
+        def by_symbol(values: tf.Tensor) -> tf.Tensor:
+            flat = tf.reshape(values, [tf.size(ids), *values.shape[2:]])
+            return tf.math.unsorted_segment_sum(flat, ids, symbols)
+
+        return (
+            by_symbol(per_token),
+            by_symbol(durations),
+            by_symbol(log_durations),
+            by_symbol(present),
+        )
+
+    return tf.function(
+        collect, input_signature=[signature, tf.TensorSpec([], tf.bool)], autograph=False
+    )
+
+
+def _closeness_to_diagonal(
+    target: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor, token_lengths: tf.Tensor
+) -> tf.Tensor:
+    """Scores whose best path gives every token the same time, [batch, positions, tokens]."""
+    positions = tf.range(tf.shape(target)[1], dtype=tf.float32)[None, :, None] + 0.5
+    tokens = tf.range(tf.shape(token_ids)[1], dtype=tf.float32)[None, None] + 0.5
+    share_of_time = positions / tf.cast(lengths, tf.float32)[:, None, None]
+    share_of_tokens = tokens / tf.cast(token_lengths, tf.float32)[:, None, None]
+    return -tf.abs(share_of_time - share_of_tokens)
