@@ -182,7 +182,7 @@ class TrainingConfig(Section):
     final_learning_rate_fraction: float = setting(
         0.02, "Learning rate at the last step, as a share of the peak.", least=0, most=1
     )
-    warmup_steps: int = setting(200, "Steps over which the learning rate rises.", least=0)
+    warmup_steps: int = setting(50, "Steps over which the learning rate rises.", least=0)
     weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
     beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=1)
     beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=1)

@@ -26,20 +26,33 @@ _BLOCKS_PER_ATTENTION = 4
 _LONGEST_PERIOD = 1_000.0
 
 
+def condition_channels(model: ModelConfig, mel_channels: int) -> int:
+    """Mean mel and state of a position's token, and the two numbers of where it stands in it."""
+    return mel_channels + model.text_width + 2
+
+
 class FlowDecoder(keras.layers.Layer):
     """Convolutions alone carry information along time, so it works at any length."""
 
     def __init__(self, model: ModelConfig, mel_channels: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         width = model.decoder_width
-        self.width = width
+        self.sizes = model
+        self.mel_channels = mel_channels
         self.noisy_projection = keras.layers.Dense(width, use_bias=False, name="noisy")
         self.condition_projection = keras.layers.Dense(width, name="condition")
         self.time_projection = keras.layers.Dense(width, activation="silu", name="time")
         self.voice_projection = keras.layers.Dense(width, name="voice")
-        self.modulation = Modulation(width, model.decoder_blocks + 1, name="modulation")
+        self.modulation = Modulation(
+            width, model.decoder_blocks + 1, condition_width=width, name="modulation"
+        )
         self.attentions = {
-            index: Attention(width, model.attention_heads, name=f"attention_{index}")
+            str(index): Attention(
+                width,
+                model.attention_heads,
+                memory_width=model.voice_width,
+                name=f"attention_{index}",
+            )
             for index in range(0, model.decoder_blocks, _BLOCKS_PER_ATTENTION)
         }
         self.blocks = [
@@ -49,6 +62,16 @@ class FlowDecoder(keras.layers.Layer):
         self.mel_projection = keras.layers.Dense(
             mel_channels, kernel_initializer="zeros", name="mel"
         )
+
+    def build(self, input_shape: Any = None) -> None:
+        width = self.sizes.decoder_width
+        for layer in (*self.attentions.values(), *self.blocks, self.modulation):
+            layer.build()
+        self.noisy_projection.build((None, self.mel_channels))
+        self.condition_projection.build((None, condition_channels(self.sizes, self.mel_channels)))
+        self.time_projection.build((None, width))
+        self.voice_projection.build((None, self.sizes.voice_width))
+        self.mel_projection.build((None, width))
 
     def call(
         self,
@@ -63,8 +86,8 @@ class FlowDecoder(keras.layers.Layer):
         summary = self.time_projection(self._time_features(time))
         modulations = self.modulation(summary + self.voice_projection(voice.vector))
         for index, block in enumerate(self.blocks):
-            if index in self.attentions:
-                values = self.attentions[index](values, memory=voice.latents)
+            if str(index) in self.attentions:
+                values = self.attentions[str(index)](values, memory=voice.latents)
             scale, shift = modulations[index]
             values = block(values, mask, scale, shift)
         scale, shift = modulations[-1]
@@ -72,7 +95,7 @@ class FlowDecoder(keras.layers.Layer):
 
     def _time_features(self, time: tf.Tensor) -> tf.Tensor:
         """Sines and cosines of geometrically spaced frequencies, [batch, width]."""
-        half = self.width // 2
+        half = self.sizes.decoder_width // 2
         exponents = tf.range(half, dtype=tf.float32) / half
         frequencies = tf.exp(-math.log(_LONGEST_PERIOD) * exponents) * _LONGEST_PERIOD
         angles = time[:, None] * frequencies

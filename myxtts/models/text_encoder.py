@@ -29,12 +29,15 @@ class TextEncoder(keras.layers.Layer):
         self, model: ModelConfig, symbols: int, languages: int, mel_channels: int, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        self.sizes = model
         width = model.text_width
         spread = keras.initializers.RandomNormal(stddev=1.0)
         self.symbol_embedding = keras.layers.Embedding(symbols, width, spread, name="symbols")
         self.language_embedding = keras.layers.Embedding(languages, width, spread, name="languages")
         self.voice_projection = keras.layers.Dense(width, name="voice")
-        self.modulation = Modulation(width, model.text_blocks + 1, name="modulation")
+        self.modulation = Modulation(
+            width, model.text_blocks + 1, condition_width=width, name="modulation"
+        )
         self.attentions = [
             Attention(width, model.attention_heads, name=f"attention_{index}")
             for index in range(model.text_blocks)
@@ -58,6 +61,20 @@ class TextEncoder(keras.layers.Layer):
         self.duration_projection = keras.layers.Dense(
             1, kernel_initializer="zeros", name="log_duration"
         )
+
+    def build(self, input_shape: Any = None) -> None:
+        for embedding in (
+            self.symbol_embedding,
+            self.language_embedding,
+            self.symbol_mean_mel,
+            self.symbol_log_duration,
+        ):
+            embedding.build()
+        for layer in (*self.attentions, *self.blocks, self.duration_block, self.modulation):
+            layer.build()
+        self.voice_projection.build((None, self.sizes.voice_width))
+        self.mean_projection.build((None, self.sizes.text_width))
+        self.duration_projection.build((None, self.sizes.text_width))
 
     def call(
         self,

@@ -28,9 +28,10 @@ class Voice(NamedTuple):
 
 
 class VoiceEncoder(keras.layers.Layer):
-    def __init__(self, model: ModelConfig, **kwargs: Any) -> None:
+    def __init__(self, model: ModelConfig, n_mels: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.sizes = model
+        self.n_mels = n_mels
         width = model.voice_width
         self.input_projection = keras.layers.Dense(width, name="input")
         self.blocks = [
@@ -39,15 +40,21 @@ class VoiceEncoder(keras.layers.Layer):
         ]
         self.vector_projection = keras.layers.Dense(width, name="vector")
         self.resampler = Attention(width, model.attention_heads, name="resampler")
-        self.latent_modulation = Modulation(width, 1, name="latent_modulation")
+        self.latent_modulation = Modulation(
+            width, 1, condition_width=width, name="latent_modulation"
+        )
         self.latent_block = ConvBlock(width, 1, name="latent_block")
 
-    def build(self, reference_shape: Any) -> None:
+    def build(self, input_shape: Any = None) -> None:
         self.latents = self.add_weight(
             name="latents",
             shape=(self.sizes.voice_latents, self.sizes.voice_width),
             initializer=keras.initializers.RandomNormal(stddev=1.0),
         )
+        self.input_projection.build((None, FRAMES_PER_STEP * self.n_mels))
+        self.vector_projection.build((None, self.sizes.voice_width))
+        for layer in (*self.blocks, self.resampler, self.latent_modulation, self.latent_block):
+            layer.build()
 
     def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
         """reference: normalised mel [batch, frames, mels], frames a multiple of four."""

@@ -77,29 +77,14 @@ class XTTS(keras.Model):
         self.text_encoder = TextEncoder(
             self.sizes, symbols, languages, self.channels, name="text_encoder"
         )
-        self.voice_encoder = VoiceEncoder(self.sizes, name="voice_encoder")
+        self.voice_encoder = VoiceEncoder(self.sizes, self.n_mels, name="voice_encoder")
         self.decoder = FlowDecoder(self.sizes, self.channels, name="decoder")
+        self.build()
 
-    @classmethod
-    def built(cls, config: XTTSConfig, **sizes: Any) -> XTTS:
-        """A model whose weights exist: Keras makes them when the layers are first called."""
-        model = cls(config, **sizes)
-        frames = model.sizes.segment_frames
-        n_mels = model.n_mels
-        one = tf.ones([1], tf.int32)
-        batch = Batch(
-            token_ids=tf.zeros([1, 1], tf.int32),
-            token_lengths=one,
-            mel=tf.zeros([1, frames, n_mels]),
-            mel_lengths=one * frames,
-            reference=tf.zeros([1, model.sizes.reference_frames, n_mels]),
-            reference_lengths=one * model.sizes.reference_frames,
-            language_ids=tf.zeros([1], tf.int32),
-        )
-        tf.function(model, autograph=False).get_concrete_function(
-            batch, model.draw(1, tf.zeros([2], tf.int32)), model.count(batch)
-        )
-        return model
+    def build(self, input_shape: Any = None) -> None:
+        """Makes all weights, without a call."""
+        for part in (self.text_encoder, self.voice_encoder, self.decoder):
+            part.build()
 
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
@@ -191,12 +176,14 @@ class XTTS(keras.Model):
         return tf.concat([tf.matmul(path, per_token), within], -1)
 
     def plan_positions(self, text: EncodedText, speed: tf.Tensor) -> tf.Tensor:
-        """Whole positions per token, [batch, tokens].
+        """Whole positions per token, [batch, tokens], at least one each.
 
-        Rounded up: the mean of a logarithm is below the logarithm of the mean, and rounding to
-        the nearest would make speech too fast.
+        The ends of the tokens are rounded, not their lengths: rounding each length on its own
+        would make a sentence too long or too short by the sum of what was rounded.
         """
-        return tf.math.ceil(tf.exp(text.log_durations) / speed) * text.mask[:, :, 0]
+        mask = text.mask[:, :, 0]
+        ends = tf.round(tf.cumsum(tf.exp(text.log_durations) / speed * mask, axis=1))
+        return tf.maximum(ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]]), 1.0) * mask
 
     def flow(
         self,

@@ -42,7 +42,7 @@ class TTS:
         self.config = load_config(folder / "config.yaml")
         self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
         self.step = checkpoint.info.step
-        model = XTTS.built(
+        model = XTTS(
             self.config,
             symbols=len(self.tokenizer.symbols),
             languages=len(self.tokenizer.languages),

@@ -72,6 +72,10 @@ class FlatAdamW(tf.Module):
         finally:
             self.assign_weights(own)
 
+    def forget_average(self) -> None:
+        """Starts the average anew, after the weights were set by other means than training."""
+        self.average.assign(self.weights())
+
     def averages_by_name(self) -> Tensors:
         return self._by_name(self.average)
 
@@ -100,7 +104,7 @@ class FlatAdamW(tf.Module):
         _require_same_shapes(weights, self.averages_by_name(), source)
         flat = self.flatten([weights[variable.path] for variable in self._variables])
         self.assign_weights(flat)
-        self.average.assign(flat)
+        self.forget_average()
 
     def _flat_parts(self) -> dict[str, tf.Tensor]:
         return {

@@ -18,6 +18,7 @@ from myxtts.models.xtts import XTTS, Batch
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount, advice
 from myxtts.training.checkpoints import CheckpointInfo, find_checkpoint, save_checkpoint
+from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.reporting import Observer, RunWriter, SilentObserver
@@ -53,10 +54,11 @@ class XTTSTrainer:
         self.account = account or TimeAccount()
         self.total_steps = planned_steps(config, corpus)
         self.xla = bool(config.training.xla)
+        self._knows_symbols = False
         keras.utils.set_random_seed(config.training.seed)
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
         with self.strategy.scope():
-            self.model = XTTS.built(
+            self.model = XTTS(
                 config,
                 symbols=len(tokenizer.symbols),
                 languages=len(tokenizer.languages),
@@ -73,6 +75,7 @@ class XTTSTrainer:
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._knows_symbols = True
         return checkpoint.info.step
 
     def start_from(self, other_run: Path) -> None:
@@ -85,6 +88,7 @@ class XTTSTrainer:
                 f"know: {' '.join(theirs.unknown(self.corpus.tokenizer.symbols)) or 'none'}"
             )
         self.optimizer.start_from(checkpoint.averaged_weights(), checkpoint.folder)
+        self._knows_symbols = True
 
     def fit(self) -> dict[str, Any]:
         """Trains to the planned number of steps and returns the report."""
@@ -92,10 +96,15 @@ class XTTSTrainer:
         save_config(self.config, self.run_dir / "config.yaml")
         self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
         writer = RunWriter(self.run_dir)
+        loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
         try:
+            if not self._knows_symbols:
+                self.observer.on_phase("finding a first alignment")
+                set_symbol_means(self.model, loader, self.corpus.train.schedule, self.config)
+                self.optimizer.forget_average()
             with self.account.spending("compile"), self.strategy.scope():
                 self._compile()
-            return self._loop(writer)
+            return self._loop(loader, writer)
         finally:
             writer.close()
 
@@ -123,9 +132,8 @@ class XTTSTrainer:
             self.config,
         )
 
-    def _loop(self, writer: RunWriter) -> dict[str, Any]:
+    def _loop(self, loader: BatchLoader, writer: RunWriter) -> dict[str, Any]:
         account, every = self.account, self.config.training
-        loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
         first = int(self.optimizer.step.numpy())
         batches = feed(loader, self.corpus.train.schedule, self.config, first, self.total_steps)
         metrics = RunMetrics(self.config, account)

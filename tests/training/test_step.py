@@ -13,7 +13,7 @@ def train(miniature, corpus, *, steps=3, accumulation=1, xla=False, seed=0):
     config = miniature(gradient_accumulation_steps=accumulation)
     tf.keras.utils.set_random_seed(1)
     tokenizer = corpus.tokenizer
-    model = XTTS.built(
+    model = XTTS(
         config, symbols=len(tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
@@ -73,7 +73,7 @@ def test_another_batch_size_is_refused(plain, corpus, miniature):
 
 def test_evaluation_is_repeatable_and_changes_nothing(miniature, corpus):
     config = miniature()
-    model = XTTS.built(
+    model = XTTS(
         config, symbols=len(corpus.tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
     )
     evaluate = compile_evaluation_step(model, batch_signature(config), seed=0)
