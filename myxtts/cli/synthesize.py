@@ -31,7 +31,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, help="wav file to write")
     parser.add_argument("--steps", type=int, default=10, help="Euler steps (default: 10)")
     parser.add_argument(
-        "--temperature", type=float, default=0.667, help="0 flat to 1 lively (default: 0.667)"
+        "--temperature", type=float, default=0.3, help="0 even to 1 lively (default: 0.3)"
     )
     parser.add_argument("--speed", type=float, default=1.0, help="1.2 is faster (default: 1.0)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same samples (default: 0)")

@@ -127,9 +127,10 @@ def run(options: argparse.Namespace) -> int:
         live.on_phase("loading TensorFlow")
         load_tensorflow()
         from myxtts.data.corpus import open_corpus
-        from myxtts.training.session import set_up_devices, start_trainer
+        from myxtts.training.session import describe_mode, set_up_devices, start_trainer
 
         strategy = set_up_devices(config)
+        say(describe_mode(strategy, config))
         corpus = open_corpus(config, live.on_prepare)
         _describe(corpus, config)
         if options.dry_run:

@@ -6,6 +6,8 @@ clear and even; they say nothing about how a model of human voices will sound.
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
 import os
 import shutil
 from collections.abc import Callable
@@ -112,13 +114,7 @@ def make_demo_corpus(
     shutil.rmtree(part, ignore_errors=True)
     try:
         (part / "wavs").mkdir(parents=True)
-        seconds = 0.0
-        for done, line in enumerate([*train, *held_out], 1):
-            voice = f"{_ESPEAK_LANGUAGES[line.language]}+{line.speaker}"
-            samples = espeak.speak(line.text, voice, words_per_minute=WORDS_PER_MINUTE)
-            soundfile.write(part / "wavs" / f"{line.id}.wav", samples, espeak.SAMPLE_RATE_HZ)
-            seconds += samples.size / espeak.SAMPLE_RATE_HZ
-            on_progress(done, len(train) + len(held_out))
+        seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
         _write_metadata(part / "metadata_train.csv", train)
         _write_metadata(part / "metadata_eval.csv", held_out)
         if folder.exists():
@@ -128,6 +124,29 @@ def make_demo_corpus(
         shutil.rmtree(part, ignore_errors=True)
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
     return seconds
+
+
+def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int], None]) -> float:
+    """Speaks the lines in order in one new process and returns their length in seconds.
+
+    espeak-ng keeps a little of what it said before, so a clip's samples depend on all that its
+    process has spoken: only a new process makes the same corpus from the same seed.
+    """
+    seconds = 0.0
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        spoken = pool.map(_speak_line, lines, [folder] * len(lines), chunksize=20)
+        for done, clip_seconds in enumerate(spoken, 1):
+            seconds += clip_seconds
+            on_progress(done, len(lines))
+    return seconds
+
+
+def _speak_line(line: Line, folder: Path) -> float:
+    voice = f"{_ESPEAK_LANGUAGES[line.language]}+{line.speaker}"
+    samples = espeak.speak(line.text, voice, words_per_minute=WORDS_PER_MINUTE)
+    soundfile.write(folder / f"{line.id}.wav", samples, espeak.SAMPLE_RATE_HZ)
+    return samples.size / espeak.SAMPLE_RATE_HZ
 
 
 def _pair(texts: list[str], first: int, voices: tuple[str, ...], language: str) -> list[Line]:

@@ -16,7 +16,7 @@ from myxtts.models.xtts import XTTS
 class SpeechOptions:
     steps: int = 10
     """Euler steps from noise to speech: more are slower and a little clearer."""
-    temperature: float = 0.667
+    temperature: float = 0.3
     """Spread of the noise to start from: lower is flatter and safer."""
     speed: float = 1.0
     """1.2 speaks a fifth faster."""

@@ -52,6 +52,8 @@ def _library() -> Any:
                 f"espeak-ng did not start with its data in {data_path} (answer {rate}, expected "
                 f"{SAMPLE_RATE_HZ}); try 'pip install --force-reinstall espeakng-loader'"
             )
+    # It seeds its noise by the time of day, which would make no two corpora alike.
+    library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     return library
 
 

@@ -58,9 +58,16 @@ class FlatAdamW(tf.Module):
         return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
 
     def assign_weights(self, flat: tf.Tensor) -> None:
+        for variable, part in self._parts(flat):
+            variable.assign(part)
+
+    def _parts(self, flat: tf.Tensor) -> list[tuple[keras.Variable, tf.Tensor]]:
+        """Each variable with its part of the vector, in the variable's shape."""
         parts = tf.split(flat, self._sizes)
-        for variable, part in zip(self._variables, parts, strict=True):
-            variable.assign(tf.reshape(part, variable.shape))
+        return [
+            (variable, tf.reshape(part, variable.shape))
+            for variable, part in zip(self._variables, parts, strict=True)
+        ]
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -131,7 +138,8 @@ class FlatAdamW(tf.Module):
         finite = tf.math.is_finite(norm)
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
         gradient = tf.where(finite, gradient * scale, 0.0)
-        step = tf.cast(self.step.assign_add(1), tf.float32)
+        next_step = self.step + 1
+        step = tf.cast(next_step, tf.float32)
         rate = learning_rate(step, self._total_steps, training)
         first = self.first_moment + (1.0 - training.beta_1) * (gradient - self.first_moment)
         second = self.second_moment + (1.0 - training.beta_2) * (
@@ -142,12 +150,33 @@ class FlatAdamW(tf.Module):
         old = self.weights()
         direction = unbiased_first / (tf.sqrt(unbiased_second) + _EPSILON) + self._decay * old
         new = tf.where(finite, old - rate * direction, old)
-        self.first_moment.assign(tf.where(finite, first, self.first_moment))
-        self.second_moment.assign(tf.where(finite, second, self.second_moment))
         decay = average_decay(step, training)
-        self.average.assign(new + decay * (self.average - new))
-        self.assign_weights(new)
+        _assign_on_every_replica(
+            [
+                (self.step, next_step),
+                (self.first_moment, tf.where(finite, first, self.first_moment)),
+                (self.second_moment, tf.where(finite, second, self.second_moment)),
+                (self.average, new + decay * (self.average - new)),
+                *((variable.value, part) for variable, part in self._parts(new)),
+            ]
+        )
         return norm, rate
+
+
+def _assign_on_every_replica(assignments: Sequence[tuple[tf.Variable, tf.Tensor]]) -> None:
+    """Each replica sets its own copy; the values are the same on all, from the same gradient."""
+    variables = [variable for variable, _ in assignments]
+    values = [value for _, value in assignments]
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        for variable, value in assignments:
+            variable.assign(value)
+        return
+
+    def update(strategy: tf.distribute.Strategy, values: Sequence[Any]) -> None:
+        for variable, value in zip(variables, values, strict=True):
+            strategy.extended.update(variable, lambda copy, new: copy.assign(new), args=(value,))
+
+    tf.distribute.get_replica_context().merge_call(update, args=(values,))
 
 
 def _require_same_shapes(found: Tensors, expected: Tensors, source: Path) -> None:

@@ -10,18 +10,51 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
 from myxtts.devices.discovery import find_accelerators
+from myxtts.devices.memory import setup_gpu_memory_isolation
 from myxtts.devices.strategy import choose_strategy
+from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.reporting import Observer
-from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer
 
 _log = logging.getLogger(__name__)
 
 
 def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
     """To be called before any other TensorFlow work."""
-    accelerators = find_accelerators(config.devices.virtual_devices, config.training.visible_gpus)
+    devices = config.devices
+    accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
+    if devices.enable_memory_isolation:
+        setup_gpu_memory_isolation(
+            data_gpu_id=0 if devices.data_gpu is None else devices.data_gpu,
+            model_gpu_id=1 if devices.model_gpu is None else _first_id(devices.model_gpu),
+            data_gpu_memory_limit=devices.data_gpu_memory_mb,
+            model_gpu_memory_limit=devices.model_gpu_memory_mb,
+        )
+    if devices.data_gpu is not None and devices.model_gpu is not None:
+        _log.warning(
+            "multi-GPU mode is off: this version computes no features on a data GPU; "
+            "going on in single-GPU buffered mode"
+        )
     return choose_strategy(accelerators, config.training.multi_gpu)
+
+
+def _first_id(model_gpus: str) -> int:
+    first = model_gpus.split(",")[0].strip()
+    if not first.isdecimal():
+        raise DeviceError(
+            f'devices.model_gpu: found {model_gpus!r}, allowed: ids such as "1" or "1,2"'
+        )
+    return int(first)
+
+
+def describe_mode(strategy: tf.distribute.Strategy, config: XTTSConfig) -> str:
+    """Where data and model are and how much is kept ready, in one line."""
+    devices = [name.rpartition("device:")[2] for name in strategy.extended.worker_devices]
+    return (
+        f"Mode: {MODE}; data on {DATA_DEVICE}, model on {', '.join(devices)}; "
+        f"up to {config.data.buffer_size} batches kept ready"
+    )
 
 
 def start_trainer(

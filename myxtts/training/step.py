@@ -29,11 +29,16 @@ def compile_training_step(
 ) -> Any:
     """A function Batch -> StepResult that is traced once for every length of clip.
 
-    Its randomness comes from the seed and the step alone, so a resumed run repeats it.
+    Each replica of the current strategy takes an equal share of the batch, in micro-batches.
+    Random numbers are drawn, and what the losses are averaged over is counted, for the whole
+    batch: neither replicas nor micro-batches change the result. Randomness comes from the seed
+    and the step alone, so a resumed run repeats it.
     """
+    strategy = tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
     variables = model.trainable_variables
     batch_size = signature.token_ids.shape[0]
-    micro_size = batch_size // accumulation_steps
+    micro_size = batch_size // (replicas * accumulation_steps)
 
     def gradient_of(batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
         with tf.GradientTape() as tape:
@@ -44,24 +49,40 @@ def compile_training_step(
 
     compute = tf.function(gradient_of, jit_compile=True, autograph=False) if xla else gradient_of
 
-    def training_step(batch: Batch) -> StepResult:
-        draws = model.draw(batch_size, tf.stack([seed, tf.cast(optimizer.step, tf.int32)]))
-        counts = model.count(batch)
+    def replica_step(batch: Batch, draws: Draws, counts: Counts) -> StepResult:
+        context = tf.distribute.get_replica_context()
+        first_share = context.replica_id_in_sync_group * accumulation_steps
         sums: list[Any] = []
-        for first in range(0, batch_size, micro_size):
-            rows = slice(first, first + micro_size)
-            micro_batch = Batch(*(tensor[rows] for tensor in batch))
-            micro_draws = Draws(*(tensor[rows] for tensor in draws))
+        for index in range(accumulation_steps):
+            first_row = (first_share + index) * micro_size
+            micro_batch, micro_draws = (
+                tuple_of._make(_rows(tensor, first_row, micro_size) for tensor in tuple_of)
+                for tuple_of in (batch, draws)
+            )
             parts, gradient = compute(micro_batch, micro_draws, counts)
             terms = [*parts, gradient]
-            sums = (
-                [total + term for total, term in zip(sums, terms, strict=True)] if sums else terms
-            )
+            sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
+        if replicas > 1:
+            sums = context.all_reduce(tf.distribute.ReduceOp.SUM, sums)
         loss_parts = LossParts(*sums[:-1])
         norm, rate = optimizer.apply(sums[-1])
         return StepResult(total_loss(loss_parts), loss_parts, norm, rate)
 
+    def training_step(batch: Batch) -> StepResult:
+        draws = model.draw(batch_size, tf.stack([seed, tf.cast(optimizer.step, tf.int32)]))
+        result = strategy.run(replica_step, args=(batch, draws, model.count(batch)))
+        # Every replica has the same result.
+        return tf.nest.map_structure(
+            lambda value: strategy.experimental_local_results(value)[0], result
+        )
+
     return tf.function(training_step, input_signature=[signature], autograph=False)
+
+
+def _rows(tensor: tf.Tensor, first: Any, count: int) -> tf.Tensor:
+    """`count` rows from `first` on, with `count` as static size."""
+    rows = tensor[first : first + count]
+    return tf.ensure_shape(rows, [count, *tensor.shape[1:]])
 
 
 def compile_evaluation_step(model: XTTS, signature: Batch, seed: int) -> Any:

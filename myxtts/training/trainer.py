@@ -12,7 +12,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature, feed
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.text.tokenizer import Tokenizer
@@ -26,6 +26,8 @@ from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
 
+MODE = "single-gpu-buffered"
+DATA_DEVICE = "CPU:0"
 _DEFAULT_EPOCHS = 100
 _KEPT_CHECKPOINTS = 3
 
@@ -52,6 +54,7 @@ class XTTSTrainer:
         self.strategy = strategy or tf.distribute.get_strategy()
         self.observer = observer or SilentObserver()
         self.account = account or TimeAccount()
+        _require_equal_shares(config, self.strategy.num_replicas_in_sync)
         self.total_steps = planned_steps(config, corpus)
         self.xla = bool(config.training.xla)
         self._knows_symbols = False
@@ -179,7 +182,11 @@ class XTTSTrainer:
 
     def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
         seconds = self.account.seconds()
-        devices = {variable.value.device for variable in self.model.trainable_variables}
+        devices = {
+            copy.device.rpartition("device:")[2]
+            for variable in self.model.trainable_variables
+            for copy in self.strategy.experimental_local_results(variable.value)
+        }
         return {
             "steps": step,
             "traces": self._monitor.traces,
@@ -191,10 +198,10 @@ class XTTSTrainer:
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": [list(shape) for shape in self.corpus.train.plan.shapes],
             "rejected": self.corpus.train.rejected,
-            "mode": "single-gpu-buffered",
-            "strategy": type(self.strategy).__name__,
-            "data_device": "CPU:0",
-            "model_devices": sorted(device.rpartition("device:")[2] for device in devices),
+            "mode": MODE,
+            "strategy": type(self.strategy).__name__.lstrip("_"),
+            "data_device": DATA_DEVICE,
+            "model_devices": sorted(devices),
             "buffer_size": self.config.data.buffer_size,
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
@@ -206,6 +213,15 @@ def planned_steps(config: XTTSConfig, corpus: Corpus) -> int:
     if training.max_steps is not None:
         return training.max_steps
     return (training.epochs or _DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
+
+
+def _require_equal_shares(config: XTTSConfig, replicas: int) -> None:
+    shares = replicas * config.training.gradient_accumulation_steps
+    if config.data.batch_size % shares:
+        raise ConfigError(
+            f"data.batch_size: found {config.data.batch_size}, allowed are multiples of {shares}: "
+            f"{replicas} replicas times training.gradient_accumulation_steps"
+        )
 
 
 def _shape_of(batch: Batch) -> tuple[int, int, int]:

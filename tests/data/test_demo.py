@@ -15,10 +15,11 @@ def test_no_sentence_is_in_both_parts(language):
     assert not {text.casefold() for text in train} & {text.casefold() for text in held_out}
 
 
-def test_training_sentences_cover_the_phonemes_of_the_held_out_ones():
+@pytest.mark.parametrize("language", ["en", "fa"])
+def test_training_sentences_cover_the_phonemes_of_the_held_out_ones(language):
     train, held_out = (
-        {symbol for text in part for symbol in phoneme_symbols(text, "en")}
-        for part in sentences("en")
+        {symbol for text in part for symbol in phoneme_symbols(text, language)}
+        for part in sentences(language)
     )
     assert held_out <= train
 

@@ -10,7 +10,7 @@ from myxtts.models.xtts import XTTS, Batch
 @pytest.fixture(scope="module")
 def model(miniature) -> XTTS:
     tf.keras.utils.set_random_seed(0)
-    built = XTTS(miniature(), symbols=60, languages=2, mel_mean=-5.0, mel_deviation=2.0)
+    built = XTTS(miniature(), symbols=120, languages=2, mel_mean=-5.0, mel_deviation=2.0)
     # Parts that start at zero would hide a fault behind them.
     generator = np.random.default_rng(0)
     for variable in built.trainable_variables:

@@ -33,13 +33,10 @@ def test_a_language_that_espeak_does_not_know():
         phoneme_symbols("hello", "xx-none")
 
 
-def test_speaking_is_repeatable_and_voices_differ():
-    first, second, other = (
-        espeak.speak("Good morning.", voice) for voice in ("en-us+rob", "en-us+rob", "en-us+f2")
-    )
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, other)
-    assert 0.5 < first.size / espeak.SAMPLE_RATE_HZ < 3
+def test_voices_differ():
+    low, high = (espeak.speak("Good morning.", voice) for voice in ("en-us+rob", "en-us+f2"))
+    assert 0.5 < low.size / espeak.SAMPLE_RATE_HZ < 3
+    assert not np.array_equal(low, high)
 
 
 def test_slower_speech_is_longer():

@@ -47,7 +47,7 @@ def test_silence_is_quiet_and_vowels_are_loud(aligned, corpus):
     model, _, _ = aligned
     loudness = model.text_encoder.symbol_mean_mel.embeddings.numpy().mean(axis=1)
     symbols = corpus.tokenizer.symbols
-    vowels = [loudness[index] for index, symbol in enumerate(symbols) if symbol in ("ˈoʊ", "ˈɑː", "ˈæ")]
+    vowels = [loudness[symbols.index(vowel)] for vowel in ("ˈɑː", "ˈæ")]
     assert loudness[symbols.index("<edge>")] < min(vowels)
 
 
@@ -55,7 +55,7 @@ def test_durations_are_those_of_speech(aligned, corpus):
     model, _, _ = aligned
     log_durations = model.text_encoder.symbol_log_duration.embeddings.numpy()[2:, 0]
     seconds = np.exp(log_durations) * 2 * 256 / 22_050
-    assert 0.02 <= seconds.min()
+    assert seconds.min() >= 0.02
     assert seconds.max() < 0.6
 
 

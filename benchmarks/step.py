@@ -1,0 +1,106 @@
+"""How soon the first step comes, how long a step takes and what share of it the alignment has.
+
+    .venv/bin/python benchmarks/step.py [--size tiny] [--tokens 48] [--frames 240] [--json FILE]
+
+Seconds are this machine's and moment's; the ratios are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from myxtts.devices.loading import load_tensorflow
+
+load_tensorflow()
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from myxtts.config.loading import load_config  # noqa: E402
+from myxtts.data.pipeline import batch_signature  # noqa: E402
+from myxtts.models.alignment import align  # noqa: E402
+from myxtts.models.xtts import XTTS, Batch  # noqa: E402
+from myxtts.training.optimizer import FlatAdamW  # noqa: E402
+from myxtts.training.step import compile_training_step  # noqa: E402
+
+
+def seconds_of(action: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def random_batch(config: Any, tokens: int, frames: int) -> Batch:
+    generator = np.random.default_rng(0)
+    size, n_mels = config.data.batch_size, config.data.n_mels
+    reference_frames = config.model.reference_frames
+    return Batch(
+        token_ids=tf.constant(generator.integers(2, 80, (size, tokens)), tf.int32),
+        token_lengths=tf.fill([size], tokens),
+        mel=tf.constant(generator.normal(size=(size, frames, n_mels)), tf.float32),
+        mel_lengths=tf.fill([size], frames),
+        reference=tf.constant(generator.normal(size=(size, reference_frames, n_mels)), tf.float32),
+        reference_lengths=tf.fill([size], reference_frames),
+        language_ids=tf.zeros([size], tf.int32),
+    )
+
+
+def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, float]:
+    config = load_config(overrides={"model": {"size": size}})
+    batch = random_batch(config, tokens, frames)
+    parts: dict[str, Any] = {}
+
+    def build() -> None:
+        model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
+        optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
+        parts["step"] = compile_training_step(
+            model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+        )
+
+    results = {"build": seconds_of(build)}
+    step = parts["step"]
+    results["trace"] = seconds_of(step.get_concrete_function)
+    results["first step"] = seconds_of(lambda: step(batch).loss.numpy())
+    positions = frames // config.model.frames_per_position
+    scores = tf.random.stateless_normal([config.data.batch_size, positions, tokens], [0, 0])
+    lengths = (
+        tf.fill([config.data.batch_size], tokens),
+        tf.fill([config.data.batch_size], positions),
+    )
+    search = tf.function(align, autograph=False)
+    search(scores, *lengths)
+    # In turns, so that a busy moment of the machine hits both.
+    step_seconds, alignment_seconds = [], []
+    for _ in range(repeats):
+        step_seconds.append(seconds_of(lambda: step(batch).loss.numpy()))
+        alignment_seconds.append(seconds_of(lambda: search(scores, *lengths).numpy()))
+    results["steady step"] = statistics.median(step_seconds)
+    results["alignment"] = statistics.median(alignment_seconds)
+    results["alignment share"] = results["alignment"] / results["steady step"]
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--frames", type=int, default=240)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results = measure(options.size, options.tokens, options.frames, options.repeats)
+    for name, value in results.items():
+        shown = f"{value:8.1%}" if name.endswith("share") else f"{value:8.3f} s"
+        print(f"{name:16}{shown}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
