@@ -15,7 +15,7 @@ from myxtts.devices.strategy import choose_strategy
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.reporting import Observer
-from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer
+from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer, device_names
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,9 @@ def _first_id(model_gpus: str) -> int:
 
 def describe_mode(strategy: tf.distribute.Strategy, config: XTTSConfig) -> str:
     """Where data and model are and how much is kept ready, in one line."""
-    devices = [name.rpartition("device:")[2] for name in strategy.extended.worker_devices]
+    with strategy.scope():
+        probe = tf.Variable(0)
+    devices = device_names(strategy, [probe])
     return (
         f"Mode: {MODE}; data on {DATA_DEVICE}, model on {', '.join(devices)}; "
         f"up to {config.data.buffer_size} batches kept ready"

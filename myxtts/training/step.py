@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -55,10 +56,8 @@ def compile_training_step(
         sums: list[Any] = []
         for index in range(accumulation_steps):
             first_row = (first_share + index) * micro_size
-            micro_batch, micro_draws = (
-                tuple_of._make(_rows(tensor, first_row, micro_size) for tensor in tuple_of)
-                for tuple_of in (batch, draws)
-            )
+            micro_batch = Batch(*_rows(batch, first_row, micro_size))
+            micro_draws = Draws(*_rows(draws, first_row, micro_size))
             parts, gradient = compute(micro_batch, micro_draws, counts)
             terms = [*parts, gradient]
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
@@ -79,10 +78,12 @@ def compile_training_step(
     return tf.function(training_step, input_signature=[signature], autograph=False)
 
 
-def _rows(tensor: tf.Tensor, first: Any, count: int) -> tf.Tensor:
-    """`count` rows from `first` on, with `count` as static size."""
-    rows = tensor[first : first + count]
-    return tf.ensure_shape(rows, [count, *tensor.shape[1:]])
+def _rows(tensors: Iterable[tf.Tensor], first: Any, count: int) -> list[tf.Tensor]:
+    """`count` rows of each tensor from `first` on, with `count` as static size."""
+    return [
+        tf.ensure_shape(tensor[first : first + count], [count, *tensor.shape[1:]])
+        for tensor in tensors
+    ]
 
 
 def compile_evaluation_step(model: XTTS, signature: Batch, seed: int) -> Any:

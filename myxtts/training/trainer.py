@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,11 +183,7 @@ class XTTSTrainer:
 
     def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
         seconds = self.account.seconds()
-        devices = {
-            copy.device.rpartition("device:")[2]
-            for variable in self.model.trainable_variables
-            for copy in self.strategy.experimental_local_results(variable.value)
-        }
+        weights = [variable.value for variable in self.model.trainable_variables]
         return {
             "steps": step,
             "traces": self._monitor.traces,
@@ -201,7 +198,7 @@ class XTTSTrainer:
             "mode": MODE,
             "strategy": type(self.strategy).__name__.lstrip("_"),
             "data_device": DATA_DEVICE,
-            "model_devices": sorted(devices),
+            "model_devices": device_names(self.strategy, weights),
             "buffer_size": self.config.data.buffer_size,
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
@@ -213,6 +210,16 @@ def planned_steps(config: XTTSConfig, corpus: Corpus) -> int:
     if training.max_steps is not None:
         return training.max_steps
     return (training.epochs or _DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
+
+
+def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
+    """The devices that hold copies of the variables, asked of the variables themselves."""
+    names = {
+        copy.device.rpartition("device:")[2]
+        for variable in variables
+        for copy in strategy.experimental_local_results(variable)
+    }
+    return sorted(names)
 
 
 def _require_equal_shares(config: XTTSConfig, replicas: int) -> None:
