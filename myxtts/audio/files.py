@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,35 +21,116 @@ FloatArray = npt.NDArray[np.float32]
 LONGEST_AUDIO_SECONDS = 3_600
 _LEVEL_WINDOW_SECONDS = 0.02
 _PEAK_LIMIT = 0.99
+# Programs that write to a pipe declare a size like this one, since they cannot know it.
+_STREAMED_SIZE_BYTES = 0x7FFF_0000
+
+
+class UnusableAudioError(DataError):
+    """An audio file that gives no samples; `reason` is what such files are counted under."""
+
+    def __init__(self, message: str, reason: str = "unreadable audio") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An audio file as it is: one channel at its own rate."""
+
+    samples: FloatArray
+    sample_rate_hz: int
+    missing_seconds: float
+    """What the header declares beyond the samples that are there."""
+
+    def at_rate(self, sample_rate_hz: int) -> FloatArray:
+        if self.sample_rate_hz == sample_rate_hz:
+            return self.samples
+        resampled = soxr.resample(self.samples, self.sample_rate_hz, sample_rate_hz)
+        return np.ascontiguousarray(resampled, np.float32)
 
 
 def read_audio(file: Path, sample_rate_hz: int) -> FloatArray:
     """Mono samples in [-1, 1] at the given rate, from whatever libsndfile reads."""
+    return read_recording(file).at_rate(sample_rate_hz)
+
+
+def read_recording(file: Path) -> Recording:
+    """The whole file, read once; what stands in the way is an UnusableAudioError."""
+    file = Path(file)
+    if _size_bytes(file) == 0:
+        raise UnusableAudioError(
+            f"{file}: an empty file; record it again or take it out", "empty audio"
+        )
     try:
         with soundfile.SoundFile(file) as sound:
             if sound.frames > LONGEST_AUDIO_SECONDS * sound.samplerate:
-                raise DataError(
+                raise UnusableAudioError(
                     f"{file}: {sound.frames / sound.samplerate:.0f} s long, "
-                    f"expected at most {LONGEST_AUDIO_SECONDS} s; cut it into sentences"
+                    f"expected at most {LONGEST_AUDIO_SECONDS} s; cut it into sentences",
+                    "clip too long",
                 )
-            samples = sound.read(dtype="float32", always_2d=True)
-            found_rate_hz = sound.samplerate
-    except FileNotFoundError:
-        raise DataError(f"{file}: no such file") from None
-    except (soundfile.SoundFileError, OSError, ValueError) as error:
-        if not Path(file).exists():
-            raise DataError(f"{file}: no such file") from None
-        raise DataError(
-            f"{file}: not audio that can be read ({error}); expected wav, flac, ogg or mp3"
+            samples = _decode(file, sound)
+            sample_rate_hz = sound.samplerate
+        missing_seconds = _missing_wav_seconds(file)
+    except (soundfile.SoundFileError, OSError, ValueError, struct.error) as error:
+        raise UnusableAudioError(
+            f"{file}: not audio that can be read ({_cause(error)}); expected wav, flac, ogg or mp3"
         ) from None
     mono = samples.mean(axis=1, dtype=np.float32)
     if mono.size == 0:
-        raise DataError(f"{file}: holds no samples; record it again or take it out")
+        raise UnusableAudioError(
+            f"{file}: holds no samples; record it again or take it out", "empty audio"
+        )
     if not np.isfinite(mono).all():
-        raise DataError(f"{file}: holds samples that are not numbers; export it again")
-    if found_rate_hz != sample_rate_hz:
-        mono = soxr.resample(mono, found_rate_hz, sample_rate_hz)
-    return np.ascontiguousarray(mono, np.float32)
+        raise UnusableAudioError(f"{file}: holds samples that are not numbers; export it again")
+    return Recording(np.ascontiguousarray(mono), sample_rate_hz, missing_seconds)
+
+
+def _size_bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except (OSError, ValueError):  # a name that no file can have raises too
+        raise UnusableAudioError(f"{file}: no such file", "missing audio") from None
+
+
+def _decode(file: Path, sound: soundfile.SoundFile) -> FloatArray:
+    try:
+        samples: FloatArray = sound.read(dtype="float32", always_2d=True)
+        return samples
+    except soundfile.SoundFileError as error:
+        raise UnusableAudioError(
+            f"{file}: breaks off or is damaged ({_cause(error)}); copy or export it again",
+            "truncated audio",
+        ) from None
+
+
+def _cause(error: Exception) -> str:
+    """libsndfile's own words, without the file's name and the prefixes around them."""
+    if isinstance(error, soundfile.LibsndfileError):
+        text: str = error.error_string
+        return text.removeprefix("Error : ").rstrip(".")
+    return str(error)
+
+
+def _missing_wav_seconds(file: Path) -> float:
+    """How much more sound a WAV header declares than follows it; libsndfile passes over that."""
+    with open(file, "rb") as stream:
+        head = stream.read(12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            return 0.0
+        bytes_per_second = 0
+        while len(chunk := stream.read(8)) == 8:
+            name, size_bytes = struct.unpack("<4sI", chunk)
+            if name == b"data":
+                there_bytes = file.stat().st_size - stream.tell()
+                if size_bytes >= _STREAMED_SIZE_BYTES or not bytes_per_second:
+                    return 0.0
+                return max(0, size_bytes - there_bytes) / bytes_per_second
+            body_start = stream.tell()
+            if name == b"fmt ":
+                bytes_per_second = struct.unpack("<8xI", stream.read(12))[0]
+            stream.seek(body_start + size_bytes + size_bytes % 2)
+    return 0.0
 
 
 def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:

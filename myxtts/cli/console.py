@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-_console = Console(highlight=False, soft_wrap=True)
+_console = Console(highlight=False, soft_wrap=True, emoji=False)
 # Where there is no terminal to redraw, a line now and then.
 _SECONDS_BETWEEN_LINES = 15.0
 
@@ -35,7 +35,7 @@ def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
         console=_console,
-        transient=not _console.is_terminal,
+        disable=not _console.is_terminal,
     ) as progress:
         task = progress.add_task(what, total=None, rate="", visible=False)
         started = time.monotonic()
@@ -94,10 +94,11 @@ class LiveRun:
             rate = (step - step_then) / max(now - then, 1e-6)
             self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
         self._last_step = (now, step)
+        speed = f"{self._rate:.2f} steps/s  " if self._rate else ""
         state = (
             f"loss {metrics['loss']:.3f} (prior {metrics['prior_loss']:.3f} "
             f"duration {metrics['duration_loss']:.3f} flow {metrics['flow_loss']:.3f})  "
-            f"{self._rate:.2f} steps/s  useful {metrics['useful_utilisation']:.0%}"
+            f"{speed}useful {metrics['useful_utilisation']:.0%}"
         )
         self._progress.update(
             self._task, description="training", completed=step, total=total, state=state
@@ -105,8 +106,13 @@ class LiveRun:
         due = now - self._last_line >= _SECONDS_BETWEEN_LINES or step == total
         if not _console.is_terminal and due:
             self._last_line = now
-            minutes, seconds = divmod(int((total - step) / self._rate) if self._rate else 0, 60)
-            say(f"step {step:>6}/{total}  {state}  ETA {minutes}:{seconds:02d}")
+            say(f"step {step:>6}/{total}  {state}{self._time_left(total - step)}")
+
+    def _time_left(self, steps: int) -> str:
+        if not self._rate:
+            return ""
+        minutes, seconds = divmod(round(steps / self._rate), 60)
+        return f"  ETA {minutes}:{seconds:02d}"
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(

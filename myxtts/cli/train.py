@@ -237,9 +237,8 @@ def _describe(corpus: Corpus, config: XTTSConfig) -> None:
     audio = config.audio
     hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
     say(
-        f"Corpus: {part.dataset.metadata_file} read as {part.dataset.layout.describe()}; "
-        f"{len(part.cache)} clips, {hours:.2f} hours, {len(part.cache.speakers)} speakers, "
-        f"languages {', '.join(corpus.tokenizer.languages)}; "
+        f"Corpus: {part.cache.description}; {len(part.cache)} clips, {hours:.2f} hours, "
+        f"{len(part.cache.speakers)} speakers, languages {', '.join(corpus.tokenizer.languages)}; "
         f"{len(corpus.validation.cache)} clips for validation"
     )
     for reason, count in part.rejected.items():
@@ -266,7 +265,7 @@ def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> N
     )
     for sentence in report["advice"]:
         say(sentence)
-    reference = corpus.validation.dataset[0].audio_path
+    reference = corpus.validation.cache.audio_path(0)
     say(f"Checkpoints, samples and report: {run_dir}")
     say(
         f'Next: myxtts synthesize --checkpoint {run_dir} --text "Hello there." '

@@ -98,6 +98,14 @@ class DataConfig(Section):
     val_data: str | None = setting(
         None, "Folder of the validation corpus; null splits one off the training corpus."
     )
+    layout: str | None = setting(
+        None,
+        "Columns of the metadata, such as audio|text|speaker, with - for one that is not used; "
+        "null recognises them.",
+    )
+    delimiter: str | None = setting(
+        None, "What separates columns, such as | or , or tab; null recognises it."
+    )
     cache_dir: str | None = setting(
         None, "Where prepared features are kept; null puts them beside the corpus."
     )
@@ -123,6 +131,9 @@ class DataConfig(Section):
         least=16,
     )
     n_mels: int = setting(80, "Mel bands.", least=10)
+    min_speaker_seconds: float = setting(
+        60.0, "Validation warns of speakers with less sound than this.", least=0
+    )
     max_rejected_fraction: float = setting(
         0.2, "A run stops when more than this share of the clips cannot be used.", least=0, most=1
     )

@@ -9,13 +9,17 @@ can be used is for `data.checks` to say.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
@@ -28,6 +32,11 @@ _COLUMN_NAMES = {
     "speaker": {"speaker_name", "speaker", "speaker_id"},
     "language": {"language", "lang", "locale"},
 }
+_NORMALISED_TEXT = "normalised text"
+_IGNORED_COLUMN = "-"
+_DELIMITERS = ("|", "\t", ",")
+_DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
+_SAMPLE_ROWS = 200
 _ONE_SPEAKER = "speaker"
 
 
@@ -52,10 +61,14 @@ class Layout:
     columns: tuple[str, ...]
     has_header: bool
 
+    @property
+    def names(self) -> str:
+        """The columns as they stand in a row."""
+        return ("<tab>" if self.delimiter == "\t" else self.delimiter).join(self.columns)
+
     def describe(self) -> str:
         header = "with" if self.has_header else "without"
-        delimiter = "tab" if self.delimiter == "\t" else self.delimiter
-        return f"columns {delimiter.join(self.columns)}, {header} a header row"
+        return f"columns {self.names}, {header} a header row"
 
 
 class LJSpeechDataset(Sequence[Utterance]):
@@ -64,6 +77,7 @@ class LJSpeechDataset(Sequence[Utterance]):
     `subset` is "train" or "eval". Where the corpus has no eval file, a share of the clips of
     each speaker is split off by a hash of their ids: the same ones every time. A
     `validation_fraction` of None splits nothing off: either subset is then the whole file.
+    `layout` and `delimiter` say what is otherwise recognised, as data.layout and data.delimiter.
     """
 
     def __init__(
@@ -73,24 +87,21 @@ class LJSpeechDataset(Sequence[Utterance]):
         *,
         default_language: str = "en",
         validation_fraction: float | None = 0.05,
+        layout: str | None = None,
+        delimiter: str | None = None,
     ) -> None:
         self.folder = Path(folder)
         if subset not in ("train", "eval"):
             raise DataError(f"subset: found '{subset}', expected train or eval")
-        if not self.folder.is_dir():
-            raise DataError(f"{self.folder}: no such folder; expected a corpus with metadata.csv")
-        train_file = _first_existing(self.folder, _TRAIN_FILES)
-        eval_file = _first_existing(self.folder, _EVAL_FILES)
+        train_file, eval_file = metadata_files(self.folder, subset)
         if subset == "eval" and eval_file is not None:
             self.metadata_file = eval_file
-        elif train_file is not None:
-            self.metadata_file = train_file
         else:
-            raise DataError(
-                f"{self.folder}: no metadata found; expected {' or '.join(_TRAIN_FILES)} "
-                "with lines such as id|text"
-            )
-        self.layout, self._utterances = read_metadata(self.metadata_file, default_language)
+            assert train_file is not None
+            self.metadata_file = train_file
+        self.layout, self._utterances = read_metadata(
+            self.metadata_file, default_language, layout=layout, delimiter=delimiter
+        )
         if eval_file is None and validation_fraction is not None:
             chosen = _validation_ids(self._utterances, validation_fraction)
             keep_chosen = subset == "eval"
@@ -107,42 +118,137 @@ class LJSpeechDataset(Sequence[Utterance]):
     def __iter__(self) -> Iterator[Utterance]:
         return iter(self._utterances)
 
+    def get_statistics(self, config: XTTSConfig | None = None) -> dict[str, Any]:
+        """Clips, hours, speakers, languages, symbols, and lengths with percentiles.
 
-def read_metadata(file: Path, default_language: str) -> tuple[Layout, list[Utterance]]:
-    """Every row of a metadata file; a row that cannot be understood is an error with its line."""
+        `text_length` counts tokens with the edges, `mel_length` frames at the configured hop,
+        from the audio headers: trimming silence makes the mels of training a little shorter.
+        Clips without readable audio are counted as `unreadable`, those without anything to say
+        as `empty_text`; both are left out of the rest.
+        """
+        from myxtts.data.statistics import corpus_statistics, measure_corpus
+
+        return corpus_statistics(measure_corpus(self, config or XTTSConfig()))
+
+
+def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
+    """The files that hold the rows for training and for evaluation; that of `subset` is there."""
+    if folder.is_file():
+        raise DataError(f"{folder}: is a file; expected the folder of a corpus")
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; expected a corpus with metadata.csv")
+    train_file = _first_existing(folder, _TRAIN_FILES)
+    eval_file = _first_existing(folder, _EVAL_FILES)
+    if train_file is None and (subset == "train" or eval_file is None):
+        raise DataError(
+            f"{folder}: no metadata found; expected {' or '.join(_TRAIN_FILES)} "
+            "with lines such as id|text"
+        )
+    return train_file, eval_file
+
+
+def read_metadata(
+    file: Path,
+    default_language: str,
+    *,
+    layout: str | None = None,
+    delimiter: str | None = None,
+    on_bad_row: Callable[[str, str], None] | None = None,
+) -> tuple[Layout, list[Utterance]]:
+    """Every row of a metadata file.
+
+    A row that cannot be understood is an error with its line, or goes to `on_bad_row` as source
+    and problem.
+    """
+    forced_columns = None if layout is None else parse_columns(layout)
+    forced_delimiter = None if delimiter is None else parse_delimiter(delimiter)
     rows = _rows(file)
     if not rows:
         raise DataError(f"{file}: is empty; expected lines such as id|text")
-    layout = recognise_layout(file, rows)
-    first = 1 if layout.has_header else 0
+    found = recognise_layout(file, rows, forced_columns, forced_delimiter)
+    first = 1 if found.has_header else 0
     if len(rows) == first:
         raise DataError(f"{file}: has a header row and nothing below it; expected a row per clip")
     folder_audio = _audio_files(file.parent)
     utterances = []
     for line_number, line in rows[first:]:
-        cells = [cell.strip() for cell in line.split(layout.delimiter)]
         source = f"{file.name}:{line_number}"
-        if len(cells) != len(layout.columns):
-            raise DataError(
-                f"{file}:{line_number}: found {len(cells)} columns, expected "
-                f"{len(layout.columns)} ({layout.delimiter.join(layout.columns)})"
-            )
-        row = dict(zip(layout.columns, cells, strict=True))
-        utterances.append(
-            Utterance(
-                id=Path(row["audio"]).stem,
-                audio_path=_audio_path(file, source, row["audio"], folder_audio),
-                text=row.get("normalised text") or row["text"],
-                speaker=row.get("speaker") or _ONE_SPEAKER,
-                language=row.get("language") or default_language,
-                source=source,
-            )
+        try:
+            utterances.append(_utterance(file, source, line, found, folder_audio, default_language))
+        except _BadRowError as problem:
+            if on_bad_row is None:
+                raise DataError(f"{file}:{line_number}: {problem}") from None
+            on_bad_row(source, str(problem))
+    return found, utterances
+
+
+class _BadRowError(Exception):
+    """A row that cannot be understood."""
+
+
+def _utterance(
+    file: Path,
+    source: str,
+    line: str,
+    layout: Layout,
+    folder_audio: dict[str, Path],
+    default_language: str,
+) -> Utterance:
+    cells = _cells(line, layout.delimiter)
+    if len(cells) != len(layout.columns):
+        raise _BadRowError(
+            f"found {_columns(len(cells))}, expected {len(layout.columns)} ({layout.names})"
         )
-    return layout, utterances
+    row = dict(zip(layout.columns, cells, strict=True))
+    # A corpus from Windows writes wavs\a.wav.
+    audio_name = row["audio"].replace("\\", "/")
+    audio_path = _audio_path(file.parent, audio_name, folder_audio)
+    return Utterance(
+        id=_without_extension(audio_name),
+        audio_path=audio_path,
+        text=row.get(_NORMALISED_TEXT) or row["text"],
+        speaker=row.get("speaker") or _ONE_SPEAKER,
+        language=row.get("language") or default_language,
+        source=source,
+    )
 
 
-def recognise_layout(file: Path, rows: Sequence[tuple[int, str]]) -> Layout:
-    header = _header(rows[0][1])
+def parse_columns(layout: str) -> tuple[str, ...]:
+    """The meanings of columns named by the user, such as `audio|text|speaker`."""
+    names = [name.strip().lower() for name in re.split(r"[|,\t]", layout)]
+    columns = tuple(_meaning(name) for name in names)
+    allowed = [*_COLUMN_NAMES, _NORMALISED_TEXT, _IGNORED_COLUMN]
+    unknown = [name for name in columns if name not in allowed]
+    if unknown:
+        raise DataError(
+            f"layout '{layout}': unknown column '{unknown[0]}', allowed: "
+            f"{', '.join(allowed[:-1])}, or {_IGNORED_COLUMN} for one that is not used"
+        )
+    for needed in ("audio", "text"):
+        if columns.count(needed) != 1:
+            raise DataError(f"layout '{layout}': expected one {needed} column")
+    return columns
+
+
+def parse_delimiter(delimiter: str) -> str:
+    character = _DELIMITER_NAMES.get(delimiter, delimiter)
+    if len(character) != 1 or character in "\r\n":
+        raise DataError(f"delimiter {delimiter!r}: expected one character, such as | or , or tab")
+    return character
+
+
+def recognise_layout(
+    file: Path,
+    rows: Sequence[tuple[int, str]],
+    columns: tuple[str, ...] | None = None,
+    delimiter: str | None = None,
+) -> Layout:
+    """What the columns mean; `columns` and `delimiter` are taken as they are where given."""
+    header = _header(rows[0][1], _DELIMITERS if delimiter is None else (delimiter,))
+    if columns is not None:
+        if delimiter is None:
+            delimiter = header.delimiter if header else _fitting_delimiter(rows, len(columns))
+        return Layout(delimiter, columns, header is not None)
     if header is not None:
         missing = {"audio", "text"} - set(header.columns)
         if missing:
@@ -151,29 +257,37 @@ def recognise_layout(file: Path, rows: Sequence[tuple[int, str]]) -> Layout:
                 f"column; expected names such as audio_file|text|speaker_name|language"
             )
         return header
-    widths = {line.count("|") + 1 for _, line in rows[:100]}
-    width = min(widths)
+    delimiter = delimiter or "|"
+    sample = [_cells(line, delimiter) for _, line in rows[:_SAMPLE_ROWS]]
+    widths = Counter(map(len, sample))
+    width = min(widths, key=lambda columns: (-widths[columns], columns))
     if width == 2:
-        return Layout("|", ("audio", "text"), False)
+        return Layout(delimiter, ("audio", "text"), False)
     if width == 3:
-        sample = [line.split("|")[:3] for _, line in rows[:200]]
-        return Layout("|", _three_columns(sample), False)
+        return Layout(delimiter, _three_columns([row for row in sample if len(row) == 3]), False)
     raise DataError(
-        f"{file}:{rows[0][0]}: found {width} column{'s' if width > 1 else ''}, expected id|text, "
+        f"{file}:{rows[0][0]}: found {_columns(width)}, expected id|text, "
         "id|text|normalised text, wav|speaker|text, or a header row such as "
         "audio_file|text|speaker_name|language"
     )
 
 
+def _fitting_delimiter(rows: Sequence[tuple[int, str]], width: int) -> str:
+    def fitting_rows(delimiter: str) -> int:
+        return sum(len(_cells(line, delimiter)) == width for _, line in rows[:_SAMPLE_ROWS])
+
+    return max(_DELIMITERS, key=fitting_rows)
+
+
 def _three_columns(sample: Sequence[Sequence[str]]) -> tuple[str, str, str]:
     """A column of single words that repeat is a speaker; otherwise it is LJSpeech."""
-    second = [cells[1].strip() for cells in sample]
-    third = [cells[2].strip() for cells in sample]
+    second = [cells[1] for cells in sample]
+    third = [cells[2] for cells in sample]
     if _looks_like_names(second) and not _looks_like_names(third):
         return ("audio", "speaker", "text")
     if _looks_like_names(third) and not _looks_like_names(second):
         return ("audio", "text", "speaker")
-    return ("audio", "text", "normalised text")
+    return ("audio", "text", _NORMALISED_TEXT)
 
 
 def _looks_like_names(values: Sequence[str]) -> bool:
@@ -182,18 +296,32 @@ def _looks_like_names(values: Sequence[str]) -> bool:
     )
 
 
-def _header(line: str) -> Layout | None:
-    for delimiter in ("|", "\t", ","):
+def _header(line: str, delimiters: Sequence[str]) -> Layout | None:
+    for delimiter in delimiters:
         names = [name.strip().strip('"').lower() for name in line.split(delimiter)]
-        meanings = [
-            next((key for key, known in _COLUMN_NAMES.items() if name in known), name)
-            for name in names
-        ]
+        meanings = [_meaning(name) for name in names]
         if len(names) > 1 and len({"audio", "text"} & set(meanings)) >= 1:
             known = sum(meaning in _COLUMN_NAMES for meaning in meanings)
             if known >= 2:
                 return Layout(delimiter, tuple(meanings), True)
     return None
+
+
+def _meaning(name: str) -> str:
+    return next((key for key, known in _COLUMN_NAMES.items() if name in known), name)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a row. Only commas come with quoting: elsewhere a quote is part of the text."""
+    cells = line.split(delimiter)
+    if delimiter == "," and '"' in line:
+        with contextlib.suppress(csv.Error):
+            cells = next(csv.reader([line], skipinitialspace=True))
+    return [cell.strip() for cell in cells]
+
+
+def _columns(count: int) -> str:
+    return f"{count} column{'' if count == 1 else 's'}"
 
 
 def _rows(file: Path) -> list[tuple[int, str]]:
@@ -205,6 +333,8 @@ def _rows(file: Path) -> list[tuple[int, str]]:
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
         raise DataError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
+    if "\0" in text:
+        raise DataError(f"{file}: not UTF-8 but perhaps UTF-16; save the file as UTF-8")
     lines = re.split(r"\r\n|\n|\r", text)
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
@@ -219,18 +349,29 @@ def _audio_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _audio_path(file: Path, source: str, name: str, audio_files: dict[str, Path]) -> Path:
+def _audio_path(folder: Path, name: str, audio_files: dict[str, Path]) -> Path:
     if not name:
-        raise DataError(f"{file.parent / source}: names no audio file")
-    path = Path(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise DataError(
-            f"{file.parent / source}: audio path '{name}' leaves the corpus folder; "
-            "expected a path inside it"
+        raise _BadRowError("names no audio file")
+    if name.startswith("/") or ".." in name.split("/") or re.match("[A-Za-z]:/", name):
+        raise _BadRowError(
+            f"audio path '{name}' leaves the corpus folder; expected a path inside it"
         )
-    if len(path.parts) > 1:
-        return file.parent / path
-    return audio_files.get(name, file.parent / "wavs" / (name if path.suffix else f"{name}.wav"))
+    has_extension = name.lower().endswith(AUDIO_EXTENSIONS)
+    if "/" in name:
+        return folder / name if has_extension else _find_extension(folder / name)
+    found = audio_files.get(name)
+    return found or folder / "wavs" / (name if has_extension else f"{name}.wav")
+
+
+def _without_extension(name: str) -> str:
+    """The id of a clip. A dot within an id, as in LJ.001, starts no extension."""
+    last = name.rpartition("/")[2]
+    return last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last
+
+
+def _find_extension(path: Path) -> Path:
+    candidates = (path.with_name(path.name + extension) for extension in AUDIO_EXTENSIONS)
+    return next((file for file in candidates if file.is_file()), path)
 
 
 def _first_existing(folder: Path, names: Sequence[str]) -> Path | None:

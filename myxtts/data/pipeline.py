@@ -9,7 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.prepare import FeatureCache
+from myxtts.data.cache import FeatureCache
 from myxtts.data.schedule import PlannedBatch, Schedule
 from myxtts.models.xtts import Batch
 from myxtts.text.tokenizer import PADDING_ID, Tokenizer
@@ -57,9 +57,9 @@ class BatchLoader:
         records = cache.index[planned.clips]
         return Batch(
             token_ids=token_ids,
-            token_lengths=records["token_count"].astype(np.int32),
+            token_lengths=records["tokens_count"].astype(np.int32),
             mel=mel,
-            mel_lengths=records["frame_count"].astype(np.int32),
+            mel_lengths=records["mels_count"].astype(np.int32),
             reference=reference,
             reference_lengths=reference_lengths,
             language_ids=self._language_ids[records["language"]],

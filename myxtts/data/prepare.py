@@ -1,100 +1,51 @@
-"""Every clip decoded once, up front: tokens and mels in a memory-mapped cache on disk.
+"""Every clip decoded once, up front: checked, trimmed, levelled, kept as tokens, mel and samples.
 
-    CACHE/<fingerprint>/index.npy    one record per clip: where its tokens and frames are
-                        tokens.npy   symbol ids of all clips, end to end
-                        mels.npy     log-mel frames of all clips, end to end, float16
-                        cache.json   symbols, speakers, languages, mel level, rejected clips
-
-The fingerprint covers the rows, the audio files' sizes and times and every setting that changes
-a feature, so a cache that is found is a cache that fits. It is written beside its place and
-moved there when whole.
+Workers make chunks of clips; when all chunks are there they are joined into one cache. A run that
+is killed goes on with the chunks it has; several processes or machines can share the work; clips
+that an earlier cache of the same settings has are copied from it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import json
 import multiprocessing
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from myxtts.audio.files import clean_recording, read_audio
 from myxtts.config.config import XTTSConfig
-from myxtts.data.checks import Rejection, check_clip
+from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
+from myxtts.data.checks import Rejection
+from myxtts.data.chunks import (
+    EarlierClips,
+    Level,
+    chunk_count,
+    chunk_folder,
+    make_chunk,
+    read_chunk,
+    rows_of_chunk,
+)
 from myxtts.data.ljspeech import Utterance
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
-from myxtts.text.tokenizer import Tokenizer, text_symbols
-
-_FORMAT = "myxtts-features-1"
-_INDEX_TYPE = np.dtype(
-    [
-        ("token_start", np.int64),
-        ("token_count", np.int32),
-        ("frame_start", np.int64),
-        ("frame_count", np.int32),
-        ("speaker", np.int32),
-        ("language", np.int32),
-        ("row", np.int32),
-    ]
-)
-_CLIPS_PER_TASK = 16
+from myxtts.text.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]
+Shard = tuple[int, int]
+"""Which part of how many, counted from 1."""
 
-
-@dataclass(frozen=True)
-class FeatureCache:
-    """The prepared clips of one corpus part; arrays are memory-mapped and read on demand."""
-
-    folder: Path
-    index: npt.NDArray[Any]
-    tokens: npt.NDArray[np.int32]
-    mels: npt.NDArray[np.float16]
-    tokenizer: Tokenizer
-    speakers: tuple[str, ...]
-    mel_mean: float
-    mel_deviation: float
-    rejected: dict[str, int]
-    rejections: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    @property
-    def token_counts(self) -> npt.NDArray[np.int32]:
-        counts: npt.NDArray[np.int32] = self.index["token_count"]
-        return counts
-
-    @property
-    def frame_counts(self) -> npt.NDArray[np.int32]:
-        counts: npt.NDArray[np.int32] = self.index["frame_count"]
-        return counts
-
-    def clip_tokens(self, clip: int) -> npt.NDArray[np.int32]:
-        record = self.index[clip]
-        return self.tokens[record["token_start"] :][: record["token_count"]]
-
-    def clip_mel(self, clip: int) -> npt.NDArray[np.float16]:
-        record = self.index[clip]
-        return self.mels[record["frame_start"] :][: record["frame_count"]]
-
-
-@dataclass(frozen=True)
-class _Clip:
-    row: int
-    symbols: tuple[str, ...]
-    mel: npt.NDArray[np.float16]
+_WHOLE: Shard = (1, 1)
+_JOIN_BLOCK = 1 << 20
 
 
 def prepare(
@@ -102,136 +53,250 @@ def prepare(
     config: XTTSConfig,
     cache_root: Path,
     on_progress: Progress = lambda done, total: None,
-) -> FeatureCache:
-    """The cache for these utterances: opened when it is there, built when it is not."""
+    *,
+    source: str = "",
+    description: str = "",
+    shard: Shard = _WHOLE,
+) -> FeatureCache | None:
+    """The cache for these utterances: opened when it is there, made when it is not.
+
+    With a shard, None until the other shards are done too. A new cache takes the place of the
+    earlier one with the same `source` and settings; `description` is kept with it.
+    """
     if not utterances:
         raise DataError("no clips to prepare: the corpus has no rows for this part")
     folder = cache_root / fingerprint(utterances, config)
-    if not folder.is_dir():
-        _build(utterances, config, folder, on_progress)
+    if folder.is_dir():
+        return open_cache(folder)
+    build_dir = folder.with_name(f"{folder.name}.build")
+    settings = settings_fingerprint(config)
+    try:
+        build_dir.mkdir(parents=True, exist_ok=True)
+        _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
+        chunks = chunk_count(len(utterances))
+        if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
+            return None
+        about = {"source": source, "description": description, "settings": settings}
+        _join(utterances, config, build_dir, folder, about)
+        _remove_replaced(folder, about)
+    except OSError as error:
+        if folder.is_dir():
+            return open_cache(folder)
+        raise DataError(
+            f"{cache_root}: prepared features cannot be written there ({error.strerror}); "
+            "set data.cache_dir to a folder with room"
+        ) from None
     return open_cache(folder)
 
 
-def open_cache(folder: Path) -> FeatureCache:
-    try:
-        content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
-        return FeatureCache(
-            folder=folder,
-            index=np.load(folder / "index.npy", mmap_mode="r"),
-            tokens=np.load(folder / "tokens.npy", mmap_mode="r"),
-            mels=np.load(folder / "mels.npy", mmap_mode="r"),
-            tokenizer=Tokenizer(
-                content["tokens"], tuple(content["symbols"]), tuple(content["languages"])
-            ),
-            speakers=tuple(content["speakers"]),
-            mel_mean=content["mel_mean"],
-            mel_deviation=content["mel_deviation"],
-            rejected=content["rejected"],
-            rejections=tuple(content["rejections"]),
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"{folder}: the prepared features cannot be read ({error}); "
-            "remove this folder, it is made again"
-        ) from None
+def settings_fingerprint(config: XTTSConfig) -> str:
+    """Everything in the configuration that the features or the checks of a clip follow from."""
+    return _digest(
+        CACHE_FORMAT,
+        dataclasses.asdict(config.audio),
+        config.text.tokens,
+        config.data.n_mels,
+        config.data.max_text_length,
+        config.data.max_mel_frames,
+        config.model.frames_per_position,
+    )
 
 
 def fingerprint(utterances: Sequence[Utterance], config: XTTSConfig) -> str:
+    """Changes with the settings, the rows, and the audio files' sizes and times."""
+    return _digest(
+        settings_fingerprint(config),
+        *(
+            [str(item.audio_path), item.text, item.speaker, item.language, _stamp(item.audio_path)]
+            for item in utterances
+        ),
+    )
+
+
+def _stamp(file: Path) -> list[int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return []
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _digest(*values: Any) -> str:
     digest = hashlib.blake2b(digest_size=16)
-
-    def add(value: Any) -> None:
+    for value in values:
         digest.update(json.dumps(value, ensure_ascii=False, sort_keys=True).encode() + b"\n")
-
-    add([_FORMAT, dataclasses.asdict(config.audio), config.text.tokens, config.data.n_mels])
-    for item in utterances:
-        try:
-            stat = item.audio_path.stat()
-            stamp = [stat.st_size, stat.st_mtime_ns]
-        except OSError:
-            stamp = []
-        add([item.id, str(item.audio_path), item.text, item.speaker, item.language, stamp])
     return digest.hexdigest()
 
 
-def _build(
-    utterances: Sequence[Utterance], config: XTTSConfig, folder: Path, on_progress: Progress
-) -> None:
-    part = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-    try:
-        part.mkdir(parents=True)
-    except OSError as error:
-        raise DataError(
-            f"{folder.parent}: prepared features cannot be written there ({error.strerror}); "
-            "set data.cache_dir to a folder with room"
-        ) from None
-    try:
-        _write_cache(utterances, config, part, on_progress)
-        try:
-            os.replace(part, folder)
-        except OSError:
-            # Another process finished the same cache first; theirs is as good as ours.
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _write_cache(
-    utterances: Sequence[Utterance], config: XTTSConfig, part: Path, on_progress: Progress
+def _make_chunks(
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+    build_dir: Path,
+    settings: str,
+    shard: Shard,
+    on_progress: Progress,
 ) -> None:
     speakers = sorted({item.speaker for item in utterances})
     languages = sorted({item.language for item in utterances})
-    tokenizer = Tokenizer.learn(config.text.tokens, (), languages)
-    records: list[tuple[int, ...]] = []
-    token_lists: list[npt.NDArray[np.int32]] = []
-    rejections: list[Rejection] = []
-    level = _RunningLevel()
-    tokens_written = frames_written = 0
-    with open(part / "mels.raw", "wb") as mel_file:
-        for done, result in enumerate(_extract_all(utterances, config), 1):
-            if isinstance(result, Rejection):
-                rejections.append(result)
-            else:
-                item = utterances[result.row]
-                tokenizer = tokenizer.grown(result.symbols, ())
-                ids = np.array(tokenizer.encode_symbols(result.symbols, item.text), np.int32)
-                records.append(
-                    (
-                        tokens_written,
-                        ids.size,
-                        frames_written,
-                        len(result.mel),
-                        speakers.index(item.speaker),
-                        languages.index(item.language),
-                        result.row,
-                    )
-                )
-                token_lists.append(ids)
-                tokens_written += ids.size
-                frames_written += len(result.mel)
-                mel_file.write(result.mel.tobytes())
-                level.add(result.mel)
-            on_progress(done, len(utterances))
-    _stop_when_too_many_rejected(rejections, len(utterances), config)
-    raw = np.memmap(part / "mels.raw", np.float16, "r", shape=(frames_written, config.data.n_mels))
-    np.save(part / "mels.npy", raw)
-    (part / "mels.raw").unlink()
-    np.save(part / "tokens.npy", np.concatenate(token_lists))
-    np.save(part / "index.npy", np.array(records, _INDEX_TYPE))
-    content = {
-        "format": _FORMAT,
-        "tokens": tokenizer.kind,
-        "symbols": tokenizer.symbols,
-        "languages": languages,
-        "speakers": speakers,
-        "mel_mean": level.mean,
-        "mel_deviation": level.deviation,
-        "rejected": dict(Counter(rejection.reason for rejection in rejections)),
-        "rejections": [str(rejection) for rejection in rejections],
-    }
-    (part / "cache.json").write_text(
-        json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8"
+    numbers = range(shard[0] - 1, chunk_count(len(utterances)), shard[1])
+    missing = [number for number in numbers if not chunk_folder(build_dir, number).is_dir()]
+    total = sum(len(rows_of_chunk(number, len(utterances))) for number in numbers)
+    done = total - sum(len(rows_of_chunk(number, len(utterances))) for number in missing)
+    tasks = (
+        (
+            build_dir,
+            number,
+            [utterances[row] for row in rows_of_chunk(number, len(utterances))],
+            speakers,
+            languages,
+            config,
+        )
+        for number in missing
     )
+    earlier = tuple(
+        folder for folder, about in _caches(build_dir.parent) if about["settings"] == settings
+    )
+    workers = min(config.data.workers or os.cpu_count() or 1, len(missing))
+    for clips in _run(tasks, earlier, workers):
+        done += clips
+        on_progress(done, total)
+
+
+def _run(tasks: Iterator[Any], earlier: tuple[Path, ...], workers: int) -> Iterator[int]:
+    if workers <= 1:
+        yield from (_make_one(earlier, *task) for task in tasks)
+        return
+    # TensorFlow's threads do not survive a fork, so every worker starts afresh.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_use_one_thread
+    ) as pool:
+        # A few tasks ahead of the workers and no more: rows are not copied all at once.
+        waiting: set[concurrent.futures.Future[int]] = set()
+        for task in tasks:
+            waiting.add(pool.submit(_make_one, earlier, *task))
+            if len(waiting) >= 2 * workers:
+                finished, waiting = concurrent.futures.wait(
+                    waiting, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                yield from (future.result() for future in finished)
+        yield from (future.result() for future in concurrent.futures.as_completed(waiting))
+
+
+def _make_one(earlier: tuple[Path, ...], *task: Any) -> int:
+    return make_chunk(_earlier_clips(earlier), *task)
+
+
+@functools.lru_cache(maxsize=1)
+def _earlier_clips(folders: tuple[Path, ...]) -> EarlierClips:
+    return EarlierClips([open_cache(folder) for folder in folders])
+
+
+def _use_one_thread() -> None:
+    """Workers run side by side; threads of each would only stand in one another's way."""
+    load_tensorflow()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
+    """Runs that still read an earlier cache keep its files open until they end."""
+    for other, its in _caches(folder.parent):
+        same = its["source"] == about["source"] and its["settings"] == about["settings"]
+        if same and about["source"] and other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    for file in sorted(cache_root.glob("*/cache.json")):
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if content.get("format") == CACHE_FORMAT:
+            yield file.parent, content
+
+
+def _join(
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+    build_dir: Path,
+    folder: Path,
+    about: dict[str, str],
+) -> None:
+    """One cache from all chunks, the same bytes whoever made them and in whatever order."""
+    numbers = range(chunk_count(len(utterances)))
+    rejections: list[Rejection] = []
+    symbols: set[str] = set()
+    level = Level()
+    for number in numbers:
+        chunk = read_chunk(build_dir, number)
+        rejections += chunk.rejections
+        symbols |= set(chunk.symbols)
+        level = level.plus(chunk.level)
+    _stop_when_too_many_rejected(rejections, len(utterances), config)
+    tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        _join_arrays(build_dir, numbers, tokenizer, part)
+        content = {
+            "format": CACHE_FORMAT,
+            **about,
+            "tokens": tokenizer.kind,
+            "symbols": tokenizer.symbols,
+            "languages": tokenizer.languages,
+            "speakers": sorted({item.speaker for item in utterances}),
+            "mel_mean": level.mean,
+            "mel_deviation": level.deviation,
+            "rejected": dict(Counter(rejection.reason for rejection in rejections)),
+            "rejections": [str(rejection) for rejection in rejections],
+        }
+        (part / "cache.json").write_text(
+            json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8"
+        )
+        part.chmod(0o755)
+        os.replace(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    shutil.rmtree(build_dir, ignore_errors=True)
+
+
+def _join_arrays(build_dir: Path, numbers: range, tokenizer: Tokenizer, part: Path) -> None:
+    ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
+    lengths = dict.fromkeys(PARTS, 0)
+    records = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, Any] = {}
+    for number in numbers:
+        chunk = read_chunk(build_dir, number)
+        joined = chunk.records.copy()
+        for name, array in chunk.arrays.items():
+            joined[f"{name}_start"] += lengths[name]
+            lengths[name] += len(array)
+            shapes[name], types[name] = array.shape[1:], array.dtype
+            if name == "tokens":
+                array = np.array([ids[symbol] for symbol in chunk.symbols], np.int32)[array]
+            with open(part / f"{name}.raw", "ab") as file:
+                file.write(array.tobytes())
+        records.append(joined)
+    np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records]))
+    for name in PARTS:
+        _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
+
+
+def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Puts NumPy's header before the bytes, a block at a time."""
+    with open(raw, "rb") as source, open(raw.with_suffix(".npy"), "wb") as target:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": shape,
+        }
+        np.lib.format.write_array_header_2_0(target, header)
+        shutil.copyfileobj(source, target, _JOIN_BLOCK)
+    raw.unlink()
 
 
 def _stop_when_too_many_rejected(
@@ -245,79 +310,3 @@ def _stop_when_too_many_rejected(
             f"{len(rejections)} of {clips} clips cannot be used ({counted}), more than "
             f"data.max_rejected_fraction = {limit:g} allows; the first is {rejections[0]}"
         )
-
-
-def _extract_all(
-    utterances: Sequence[Utterance], config: XTTSConfig
-) -> Iterator[_Clip | Rejection]:
-    """Features in the order of the rows, from worker processes when there is enough to do."""
-    workers = min(config.data.workers or os.cpu_count() or 1, len(utterances) // _CLIPS_PER_TASK)
-    rows = list(enumerate(utterances))
-    if workers <= 1:
-        yield from (_extract(row, item, config) for row, item in rows)
-        return
-    tasks = [
-        rows[first : first + _CLIPS_PER_TASK] for first in range(0, len(rows), _CLIPS_PER_TASK)
-    ]
-    # TensorFlow's threads do not survive a fork, so every worker starts afresh.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_use_one_thread
-    ) as pool:
-        for results in pool.map(_extract_many, tasks, [config] * len(tasks)):
-            yield from results
-
-
-def _use_one_thread() -> None:
-    """Workers run side by side; threads of each would only stand in one another's way."""
-    load_tensorflow()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-
-
-def _extract_many(
-    rows: Sequence[tuple[int, Utterance]], config: XTTSConfig
-) -> list[_Clip | Rejection]:
-    return [_extract(row, item, config) for row, item in rows]
-
-
-def _extract(row: int, item: Utterance, config: XTTSConfig) -> _Clip | Rejection:
-    from myxtts.audio.mel import log_mel
-
-    try:
-        symbols = text_symbols(item.text, item.language, config.text.tokens)
-        waveform = read_audio(item.audio_path, config.audio.sample_rate_hz)
-    except DataError as error:
-        reason = "unreadable audio" if item.audio_path.exists() else "missing audio"
-        return Rejection(item.source, reason, str(error))
-    waveform = clean_recording(waveform, config.audio)
-    rejection = check_clip(item, symbols, waveform.size, config)
-    if rejection is not None:
-        return rejection
-    mel = log_mel(waveform, config.audio, config.data.n_mels).numpy().astype(np.float16)
-    return _Clip(row, symbols, mel)
-
-
-class _RunningLevel:
-    """Mean and deviation of all mel values, one clip at a time."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._sum = 0.0
-        self._sum_of_squares = 0.0
-
-    def add(self, mel: npt.NDArray[np.float16]) -> None:
-        values = mel.astype(np.float64)
-        self._count += values.size
-        self._sum += float(values.sum())
-        self._sum_of_squares += float(np.square(values).sum())
-
-    @property
-    def mean(self) -> float:
-        return self._sum / self._count
-
-    @property
-    def deviation(self) -> float:
-        return float(np.sqrt(max(self._sum_of_squares / self._count - self.mean**2, 1e-12)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.prepare import FeatureCache
+from myxtts.data.cache import FeatureCache
 from myxtts.data.shapes import IntArray, Shape, ShapePlan
 
 # Separate streams of random numbers from one seed.

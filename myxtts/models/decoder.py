@@ -65,8 +65,9 @@ class FlowDecoder(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         width = self.sizes.decoder_width
-        for layer in (*self.attentions.values(), *self.blocks, self.modulation):
-            layer.build()
+        parts: tuple[Any, ...] = (*self.attentions.values(), *self.blocks, self.modulation)
+        for part in parts:
+            part.build()
         self.noisy_projection.build((None, self.mel_channels))
         self.condition_projection.build((None, condition_channels(self.sizes, self.mel_channels)))
         self.time_projection.build((None, width))

@@ -70,8 +70,14 @@ class TextEncoder(keras.layers.Layer):
             self.symbol_log_duration,
         ):
             embedding.build()
-        for layer in (*self.attentions, *self.blocks, self.duration_block, self.modulation):
-            layer.build()
+        parts: tuple[Any, ...] = (
+            *self.attentions,
+            *self.blocks,
+            self.duration_block,
+            self.modulation,
+        )
+        for part in parts:
+            part.build()
         self.voice_projection.build((None, self.sizes.voice_width))
         self.mean_projection.build((None, self.sizes.text_width))
         self.duration_projection.build((None, self.sizes.text_width))

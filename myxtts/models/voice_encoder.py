@@ -53,8 +53,14 @@ class VoiceEncoder(keras.layers.Layer):
         )
         self.input_projection.build((None, FRAMES_PER_STEP * self.n_mels))
         self.vector_projection.build((None, self.sizes.voice_width))
-        for layer in (*self.blocks, self.resampler, self.latent_modulation, self.latent_block):
-            layer.build()
+        parts: tuple[Any, ...] = (
+            *self.blocks,
+            self.resampler,
+            self.latent_modulation,
+            self.latent_block,
+        )
+        for part in parts:
+            part.build()
 
     def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
         """reference: normalised mel [batch, frames, mels], frames a multiple of four."""

@@ -15,7 +15,9 @@ from myxtts.text.phonemes import phoneme_symbols
 PADDING_ID = 0
 EDGE_ID = 1
 # Padding fills up a batch; the edge stands for the silence before and after the words.
-_SPECIAL_SYMBOLS = ("<padding>", "<edge>")
+PADDING_SYMBOL = "<padding>"
+EDGE_SYMBOL = "<edge>"
+_SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 _FORMAT = "myxtts-tokenizer-1"
 
 

@@ -66,5 +66,5 @@ class Validation:
             SpeechOptions(),
         )
         audio = self._config.audio
-        text = self._part.dataset[int(cache.index[clip]["row"])].text
-        writer.write_sample(step, griffin_lim(mel, audio), audio.sample_rate_hz, text)
+        waveform = griffin_lim(mel, audio)
+        writer.write_sample(step, waveform, audio.sample_rate_hz, cache.text(clip))

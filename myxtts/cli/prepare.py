@@ -1,0 +1,71 @@
+"""`myxtts prepare DIR`: makes the features of a corpus before it is trained on."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from myxtts.cli.console import counting_bar, say
+from myxtts.errors import ConfigError
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "prepare",
+        help="make the features of a corpus once, for all runs",
+        description="Decodes, checks, trims and levels every clip and keeps tokens, mels and "
+        "samples on disk. Goes on where it was stopped; redoes only clips that changed.",
+    )
+    parser.add_argument("dir", type=Path, help="folder of the corpus")
+    parser.add_argument("--val-data", metavar="DIR", help="validation corpus")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any setting"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="default: one per core")
+    parser.add_argument(
+        "--shard", default="1/1", metavar="I/N", help="make only the Ith of N parts, on one machine"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    shard = _parse_shard(options.shard)
+    from myxtts.config.loading import load_config
+
+    given = {"train_data": str(options.dir), "val_data": options.val_data}
+    given |= {"workers": options.workers}
+    data = {name: value for name, value in given.items() if value is not None}
+    config = load_config(options.config, {"data": data}, options.set)
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.data.corpus import prepare_part
+
+    for subset, name in (("train", "training"), ("eval", "validation")):
+        started = time.monotonic()
+        with counting_bar(f"Preparing {name} clips", "clips") as on_progress:
+            cache = prepare_part(
+                config, subset, lambda _, done, total: on_progress(done, total), shard
+            )
+        if cache is None:
+            say(f"Part {options.shard} of the {name} clips is done; the others are still missing")
+            continue
+        hours = cache.arrays["audio"].size / config.audio.sample_rate_hz / 3_600
+        say(
+            f"{name.capitalize()}: {len(cache)} clips, {hours:.2f} hours, "
+            f"{time.monotonic() - started:.1f} s, in {cache.folder}"
+        )
+        for reason, count in cache.rejected.items():
+            say(f"  left out: {count} {reason}")
+    return 0
+
+
+def _parse_shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ConfigError(f"--shard: found '{text}', allowed: I/N with I from 1 to N, such as 2/4")
+    return int(match[1]), int(match[2])

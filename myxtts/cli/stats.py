@@ -1,0 +1,240 @@
+"""`myxtts stats`: what a corpus holds, and which limits, shapes and batches suit it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import counting_bar, say
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import DataError
+
+if TYPE_CHECKING:
+    from myxtts.data.ljspeech import LJSpeechDataset, Utterance
+    from myxtts.data.statistics import Choice, CorpusMeasures, Recommendation
+
+_SPEAKERS_SHOWN = 10
+_RAREST_SHOWN = 12
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "stats",
+        help="show what a corpus holds and which settings suit it",
+        description="Shows how much speech a corpus holds, how long its clips are and which "
+        "symbols it uses, and recommends limits, shapes and a batch size.",
+    )
+    parser.add_argument("dir", type=Path, help="folder of the corpus")
+    parser.add_argument(
+        "--subset", choices=("train", "eval"), help="only the clips trained on or held out"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="any setting, such as text.tokens=graphemes; may be repeated",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write histograms there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    from myxtts.config.loading import load_config
+
+    config = load_config(options.config, None, options.set)
+    if options.plot is not None:
+        _check_plot_file(options.plot)
+    parts = _parts(options.dir, options.subset, config)
+    from myxtts.data.statistics import corpus_statistics, recommend, weigh_choices
+
+    utterances = [item for part in parts for item in part]
+    measures = _measure(utterances, config, show_progress=not options.json)
+    statistics = corpus_statistics(measures)
+    choices = weigh_choices(measures, config)
+    recommendation = recommend(measures, choices, config)
+    if options.plot is not None:
+        from myxtts.data.histograms import save_histograms
+
+        save_histograms(measures, options.plot)
+    if options.json:
+        print(_as_json(options, statistics, choices, recommendation))
+        return 0
+    for file, layout in {part.metadata_file: part.layout for part in parts}.items():
+        say(f"{file}: read as {layout.describe()}")
+    say("\n".join(["", *_describe(options, statistics, config)]))
+    say("\n".join(["", *_choice_table(choices), "", *_yaml_lines(recommendation)]))
+    if options.plot is not None:
+        say(f"\nHistograms: {options.plot}")
+    return 0
+
+
+def _check_plot_file(file: Path) -> None:
+    """Said before the measuring and not after it."""
+    if file.suffix.lower() != ".png":
+        raise DataError(f"--plot: found '{file}', expected a name that ends in .png")
+    if file.is_dir():
+        raise DataError(f"{file}: is a folder, expected a PNG file to write")
+    if not file.parent.is_dir():
+        raise DataError(f"{file}: cannot be written (no folder {file.parent})")
+    if not os.access(file.parent, os.W_OK):
+        raise DataError(f"{file}: cannot be written (no permission in {file.parent})")
+
+
+def _parts(folder: Path, subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
+    """One part of the corpus, or both."""
+    from myxtts.data.ljspeech import LJSpeechDataset
+
+    parts = [
+        LJSpeechDataset(
+            folder,
+            part,
+            default_language=config.text.default_language,
+            validation_fraction=config.data.validation_fraction,
+            layout=config.data.layout,
+            delimiter=config.data.delimiter,
+        )
+        for part in ((subset,) if subset else ("train", "eval"))
+    ]
+    if not any(map(len, parts)):
+        raise DataError(f"{folder}: has no clips in its {subset} part")
+    return parts
+
+
+def _measure(
+    utterances: Sequence[Utterance], config: XTTSConfig, *, show_progress: bool
+) -> CorpusMeasures:
+    from myxtts.data.statistics import measure_corpus
+
+    processes = config.data.workers or os.cpu_count() or 1
+    with contextlib.ExitStack() as stack:
+        progress = {}
+        if show_progress:
+            progress["on_progress"] = stack.enter_context(counting_bar("Measuring", "clips"))
+        return measure_corpus(utterances, config, processes=processes, **progress)
+
+
+def _as_json(
+    options: argparse.Namespace,
+    statistics: Mapping[str, Any],
+    choices: Sequence[Choice],
+    recommendation: Recommendation,
+) -> str:
+    content = {
+        "corpus": str(options.dir),
+        "subset": options.subset,
+        **statistics,
+        "choices": [dataclasses.asdict(choice) for choice in choices],
+        "recommended": {"data": dict(recommendation.settings)},
+        "reasons": dict(recommendation.reasons),
+        "plot": str(options.plot) if options.plot is not None else None,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _describe(
+    options: argparse.Namespace, statistics: Mapping[str, Any], config: XTTSConfig
+) -> list[str]:
+    part = f", {options.subset} part" if options.subset else ""
+    languages = ", ".join(
+        f"{name} ({share['clips']:,} clips)" for name, share in statistics["languages"].items()
+    )
+    return [
+        f"{'Corpus':<12}{options.dir}{part}",
+        f"{'Clips':<12}{statistics['clips']:,}{_left_out(statistics)}",
+        f"{'Hours':<12}{statistics['hours']:.2f}",
+        f"{'Speakers':<12}{len(statistics['speakers']):,}",
+        f"{'Languages':<12}{languages}",
+        f"{'Symbols':<12}{_symbols(statistics['token_inventory'], config.text.tokens)}",
+        "",
+        *_length_table(statistics),
+        "",
+        *_speaker_table(statistics["speakers"]),
+    ]
+
+
+def _left_out(statistics: Mapping[str, Any]) -> str:
+    reasons = {
+        "missing or unreadable audio": statistics["unreadable"],
+        "nothing to say": statistics["empty_text"],
+    }
+    found = [f"{count:,} with {reason}" for reason, count in reasons.items() if count]
+    return f" (left out: {', '.join(found)})" if found else ""
+
+
+def _symbols(inventory: Mapping[str, int], kind: str) -> str:
+    """How many there are, and those that a model hears too seldom to learn."""
+    rarest = sorted(inventory.items(), key=lambda item: (item[1], item[0]))[:_RAREST_SHOWN]
+    shown = "  ".join(f"{_visible(symbol)} {count:,}" for symbol, count in rarest)
+    return f"{len(inventory)} {kind}; the rarest: {shown}"
+
+
+def _visible(symbol: str) -> str:
+    return symbol if symbol.strip() else f"'{symbol}'"
+
+
+def _length_table(statistics: Mapping[str, Any]) -> list[str]:
+    columns = {
+        "min": "min",
+        "median": "median",
+        "mean": "mean",
+        "95%": "percentile_95",
+        "99%": "percentile_99",
+        "max": "max",
+    }
+    rows = {
+        "clip in seconds": ("clip_seconds", 2),
+        "text in tokens": ("text_length", 0),
+        "mel in frames": ("mel_length", 0),
+    }
+    lines = [f"{'Lengths':<18}" + "".join(f"{name:>10}" for name in columns)]
+    for title, (key, decimals) in rows.items():
+        numbers = (statistics[key][column] for column in columns.values())
+        lines.append(f"  {title:<16}" + "".join(f"{number:>10,.{decimals}f}" for number in numbers))
+    return lines
+
+
+def _speaker_table(speakers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The speakers with the most speech, and the least of the rest."""
+    width = max(16, *(len(name) for name in list(speakers)[:_SPEAKERS_SHOWN]))
+    lines = [f"{'Speakers':<{width + 2}}{'clips':>10}{'hours':>10}"]
+    for name, share in list(speakers.items())[:_SPEAKERS_SHOWN]:
+        lines.append(f"  {name:<{width}}{share['clips']:>10,}{share['hours']:>10.3f}")
+    if len(speakers) > _SPEAKERS_SHOWN:
+        name, least = list(speakers.items())[-1]
+        lines.append(
+            f"  and {len(speakers) - _SPEAKERS_SHOWN:,} more, down to {name} with "
+            f"{least['hours'] * 3_600:.1f} seconds"
+        )
+    return lines
+
+
+def _choice_table(choices: Sequence[Choice]) -> list[str]:
+    lines = [
+        f"{'Batching':<18}{'shapes':>8}{'tokens':>8}{'frames':>8}{'left out':>10}"
+        f"{'real frames':>13}{'real work':>11}"
+    ]
+    for choice in choices:
+        lines.append(
+            f"  {choice.name:<16}{choice.shapes:>8}{choice.max_text_length:>8}"
+            f"{choice.max_mel_frames:>8}{choice.clips_left_out:>10,}"
+            f"{choice.valid_frame_ratio:>13.1%}{choice.valid_work_ratio:>11.1%}"
+        )
+    return lines
+
+
+def _yaml_lines(recommendation: Recommendation) -> list[str]:
+    lines = ["Recommended, to paste into the configuration:", "data:"]
+    for name, value in recommendation.settings.items():
+        setting = f"  {name}: {json.dumps(value) if isinstance(value, bool) else value}"
+        reason = recommendation.reasons.get(name)
+        lines.append(f"{setting:<26}# {reason}" if reason else setting)
+    return lines

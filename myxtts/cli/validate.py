@@ -1,0 +1,194 @@
+"""`myxtts validate DIR`: checks every row and every file of a corpus."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import counting_bar, say
+from myxtts.errors import DataError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.data.checks import Finding
+    from myxtts.data.corpus_checks import CorpusReport, MetadataFile
+
+EXIT_ERRORS_FOUND = 1
+_LINES_PER_REASON = 5
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "validate",
+        help="check every row and every file of a corpus",
+        description="Checks every row and every file of a corpus. Errors are what training would "
+        "leave out. Exit code 0: no errors; 1: errors; 2: the corpus cannot be read.",
+    )
+    parser.add_argument("dir", type=Path, help="folder of the corpus")
+    parser.add_argument(
+        "--layout", metavar="COLUMNS", help="such as 'audio|text|speaker'; default: recognised"
+    )
+    parser.add_argument("--delimiter", metavar="D", help="such as '|' or ',' or tab")
+    parser.add_argument("--language", metavar="L", help="of rows without one, such as en or fa")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="any setting, such as data.max_text_length=300; may be repeated",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes; default: one per core")
+    parser.add_argument("--json", action="store_true", help="one JSON object with everything")
+    parser.add_argument(
+        "--fix", type=Path, metavar="OUT", help="write the rows without errors to a new file"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    config = _configuration(options)
+    if options.fix is not None:
+        _refuse_to_replace(options.fix)
+    from myxtts.data.corpus_checks import check_corpus
+
+    with _progress(shown=not options.json) as on_progress:
+        report = check_corpus(options.dir, config, on_progress)
+    if not options.json:
+        _describe(report, config)
+    written = _write_clean(report, options.fix) if options.fix is not None else {}
+    if options.json:
+        print(json.dumps(_as_json(report, written), ensure_ascii=False, indent=1))
+    else:
+        for out, rows in written.items():
+            say(f"Wrote {rows} rows to {out}; its paths are relative to {report.folder}")
+    return EXIT_ERRORS_FOUND if report.errors else 0
+
+
+def _configuration(options: argparse.Namespace) -> XTTSConfig:
+    from myxtts.config.loading import load_config
+
+    given = {
+        "data": {
+            "layout": options.layout,
+            "delimiter": options.delimiter,
+            "workers": options.workers,
+        },
+        "text": {"default_language": options.language},
+    }
+    overrides = {
+        section: {name: value for name, value in settings.items() if value is not None}
+        for section, settings in given.items()
+    }
+    return load_config(options.config, overrides, options.set)
+
+
+def _refuse_to_replace(out: Path) -> None:
+    """Said before an hour of checking, not after it."""
+    if out.exists():
+        raise DataError(f"{out}: exists already; choose another name for --fix")
+    if not out.parent.is_dir():
+        raise DataError(f"{out}: cannot be written, there is no folder {out.parent}")
+
+
+def _progress(shown: bool) -> contextlib.AbstractContextManager[Callable[[int, int], None]]:
+    if shown:
+        return counting_bar("Checking", "clips")
+    return contextlib.nullcontext(lambda done, total: None)
+
+
+def _describe(report: CorpusReport, config: XTTSConfig) -> None:
+    for file in report.files:
+        rows = f"{file.rows} row{'' if file.rows == 1 else 's'}"
+        say(f"{file.path}: {rows}, read as {file.layout.describe()}")
+    _list("Errors", report.errors)
+    _list("Warnings", report.warnings)
+    counts = report.counts()
+    if counts:
+        say()
+        width = max(len(reason) for reason, _, _ in counts)
+        say(f"{'reason':<{width}}  severity  clips")
+        for reason, severity, clips in counts:
+            say(f"{reason:<{width}}  {severity:<8}  {clips:>5}")
+    say()
+    say(_conclusion(report, config))
+
+
+def _list(title: str, findings: Iterable[Finding]) -> None:
+    """The first few of each reason, and how many more there are."""
+    by_reason: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_reason[finding.reason].append(finding)
+    if by_reason:
+        say()
+        say(title)
+    for reason, same in by_reason.items():
+        for finding in same[:_LINES_PER_REASON]:
+            say(str(finding))
+        if len(same) > _LINES_PER_REASON:
+            say(f"... and {len(same) - _LINES_PER_REASON} more: {reason}")
+
+
+def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
+    rejected, limit = len(report.rejected_sources), config.data.max_rejected_fraction
+    usable = (
+        f"{report.rows - rejected} of {report.rows} rows can be used, "
+        f"{report.seconds / 3_600:.2f} hours of sound"
+    )
+    if rejected > limit * report.rows:
+        return f"{usable}; training allows {limit:.0%} to be left out (data.max_rejected_fraction)"
+    return usable
+
+
+def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
+    """A file for the training rows and, where the corpus has one, another for evaluation."""
+    from myxtts.data.corpus_checks import write_clean_metadata
+
+    targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
+    if len(report.files) > 1:
+        eval_out = out.with_name(f"{out.stem}_eval{out.suffix}")
+        _refuse_to_replace(eval_out)
+        targets.append((report.files[1], eval_out))
+    return {path: write_clean_metadata(report, file, path) for file, path in targets}
+
+
+def _as_json(report: CorpusReport, written: dict[Path, int]) -> dict[str, Any]:
+    return {
+        "folder": str(report.folder),
+        "rows": report.rows,
+        "usable_rows": report.rows - len(report.rejected_sources),
+        "hours": round(report.seconds / 3_600, 4),
+        "files": [
+            {
+                "file": file.path.name,
+                "rows": file.rows,
+                "columns": file.layout.columns,
+                "delimiter": file.layout.delimiter,
+                "header": file.layout.has_header,
+            }
+            for file in report.files
+        ],
+        "counts": [
+            {"reason": reason, "severity": severity, "clips": clips}
+            for reason, severity, clips in report.counts()
+        ],
+        "errors": [_finding_as_json(finding) for finding in report.errors],
+        "warnings": [_finding_as_json(finding) for finding in report.warnings],
+        "written": {str(path): rows for path, rows in written.items()},
+    }
+
+
+def _finding_as_json(finding: Finding) -> dict[str, Any]:
+    file, _, line = finding.source.partition(":")
+    return {
+        "file": file,
+        "line": int(line) if line else None,
+        "reason": finding.reason,
+        "detail": finding.detail,
+        "clips": finding.clips,
+    }

@@ -1,0 +1,123 @@
+"""Prepared features as a run reads them: a few memory-mapped arrays, whatever the corpus's size.
+
+    CACHE/<fingerprint>/index.npy    one record per clip: where its parts are
+                        tokens.npy   symbol ids of all clips, end to end
+                        mels.npy     log-mel frames of all clips, end to end, float16
+                        audio.npy    samples of all clips, end to end, int16
+                        texts.npy    texts and audio paths, UTF-8, end to end
+                        cache.json   symbols, speakers, languages, mel level, rejected clips
+
+A cache is never changed: it is made beside its place and moved there when whole.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.errors import DataError
+from myxtts.text.tokenizer import Tokenizer
+
+CACHE_FORMAT = "myxtts-features-2"
+PARTS = ("tokens", "mels", "audio", "texts")
+INDEX_TYPE = np.dtype(
+    [
+        ("tokens_start", np.int64),
+        ("tokens_count", np.int32),
+        ("mels_start", np.int64),
+        ("mels_count", np.int32),
+        ("audio_start", np.int64),
+        ("audio_count", np.int32),
+        ("texts_start", np.int64),
+        ("texts_count", np.int32),
+        ("text_bytes", np.int32),
+        ("speaker", np.int32),
+        ("language", np.int32),
+        ("content", "V16"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class FeatureCache:
+    """The prepared clips of one part of a corpus; features are read when they are asked for."""
+
+    folder: Path
+    index: npt.NDArray[Any]
+    arrays: dict[str, npt.NDArray[Any]]
+    tokenizer: Tokenizer
+    speakers: tuple[str, ...]
+    mel_mean: float
+    mel_deviation: float
+    rejected: dict[str, int]
+    rejections: tuple[str, ...]
+    description: str
+    """What was read and how it was understood, for the user."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def token_counts(self) -> npt.NDArray[np.int32]:
+        return np.ascontiguousarray(self.index["tokens_count"])
+
+    @property
+    def frame_counts(self) -> npt.NDArray[np.int32]:
+        return np.ascontiguousarray(self.index["mels_count"])
+
+    def clip_tokens(self, clip: int) -> npt.NDArray[np.int32]:
+        return self.part_of(clip, "tokens")
+
+    def clip_mel(self, clip: int) -> npt.NDArray[np.float16]:
+        """[frames, mels]."""
+        return self.part_of(clip, "mels")
+
+    def clip_audio(self, clip: int) -> npt.NDArray[np.int16]:
+        return self.part_of(clip, "audio")
+
+    def text(self, clip: int) -> str:
+        return self._texts(clip)[0]
+
+    def audio_path(self, clip: int) -> Path:
+        return Path(self._texts(clip)[1])
+
+    def part_of(self, clip: int, part: str) -> npt.NDArray[Any]:
+        record = self.index[clip]
+        start = int(record[f"{part}_start"])
+        return self.arrays[part][start : start + int(record[f"{part}_count"])]
+
+    def _texts(self, clip: int) -> tuple[str, str]:
+        content = self.part_of(clip, "texts").tobytes()
+        length = int(self.index[clip]["text_bytes"])
+        return content[:length].decode(), content[length:].decode()
+
+
+def open_cache(folder: Path) -> FeatureCache:
+    try:
+        content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
+        if content["format"] != CACHE_FORMAT:
+            raise ValueError(f"format {content['format']}")
+        return FeatureCache(
+            folder=folder,
+            index=np.load(folder / "index.npy", mmap_mode="r"),
+            arrays={name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in PARTS},
+            tokenizer=Tokenizer(
+                content["tokens"], tuple(content["symbols"]), tuple(content["languages"])
+            ),
+            speakers=tuple(content["speakers"]),
+            mel_mean=content["mel_mean"],
+            mel_deviation=content["mel_deviation"],
+            rejected=content["rejected"],
+            rejections=tuple(content["rejections"]),
+            description=content["description"],
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder}: the prepared features cannot be read ({error}); "
+            "remove this folder, it is made again"
+        ) from None

@@ -1,0 +1,174 @@
+"""`myxtts stats` as a user types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+
+from myxtts.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def corpus_folder(tmp_path):
+    """Forty clips of two speakers, of 1, 2, 3 and 4 seconds."""
+    folder = tmp_path / "corpus"
+    (folder / "wavs").mkdir(parents=True)
+    rows = []
+    for number in range(40):
+        name = f"clip{number:02d}"
+        samples = np.zeros(22_050 * (1 + number % 4), np.float32)
+        soundfile.write(folder / "wavs" / f"{name}.wav", samples, 22_050)
+        rows.append(f"{name}|{'ann' if number % 5 else 'bob'}|a bad cab")
+    (folder / "metadata.csv").write_text("\n".join(rows))
+    return folder
+
+
+def shown(capsys, *arguments) -> str:
+    assert main(["stats", *map(str, arguments), "--set", "text.tokens=graphemes"]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_tables(corpus_folder, capsys):
+    lines = [" ".join(line.split()) for line in shown(capsys, corpus_folder).splitlines()]
+    for start in (
+        f"{corpus_folder}/metadata.csv: read as columns audio|speaker|text, without a header row",
+        "Clips 40",
+        "Hours 0.03",
+        "Speakers 2",
+        "Languages en (40 clips)",
+        "Symbols 5 graphemes; the rarest: c 40 d 40 ' ' 80 b 80 a 120",
+        "clip in seconds 1.00 2.50 2.50 4.00 4.00 4.00",
+        "text in tokens 11 11 11 11 11 11",
+        "mel in frames 87 216 216 345 345 345",
+        "ann 32 0.022",
+        "bob 8 0.006",
+        # Of 87, 173, 259 and 345 frames padded to 96, 176, 272 and 352.
+        "as configured 4 200 352 0 96.4%",
+        "fixed, longest 1 16 352 0 61.4%",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+
+
+def test_the_lines_to_paste_are_the_configuration(corpus_folder, tmp_path, capsys):
+    text = shown(capsys, corpus_folder)
+    pasted = tmp_path / "config.yaml"
+    pasted.write_text(text[text.index("data:") :])
+    settings = yaml.safe_load(pasted.read_text())
+    assert settings["data"] == {
+        "batching": "bucketed",
+        "shape_count": 2,
+        "max_text_length": 16,
+        "max_mel_frames": 352,
+        "batch_size": 4,
+    }
+    assert "as configured" in shown(capsys, corpus_folder, "--config", pasted)
+
+
+def test_json_is_one_object_with_everything(corpus_folder, tmp_path, capsys):
+    plot = tmp_path / "plot.png"
+    content = json.loads(shown(capsys, corpus_folder, "--json", "--plot", plot))
+    assert content["clips"] == 40
+    assert content["mel_length"]["max"] == 345
+    assert content["speakers"]["bob"]["clips"] == 8
+    assert content["token_inventory"] == {"a": 120, " ": 80, "b": 80, "d": 40, "c": 40}
+    assert len(content["choices"]) == 8
+    assert content["recommended"]["data"]["max_text_length"] == 16
+    assert content["plot"] == str(plot)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("subset", "clips"), [("train", 36), ("eval", 4)])
+def test_one_part_of_the_corpus(corpus_folder, capsys, subset, clips):
+    output = shown(
+        capsys, corpus_folder, "--subset", subset, "--json", "--set", "data.validation_fraction=0.1"
+    )
+    assert json.loads(output)["clips"] == clips
+
+
+def test_clips_that_are_left_out_are_counted(corpus_folder, capsys):
+    (corpus_folder / "wavs" / "clip00.wav").unlink()
+    (corpus_folder / "wavs" / "clip01.wav").write_text("not audio")
+    assert (
+        "Clips       38 (left out: 2 with missing or unreadable audio)"
+        in shown(capsys, corpus_folder).splitlines()
+    )
+
+
+def test_an_older_picture_is_replaced_as_a_whole(corpus_folder, tmp_path, capsys):
+    plot = tmp_path / "plot.png"
+    plot.write_text("an older file")
+    shown(capsys, corpus_folder, "--plot", plot)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "plot.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["none"], "none: no such folder; expected a corpus with metadata.csv"),
+        (["empty"], "empty: no metadata found"),
+        (["corpus", "--plot", "plot.jpg"], "--plot: found 'plot.jpg', expected a name that ends"),
+        (["corpus", "--plot", "none/plot.png"], "none/plot.png: cannot be written (no folder none"),
+        (["corpus", "--plot", "folder.png"], "folder.png: is a folder, expected a PNG file"),
+        (["corpus", "--config", "none.yaml"], "none.yaml: cannot be read"),
+        (["corpus", "--set", "text.token=x"], "unknown setting 'text.token'; did you mean"),
+        (
+            ["corpus", "--subset", "eval", "--set", "data.validation_fraction=0"],
+            "corpus: has no clips in its eval part",
+        ),
+    ],
+)
+def test_bad_input(corpus_folder, monkeypatch, capsys, arguments, line):
+    monkeypatch.chdir(corpus_folder.parent)
+    Path("empty").mkdir()
+    Path("folder.png").mkdir()
+    before = sorted(Path().rglob("*"))
+    assert main(["stats", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"myxtts stats: {line}")
+    assert captured.err.count("\n") == 1
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_help_loads_neither_tensorflow_nor_numpy():
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "try:\n    main(['stats', '--help'])\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "assert not {'tensorflow', 'numpy', 'PIL'} & set(sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "usage: myxtts stats" in result.stdout
+
+
+def test_no_tensorflow_is_loaded(corpus_folder):
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        f"assert main(['stats', {str(corpus_folder)!r}]) == 0\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr

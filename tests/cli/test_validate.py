@@ -1,0 +1,208 @@
+"""`myxtts validate` as a user types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from myxtts.cli.main import main
+from myxtts.data.ljspeech import read_metadata
+
+ROOT = Path(__file__).parents[2]
+RATE_HZ = 22_050
+
+
+def make_corpus(folder: Path, metadata: str, clips: int, name: str = "metadata.csv") -> Path:
+    """Rows as given, and `clips` good recordings c0, c1, ..."""
+    (folder / "wavs").mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(metadata, encoding="utf-8")
+    for number in range(clips):
+        noise = np.random.default_rng(number).standard_normal(2 * RATE_HZ) * 0.1
+        soundfile.write(folder / "wavs" / f"c{number}.wav", noise, RATE_HZ)
+    return folder
+
+
+def numbered_rows(count: int) -> str:
+    return "".join(f"c{number}|This is sentence number {number}.\n" for number in range(count))
+
+
+def validate(capsys, folder, *options) -> tuple[int, str]:
+    quiet = ["--workers=1", "--set=data.min_speaker_seconds=0"]
+    exit_code = main(["validate", str(folder), *quiet, *map(str, options)])
+    return exit_code, capsys.readouterr().out
+
+
+def test_help_loads_neither_numpy_nor_tensorflow():
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "try:\n    main(['validate', '--help'])\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "assert 'tensorflow' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
+
+
+def test_a_good_corpus(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(3), clips=3)
+    exit_code, output = validate(capsys, folder)
+    assert exit_code == 0
+    assert output.strip().splitlines() == [
+        f"{folder}/metadata.csv: 3 rows, read as columns audio|text, without a header row",
+        "",
+        "3 of 3 rows can be used, 0.00 hours of sound",
+    ]
+
+
+def test_many_alike_are_counted_and_a_table_sums_up(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(12) + "c0|???\n", clips=3)
+    exit_code, output = validate(capsys, folder)
+    assert exit_code == 1
+    lines = output.splitlines()
+    assert sum(": missing audio: " in line for line in lines) == 5
+    assert "... and 4 more: missing audio" in lines
+    assert lines[lines.index("reason         severity  clips") :] == [
+        "reason         severity  clips",
+        "missing audio  error         9",
+        "empty text     error         1",
+        "",
+        "3 of 13 rows can be used, 0.00 hours of sound; training allows 20% to be left out "
+        "(data.max_rejected_fraction)",
+    ]
+
+
+def test_json_holds_everything(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(9) + "|x\nc0|★ und 漢.\n", clips=1)
+    exit_code, output = validate(capsys, folder, "--json")
+    report = json.loads(output)
+    assert exit_code == 1
+    assert (report["rows"], report["usable_rows"]) == (11, 1)
+    assert report["files"] == [
+        {
+            "file": "metadata.csv",
+            "rows": 11,
+            "columns": ["audio", "text"],
+            "delimiter": "|",
+            "header": False,
+        }
+    ]
+    assert len(report["errors"]) == 8 + 1 + 1
+    assert report["errors"][8] == {
+        "file": "metadata.csv",
+        "line": 10,
+        "reason": "bad row",
+        "detail": "names no audio file",
+        "clips": 1,
+    }
+    assert [finding["reason"] for finding in report["warnings"]] == ["unknown symbols"]
+    assert {"reason": "missing audio", "severity": "error", "clips": 8} in report["counts"]
+
+
+def test_fix_writes_the_rows_without_errors(tmp_path, capsys):
+    folder = make_corpus(
+        tmp_path / "c",
+        'path,text,speaker\nc0,"One, two | three.",ann\nc1.wav,Four five six.,bob\nc2,...,ann\n'
+        "none,Seven eight nine.,ann\nc1,broken row\n",
+        clips=3,
+    )
+    out = folder / "metadata_clean.csv"
+    exit_code, output = validate(capsys, folder, "--fix", out, "--language=en-us")
+    assert exit_code == 1
+    assert f"Wrote 2 rows to {out}; its paths are relative to {folder}" in output.splitlines()
+    assert out.read_text(encoding="utf-8").splitlines() == [
+        "audio_file|text|speaker_name|language",
+        "wavs/c0.wav|One, two   three.|ann|en-us",
+        "wavs/c1.wav|Four five six.|bob|en-us",
+    ]
+    _, rows = read_metadata(out, "en")
+    assert all(row.audio_path.is_file() for row in rows)
+    out.rename(folder / "metadata_train.csv")
+    assert validate(capsys, folder)[0] == 0
+
+
+def test_fix_keeps_training_and_evaluation_apart(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(2), clips=4)
+    make_corpus(folder, "c2|Held out.\nc3|\n", clips=0, name="metadata_eval.csv")
+    exit_code, output = validate(capsys, folder, "--fix", tmp_path / "clean.csv", "--json")
+    assert exit_code == 1
+    assert json.loads(output)["written"] == {
+        str(tmp_path / "clean.csv"): 2,
+        str(tmp_path / "clean_eval.csv"): 1,
+    }
+    assert json.loads(output)["errors"][0]["file"] == "metadata_eval.csv"
+
+
+def test_fix_never_replaces_a_file(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(2), clips=2)
+    before = (folder / "metadata.csv").read_bytes()
+    assert main(["validate", str(folder), "--fix", str(folder / "metadata.csv")]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"myxtts validate: {folder}/metadata.csv: exists already; choose another name for --fix"
+    ]
+    assert (folder / "metadata.csv").read_bytes() == before
+
+
+def test_fix_without_a_good_row_writes_nothing(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(2), clips=0)
+    assert main(["validate", str(folder), "--fix", str(tmp_path / "clean.csv")]) == 2
+    assert "no row of" in capsys.readouterr().err
+    assert not (tmp_path / "clean.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "described"),
+    [
+        ("c0|ann|Hello there.\n", ["--layout=audio|speaker|text"], "audio|speaker|text"),
+        ("ann;Hello there.;c0\n", ["--layout=speaker,text,audio", "--delimiter=;"],
+         "speaker;text;audio"),
+        ("c0\t7\tHello there.\n", ["--layout=audio,-,text"], "audio<tab>-<tab>text"),
+        ("c0,Hello there.\n", ["--delimiter=,"], "audio,text"),
+        ("c0\tHello there.\n", ["--delimiter=tab"], "audio<tab>text"),
+        ("c0|Hello.|Hello there.\n", ["--layout=id|text|normalised text"],
+         "audio|text|normalised text"),
+        ("id|speaker|transcript\nc0|ann|Hello there.\n", ["--layout=audio|speaker|text"],
+         "audio|speaker|text"),
+    ],
+)  # fmt: skip
+def test_a_layout_that_is_forced(tmp_path, capsys, rows, options, described):
+    folder = make_corpus(tmp_path / "c", rows, clips=1)
+    exit_code, output = validate(capsys, folder, *options)
+    assert exit_code == 0
+    assert f"1 row, read as columns {described}, with" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--workers=0"], "data.workers: found 0, allowed: 1 or more"),
+        (["--set=data.max_txt_length=3"], "unknown setting 'data.max_txt_length'; did you mean"),
+        (["--config=none.yaml"], "none.yaml: cannot be read"),
+        (["--fix=none/clean.csv"], "none/clean.csv: cannot be written, there is no folder none"),
+    ],
+)
+def test_calls_that_must_change(tmp_path, monkeypatch, capsys, options, line):
+    monkeypatch.chdir(tmp_path)
+    make_corpus(Path("c"), numbered_rows(1), clips=1)
+    assert main(["validate", "c", *options]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_a_file_instead_of_a_folder(tmp_path, capsys):
+    folder = make_corpus(tmp_path / "c", numbered_rows(1), clips=1)
+    assert main(["validate", str(folder / "metadata.csv")]) == 2
+    assert "metadata.csv: is a file; expected the folder of a corpus" in capsys.readouterr().err
+
+
+def test_in_a_process_of_its_own_with_workers(demo_corpus):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "myxtts.cli.main", "validate", str(demo_corpus), "--workers=2"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "small speaker" in result.stdout
+    assert "20 of 20 rows can be used" in result.stdout
