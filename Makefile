@@ -19,12 +19,13 @@ demo: $(STAMP)
 	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
 	@rm -rf demo/run
 	@$(BIN)/myxtts train --config configs/demo.yaml --train-data demo/corpus --run-dir demo/run
-	@$(BIN)/myxtts synthesize --checkpoint demo/run --text "$(SENTENCE)" \
-		--speaker-wav demo/corpus/wavs/en-0577-f2.wav --language en --out demo/speech.wav
-	@echo
-	@echo 'Said:      $(SENTENCE)'
-	@echo 'Voice of:  demo/corpus/wavs/en-0577-f2.wav'
-	@echo 'Listen to: demo/speech.wav'
+	@voice=$$(ls demo/corpus/wavs/en-*-f2.wav | tail -n 1) && \
+	$(BIN)/myxtts synthesize --checkpoint demo/run --text "$(SENTENCE)" \
+		--speaker-wav "$$voice" --language en --out demo/speech.wav && \
+	echo && \
+	echo "Said:      $(SENTENCE)" && \
+	echo "Voice of:  $$voice (a clip that the model was not trained on)" && \
+	echo "Listen to: demo/speech.wav"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest

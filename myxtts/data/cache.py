@@ -38,7 +38,9 @@ INDEX_TYPE = np.dtype(
         ("text_bytes", np.int32),
         ("speaker", np.int32),
         ("language", np.int32),
+        ("row", np.int32),
         ("content", "V16"),
+        ("sound", "V16"),
     ]
 )
 

@@ -7,7 +7,7 @@ calls an error is what a run leaves out. What only shows when all clips are seen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -102,6 +102,20 @@ def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
     if not rejections:
         rejections += _check_fit(item, symbols, waveform, config)
     return CheckedClip(symbols, recording, waveform, tuple(rejections))
+
+
+def duplicate_audio(
+    utterances: Iterable[Utterance], digests: Iterable[bytes]
+) -> Iterator[Rejection]:
+    """Every clip whose sound an earlier one has; an empty digest is like no other."""
+    first_with: dict[bytes, Utterance] = {}
+    for item, digest in zip(utterances, digests, strict=True):
+        first = first_with.setdefault(digest, item) if digest else item
+        if first is not item:
+            text = "the same text" if first.text == item.text else "another text"
+            yield Rejection(
+                item.source, "duplicate audio", f"the same sound as {first.source}, with {text}"
+            )
 
 
 def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Caution]:

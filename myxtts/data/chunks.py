@@ -100,6 +100,7 @@ def make_chunk(
     earlier: EarlierClips,
     build_dir: Path,
     number: int,
+    rows: range,
     utterances: Sequence[Utterance],
     speakers: Sequence[str],
     languages: Sequence[str],
@@ -110,13 +111,13 @@ def make_chunk(
     if folder.is_dir():
         return len(utterances)
     writer = _ChunkWriter(speakers, languages)
-    for item in utterances:
+    for row, item in zip(rows, utterances, strict=True):
         content = _content_key(item)
         found = earlier.features(content) or _extract(item, config)
         if isinstance(found, Rejection):
             writer.rejections.append(found)
         else:
-            writer.add(item, content, found)
+            writer.add(row, item, content, found)
     build_dir.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{number:06d}.", suffix=".part", dir=build_dir))
     try:
@@ -194,7 +195,7 @@ class _ChunkWriter:
         self._level = Level()
         self.rejections: list[Rejection] = []
 
-    def add(self, item: Utterance, content: bytes, features: _Features) -> None:
+    def add(self, row: int, item: Utterance, content: bytes, features: _Features) -> None:
         text, path = item.text.encode(), str(item.audio_path).encode()
         ids = [self._symbols.setdefault(symbol, len(self._symbols)) for symbol in features.symbols]
         parts: dict[str, npt.NDArray[Any]] = {
@@ -215,7 +216,9 @@ class _ChunkWriter:
                 len(text),
                 self._speaker_ids[item.speaker],
                 self._language_ids[item.language],
+                row,
                 np.void(content),
+                np.void(hashlib.blake2b(features.samples.tobytes(), digest_size=16).digest()),
             )
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import FeatureCache
+from myxtts.data.checks import Rejection
 from myxtts.data.prepare import Shard, prepare
 from myxtts.data.requests import PartRequest
 from myxtts.data.schedule import Schedule
@@ -79,6 +80,7 @@ def prepare_part(
         config,
         request.cache_root,
         lambda done, total: on_progress(_PART_NAMES[subset], done, total),
+        bad_rows=[Rejection(source, "bad row", problem) for source, problem in dataset.bad_rows],
         source=f"{dataset.metadata_file.resolve()}:{subset}",
         description=f"{dataset.metadata_file} read as {dataset.layout.describe()}",
         shard=shard,

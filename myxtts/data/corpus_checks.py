@@ -21,7 +21,14 @@ import numpy as np
 
 from myxtts.audio.files import FloatArray
 from myxtts.config.config import XTTSConfig
-from myxtts.data.checks import Caution, Finding, Rejection, check_clip, clip_cautions
+from myxtts.data.checks import (
+    Caution,
+    Finding,
+    Rejection,
+    check_clip,
+    clip_cautions,
+    duplicate_audio,
+)
 from myxtts.data.ljspeech import Layout, Utterance, metadata_files, read_metadata
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
@@ -121,7 +128,7 @@ def check_corpus(
     findings = [
         *bad_rows,
         *(finding for record in records for finding in record.findings),
-        *_duplicate_audio(utterances, records),
+        *duplicate_audio(utterances, [record.audio_digest for record in records]),
         *_duplicate_texts(utterances, records),
         *_unusual_rates(utterances, records, config),
     ]
@@ -264,21 +271,6 @@ def _audio_digest(samples: FloatArray) -> bytes:
 def _text_digest(item: Utterance) -> bytes:
     said = "\0".join((item.speaker, item.language, normalise(item.text, item.language).lower()))
     return hashlib.blake2b(said.encode(), digest_size=_DIGEST_BYTES).digest()
-
-
-def _duplicate_audio(
-    utterances: Sequence[Utterance], records: Sequence[_ClipRecord]
-) -> Iterator[Finding]:
-    first_with: dict[bytes, Utterance] = {}
-    for item, record in zip(utterances, records, strict=True):
-        if not record.audio_digest:
-            continue
-        first = first_with.setdefault(record.audio_digest, item)
-        if first is not item:
-            text = "the same text" if first.text == item.text else "another text"
-            yield Rejection(
-                item.source, "duplicate audio", f"the same sound as {first.source}, with {text}"
-            )
 
 
 def _duplicate_texts(

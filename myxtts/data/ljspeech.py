@@ -99,9 +99,18 @@ class LJSpeechDataset(Sequence[Utterance]):
         else:
             assert train_file is not None
             self.metadata_file = train_file
+        self.bad_rows: list[tuple[str, str]] = []
+        """Where rows stand that could not be understood, and why; they are left out."""
         self.layout, self._utterances = read_metadata(
-            self.metadata_file, default_language, layout=layout, delimiter=delimiter
+            self.metadata_file,
+            default_language,
+            layout=layout,
+            delimiter=delimiter,
+            on_bad_row=lambda source, problem: self.bad_rows.append((source, problem)),
         )
+        if not self._utterances:
+            source, problem = self.bad_rows[0]
+            raise DataError(f"{self.folder / source}: {problem}")
         if eval_file is None and validation_fraction is not None:
             chosen = _validation_ids(self._utterances, validation_fraction)
             keep_chosen = subset == "eval"

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
-from myxtts.data.checks import Rejection
+from myxtts.data.checks import Rejection, duplicate_audio
 from myxtts.data.chunks import (
     EarlierClips,
     Level,
@@ -54,18 +55,20 @@ def prepare(
     cache_root: Path,
     on_progress: Progress = lambda done, total: None,
     *,
+    bad_rows: Sequence[Rejection] = (),
     source: str = "",
     description: str = "",
     shard: Shard = _WHOLE,
 ) -> FeatureCache | None:
     """The cache for these utterances: opened when it is there, made when it is not.
 
-    With a shard, None until the other shards are done too. A new cache takes the place of the
-    earlier one with the same `source` and settings; `description` is kept with it.
+    With a shard, None until the other shards are done too. `bad_rows` are counted among the
+    rejected clips. A new cache takes the place of the earlier one with the same `source` and
+    settings; `description` is kept with it.
     """
     if not utterances:
         raise DataError("no clips to prepare: the corpus has no rows for this part")
-    folder = cache_root / fingerprint(utterances, config)
+    folder = cache_root / fingerprint(utterances, config, bad_rows)
     if folder.is_dir():
         return open_cache(folder)
     build_dir = folder.with_name(f"{folder.name}.build")
@@ -77,7 +80,7 @@ def prepare(
         if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
             return None
         about = {"source": source, "description": description, "settings": settings}
-        _join(utterances, config, build_dir, folder, about)
+        _join(utterances, bad_rows, config, build_dir, folder, about)
         _remove_replaced(folder, about)
     except OSError as error:
         if folder.is_dir():
@@ -102,10 +105,13 @@ def settings_fingerprint(config: XTTSConfig) -> str:
     )
 
 
-def fingerprint(utterances: Sequence[Utterance], config: XTTSConfig) -> str:
+def fingerprint(
+    utterances: Sequence[Utterance], config: XTTSConfig, bad_rows: Sequence[Rejection] = ()
+) -> str:
     """Changes with the settings, the rows, and the audio files' sizes and times."""
     return _digest(
         settings_fingerprint(config),
+        [str(rejection) for rejection in bad_rows],
         *(
             [str(item.audio_path), item.text, item.speaker, item.language, _stamp(item.audio_path)]
             for item in utterances
@@ -146,6 +152,7 @@ def _make_chunks(
         (
             build_dir,
             number,
+            rows_of_chunk(number, len(utterances)),
             [utterances[row] for row in rows_of_chunk(number, len(utterances))],
             speakers,
             languages,
@@ -221,6 +228,7 @@ def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
 
 def _join(
     utterances: Sequence[Utterance],
+    bad_rows: Sequence[Rejection],
     config: XTTSConfig,
     build_dir: Path,
     folder: Path,
@@ -228,19 +236,27 @@ def _join(
 ) -> None:
     """One cache from all chunks, the same bytes whoever made them and in whatever order."""
     numbers = range(chunk_count(len(utterances)))
-    rejections: list[Rejection] = []
+    rejections = list(bad_rows)
     symbols: set[str] = set()
     level = Level()
+    rows: list[int] = []
+    sounds: list[bytes] = []
     for number in numbers:
         chunk = read_chunk(build_dir, number)
         rejections += chunk.rejections
         symbols |= set(chunk.symbols)
         level = level.plus(chunk.level)
-    _stop_when_too_many_rejected(rejections, len(utterances), config)
+        rows += chunk.records["row"].tolist()
+        sounds += [bytes(sound) for sound in chunk.records["sound"]]
+    duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
+    rejections += duplicates
+    _stop_when_too_many_rejected(rejections, len(utterances) + len(bad_rows), config)
+    left_out = {rejection.source for rejection in duplicates}
+    kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
     try:
-        _join_arrays(build_dir, numbers, tokenizer, part)
+        _join_arrays(build_dir, numbers, tokenizer, kept, part)
         content = {
             "format": CACHE_FORMAT,
             **about,
@@ -263,7 +279,10 @@ def _join(
     shutil.rmtree(build_dir, ignore_errors=True)
 
 
-def _join_arrays(build_dir: Path, numbers: range, tokenizer: Tokenizer, part: Path) -> None:
+def _join_arrays(
+    build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
+) -> None:
+    """Clips that are not kept only lose their record."""
     ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
     lengths = dict.fromkeys(PARTS, 0)
     records = []
@@ -281,7 +300,7 @@ def _join_arrays(build_dir: Path, numbers: range, tokenizer: Tokenizer, part: Pa
             with open(part / f"{name}.raw", "ab") as file:
                 file.write(array.tobytes())
         records.append(joined)
-    np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records]))
+    np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept])
     for name in PARTS:
         _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
 

@@ -85,9 +85,9 @@ def test_mels_of_the_cached_samples_equal_the_cached_mels(corpus, miniature):
 
 
 def test_processes_and_one_process_make_the_same_bytes(demo_corpus, miniature, tmp_path):
-    utterances = [*LJSpeechDataset(demo_corpus)] * 5
-    one = prepare(utterances, miniature(workers=1), tmp_path / "one")
-    two = prepare(utterances, miniature(workers=2), tmp_path / "two")
+    utterances = [*LJSpeechDataset(demo_corpus), *LJSpeechDataset(demo_corpus, "eval")] * 4
+    one = prepare(utterances, miniature(workers=1, max_rejected_fraction=0.9), tmp_path / "one")
+    two = prepare(utterances, miniature(workers=2, max_rejected_fraction=0.9), tmp_path / "two")
     assert contents(one.folder) == contents(two.folder)
 
 
@@ -222,7 +222,7 @@ def test_two_at_once_make_one_cache(demo_corpus, tmp_path):
 
 @pytest.fixture
 def damaged(own_corpus) -> Path:
-    """A corpus with five clips that cannot be used."""
+    """A corpus with seven rows that cannot be used."""
     items = list(LJSpeechDataset(own_corpus))
     items[0].audio_path.unlink()
     items[1].audio_path.write_text("not audio")
@@ -230,7 +230,9 @@ def damaged(own_corpus) -> Path:
     metadata = own_corpus / "metadata_train.csv"
     text = metadata.read_text(encoding="utf-8")
     text = text.replace(items[3].text, " ".join([items[3].text] * 20))
-    metadata.write_text(text.replace(items[4].text, "..."), encoding="utf-8")
+    shutil.copy(items[6].audio_path, items[5].audio_path)
+    text = text.replace(items[4].text, "...") + "three|columns|only\n"
+    metadata.write_text(text, encoding="utf-8")
     return own_corpus
 
 
@@ -242,15 +244,17 @@ def test_bad_clips_are_left_out_and_counted(damaged, miniature):
         "too short": 1,
         "text too long": 1,
         "empty text": 1,
+        "duplicate audio": 1,
+        "bad row": 1,
     }
-    assert len(corpus.train.cache) == 18 - 5
+    assert len(corpus.train.cache) == 18 - 6
     assert any(
         "metadata_train.csv:2: missing audio" in line for line in corpus.train.cache.rejections
     )
 
 
 def test_too_many_bad_clips_stop_the_run(damaged, miniature):
-    with pytest.raises(DataError, match=r"5 of 18 clips cannot be used .* = 0.2 allows"):
+    with pytest.raises(DataError, match=r"7 of 19 clips cannot be used .* = 0.2 allows"):
         open_corpus(miniature(train_data=str(damaged)))
 
 
