@@ -45,7 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     for module in _COMMANDS:
         command = module.add_parser(commands)
         command.add_argument(
-            "--traceback", action="store_true", help="show where in the code an error arose"
+            "--traceback",
+            action="store_true",
+            default=False,
+            help="show where in the code an error arose",
         )
         command.set_defaults(run=module.run)
     return parser

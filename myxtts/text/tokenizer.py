@@ -11,6 +11,7 @@ from pathlib import Path
 from myxtts.errors import CheckpointError, DataError
 from myxtts.text.normalise import normalise
 from myxtts.text.phonemes import phoneme_symbols
+from myxtts.text.scripts import unsayable
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -22,11 +23,16 @@ _FORMAT = "myxtts-tokenizer-1"
 
 
 def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
-    """What is said, symbol by symbol; `kind` is text.tokens of the configuration."""
+    """What is said, symbol by symbol; `kind` is text.tokens of the configuration.
+
+    Characters that the language cannot say are left out: espeak-ng would read their names.
+    """
     words = normalise(text, language)
+    for character in unsayable(words, language, kind):
+        words = words.replace(character, " ")
     if kind == "phonemes":
         return phoneme_symbols(words, language)
-    return tuple(words.lower())
+    return tuple(" ".join(words.lower().split()))
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,19 @@ MINIATURE_FLAGS = [
 ]
 
 
+def user_environment() -> dict[str, str]:
+    """Without what the tests set for TensorFlow."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
 def run(*arguments, cwd=None, program=("-m", "myxtts.cli.main")):
     return subprocess.run(
         [sys.executable, *program, *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=user_environment(),
         check=False,
     )
 

@@ -309,7 +309,7 @@ TEXT_CASES = [
         "Persian text in an English corpus",
         "c|سلام دنیا\n",
         {"wavs/c.wav": lambda: encoded(voice(4.0))},
-        warnings=("metadata.csv:3: unknown symbols: ا د س ل م ن ی cannot be said in language en",),
+        errors=("metadata.csv:3: empty text: nothing to say in 'سلام دنیا'",),
     ),
     Case(
         "digits in a language whose numbers are not known",
