@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.options import add_config_options, configuration
 from myxtts.errors import ConfigError
 
 
@@ -21,10 +22,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("dir", type=Path, help="folder of the corpus")
     parser.add_argument("--val-data", metavar="DIR", help="validation corpus")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any setting"
-    )
+    add_config_options(parser)
     parser.add_argument("--workers", type=int, metavar="N", help="default: one per core")
     parser.add_argument(
         "--shard", default="1/1", metavar="I/N", help="make only the Ith of N parts, on one machine"
@@ -34,12 +32,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     shard = _parse_shard(options.shard)
-    from myxtts.config.loading import load_config
-
-    given = {"train_data": str(options.dir), "val_data": options.val_data}
-    given |= {"workers": options.workers}
-    data = {name: value for name, value in given.items() if value is not None}
-    config = load_config(options.config, {"data": data}, options.set)
+    config = configuration(
+        options,
+        {
+            "train_data": str(options.dir),
+            "val_data": options.val_data,
+            "workers": options.workers,
+        },
+    )
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 
@@ -34,23 +35,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--subset", choices=("train", "eval"), help="only the clips trained on or held out"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="any setting, such as text.tokens=graphemes; may be repeated",
-    )
+    add_config_options(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write histograms there")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.config.loading import load_config
-
-    config = load_config(options.config, None, options.set)
+    config = configuration(options, {})
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.dir, options.subset, config)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
-from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig, section_of
+from myxtts.cli.options import add_config_options, configuration
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
 from myxtts.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ _SETTING_OF_FLAG = {
     "model_start_delay": "model_start_delay_seconds",
     "data_gpu_memory": "data_gpu_memory_mb",
     "model_gpu_memory": "model_gpu_memory_mb",
+}
+_FLAGS_OF_THE_RUN = {
+    *("command", "run", "traceback"),
+    *("config", "set", "run_dir", "resume", "init_from", "dry_run"),
 }
 
 
@@ -41,14 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_run_flags(group: Any) -> None:
-    group.add_argument("--config", type=Path, default=None, metavar="FILE", help="YAML settings")
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="any setting, such as training.learning_rate=1e-3; may be repeated",
-    )
+    add_config_options(group)
     group.add_argument(
         "--run-dir", type=Path, default=None, metavar="DIR", help="default: a new folder in runs/"
     )
@@ -152,16 +150,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _configuration(options: argparse.Namespace) -> XTTSConfig:
-    from myxtts.config.loading import load_config
-
-    overrides: dict[str, dict[str, Any]] = {}
-    not_settings = {"config", "set", "run_dir", "resume", "init_from", "dry_run"}
-    for flag, value in vars(options).items():
-        if flag in not_settings | {"command", "run", "traceback"} or value is None:
-            continue
-        name = _SETTING_OF_FLAG.get(flag, flag)
-        overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(options.config, overrides, options.set)
+    """Every flag that is not about the run itself is a setting."""
+    settings = {
+        _SETTING_OF_FLAG.get(flag, flag): value
+        for flag, value in vars(options).items()
+        if flag not in _FLAGS_OF_THE_RUN
+    }
+    return configuration(options, settings)
 
 
 def _run_folder(options: argparse.Namespace) -> tuple[Path, bool]:

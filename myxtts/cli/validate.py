@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.options import add_config_options, configuration
 from myxtts.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,14 +36,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--delimiter", metavar="D", help="such as '|' or ',' or tab")
     parser.add_argument("--language", metavar="L", help="of rows without one, such as en or fa")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML settings")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="any setting, such as data.max_text_length=300; may be repeated",
-    )
+    add_config_options(parser)
     parser.add_argument("--workers", type=int, metavar="N", help="processes; default: one per core")
     parser.add_argument("--json", action="store_true", help="one JSON object with everything")
     parser.add_argument(
@@ -52,7 +46,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = _configuration(options)
+    config = configuration(
+        options,
+        {
+            "layout": options.layout,
+            "delimiter": options.delimiter,
+            "workers": options.workers,
+            "default_language": options.language,
+        },
+    )
     if options.fix is not None:
         _refuse_to_replace(options.fix)
     from myxtts.data.corpus_checks import check_corpus
@@ -68,24 +70,6 @@ def run(options: argparse.Namespace) -> int:
         for out, rows in written.items():
             say(f"Wrote {rows} rows to {out}; its paths are relative to {report.folder}")
     return EXIT_ERRORS_FOUND if report.errors else 0
-
-
-def _configuration(options: argparse.Namespace) -> XTTSConfig:
-    from myxtts.config.loading import load_config
-
-    given = {
-        "data": {
-            "layout": options.layout,
-            "delimiter": options.delimiter,
-            "workers": options.workers,
-        },
-        "text": {"default_language": options.language},
-    }
-    overrides = {
-        section: {name: value for name, value in settings.items() if value is not None}
-        for section, settings in given.items()
-    }
-    return load_config(options.config, overrides, options.set)
 
 
 def _refuse_to_replace(out: Path) -> None:

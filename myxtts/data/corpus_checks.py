@@ -6,14 +6,10 @@ waveform, so memory does not depend on how long the recordings are.
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
 import hashlib
-import multiprocessing
-import os
-import signal
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,13 +26,13 @@ from myxtts.data.checks import (
     duplicate_audio,
 )
 from myxtts.data.ljspeech import Layout, Utterance, metadata_files, read_metadata
+from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
 
 CLEAN_HEADER = "audio_file|text|speaker_name|language"
 
 _CLIPS_PER_TASK = 16
-_TASKS_AHEAD_PER_WORKER = 4
 _DIGEST_BYTES = 12
 # Rates are compared with their median only where there are enough of them to have one, on clips
 # where a pause does not decide.
@@ -200,45 +196,10 @@ def _check_clips(utterances: Sequence[Utterance], config: XTTSConfig) -> Iterato
         utterances[first : first + _CLIPS_PER_TASK]
         for first in range(0, len(utterances), _CLIPS_PER_TASK)
     ]
-    workers = min(config.data.workers or os.cpu_count() or 1, len(tasks))
-    if workers <= 1:
-        for task in tasks:
-            yield from _check_task(task, config)
-        return
-    # A fork of a process in which TensorFlow or espeak-ng runs threads may hang.
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_leave_interrupts_to_the_parent
-    )
-    try:
-        yield from _in_order(pool, tasks, config, ahead=workers * _TASKS_AHEAD_PER_WORKER)
-    except BrokenProcessPool:
-        raise DataError(
-            "a worker process was killed while it checked clips; if memory is short, "
-            "try --workers 1"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _in_order(
-    pool: concurrent.futures.Executor,
-    tasks: Iterable[Sequence[Utterance]],
-    config: XTTSConfig,
-    ahead: int,
-) -> Iterator[_ClipRecord]:
-    """Results in order, with a bounded number of tasks under way so that a stop comes at once."""
-    waiting: list[concurrent.futures.Future[list[_ClipRecord]]] = []
-    for task in tasks:
-        waiting.append(pool.submit(_check_task, task, config))
-        if len(waiting) >= ahead:
-            yield from waiting.pop(0).result()
-    for future in waiting:
-        yield from future.result()
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    check = functools.partial(_check_task, config=config)
+    workers = worker_count(config.data.workers, len(tasks))
+    for records in map_in_workers(check, tasks, workers):
+        yield from records
 
 
 def _check_task(task: Sequence[Utterance], config: XTTSConfig) -> list[_ClipRecord]:

@@ -7,12 +7,10 @@ that an earlier cache of the same settings has are copied from it.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import functools
 import hashlib
 import json
-import multiprocessing
 import os
 import shutil
 import tempfile
@@ -37,6 +35,7 @@ from myxtts.data.chunks import (
     rows_of_chunk,
 )
 from myxtts.data.ljspeech import Utterance
+from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
@@ -163,34 +162,14 @@ def _make_chunks(
     earlier = tuple(
         folder for folder, about in _caches(build_dir.parent) if about["settings"] == settings
     )
-    workers = min(config.data.workers or os.cpu_count() or 1, len(missing))
-    for clips in _run(tasks, earlier, workers):
+    make = functools.partial(_make_one, earlier)
+    workers = worker_count(config.data.workers, len(missing))
+    for clips in map_in_workers(make, tasks, workers, _use_one_thread):
         done += clips
         on_progress(done, total)
 
 
-def _run(tasks: Iterator[Any], earlier: tuple[Path, ...], workers: int) -> Iterator[int]:
-    if workers <= 1:
-        yield from (_make_one(earlier, *task) for task in tasks)
-        return
-    # TensorFlow's threads do not survive a fork, so every worker starts afresh.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_use_one_thread
-    ) as pool:
-        # A few tasks ahead of the workers and no more: rows are not copied all at once.
-        waiting: set[concurrent.futures.Future[int]] = set()
-        for task in tasks:
-            waiting.add(pool.submit(_make_one, earlier, *task))
-            if len(waiting) >= 2 * workers:
-                finished, waiting = concurrent.futures.wait(
-                    waiting, return_when=concurrent.futures.FIRST_COMPLETED
-                )
-                yield from (future.result() for future in finished)
-        yield from (future.result() for future in concurrent.futures.as_completed(waiting))
-
-
-def _make_one(earlier: tuple[Path, ...], *task: Any) -> int:
+def _make_one(earlier: tuple[Path, ...], task: tuple[Any, ...]) -> int:
     return make_chunk(_earlier_clips(earlier), *task)
 
 

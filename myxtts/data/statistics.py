@@ -7,10 +7,9 @@ sees a little shorter than the lengths here, so a clip that fits a limit here fi
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import itertools
-import multiprocessing
-import signal
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from myxtts.audio.files import LONGEST_AUDIO_SECONDS
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.ljspeech import Utterance
 from myxtts.data.shapes import IntArray, ShapePlan, plan_shapes
+from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
 from myxtts.models.work import multiplications
 from myxtts.text.tokenizer import text_symbols
@@ -168,29 +168,13 @@ def _measure_chunks(
     utterances: Sequence[Utterance], config: XTTSConfig, processes: int
 ) -> Iterator[tuple[Sequence[Utterance], _Measured]]:
     """Chunks of rows with their measures, in order."""
-    chunks = (
+    chunks = [
         utterances[first : first + _ROWS_PER_TASK]
         for first in range(0, len(utterances), _ROWS_PER_TASK)
-    )
-    if processes <= 1 or len(utterances) < _FEWEST_ROWS_FOR_PROCESSES:
-        yield from ((chunk, _measure_rows(chunk, config)) for chunk in chunks)
-        return
-    # Threads of the caller, such as TensorFlow's, do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_leave_interrupts_to_the_parent
-    ) as pool:
-        waiting: deque[tuple[Sequence[Utterance], concurrent.futures.Future[_Measured]]] = deque()
-        for chunk in chunks:
-            waiting.append((chunk, pool.submit(_measure_rows, chunk, config)))
-            if len(waiting) > 4 * processes:
-                chunk, future = waiting.popleft()
-                yield chunk, future.result()
-        yield from ((chunk, future.result()) for chunk, future in waiting)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ]
+    workers = processes if len(utterances) >= _FEWEST_ROWS_FOR_PROCESSES else 1
+    measure = functools.partial(_measure_rows, config=config)
+    yield from zip(chunks, map_in_workers(measure, chunks, workers), strict=True)
 
 
 def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:

@@ -1,0 +1,32 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from myxtts.config.config import XTTSConfig, section_of
+
+
+def add_config_options(parser: Any) -> None:
+    parser.add_argument("--config", type=Path, default=None, metavar="FILE", help="YAML settings")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="any setting, such as training.learning_rate=1e-3; may be repeated",
+    )
+
+
+def configuration(options: argparse.Namespace, settings: Mapping[str, Any]) -> XTTSConfig:
+    """From --config, then `settings` by their names (None is left out), then --set."""
+    from myxtts.config.loading import load_config
+
+    overrides: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if value is not None:
+            overrides.setdefault(section_of(name), {})[name] = value
+    return load_config(options.config, overrides, options.set)

@@ -1,0 +1,65 @@
+"""Work on many clips in several processes, in order and a bounded number of tasks ahead."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from myxtts.errors import DataError
+
+_TASKS_AHEAD_PER_WORKER = 4
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def worker_count(wanted: int | None, tasks: int) -> int:
+    """As many as wanted, or one per core, but no more than there is work for."""
+    return min(wanted or os.cpu_count() or 1, tasks)
+
+
+def map_in_workers(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    workers: int,
+    initializer: Callable[[], None] | None = None,
+) -> Iterator[Result]:
+    """Results in the order of the tasks; with one worker, from this process.
+
+    Only a few tasks are under way at a time: memory stays small and a stop comes at once.
+    """
+    if workers <= 1:
+        yield from map(function, tasks)
+        return
+    # Threads of this process, such as TensorFlow's, do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start_worker, initargs=(initializer,)
+    )
+    waiting: deque[concurrent.futures.Future[Result]] = deque()
+    try:
+        for task in tasks:
+            waiting.append(pool.submit(function, task))
+            if len(waiting) >= workers * _TASKS_AHEAD_PER_WORKER:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process was killed at its work; if memory is short, try data.workers = 1"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(initializer: Callable[[], None] | None) -> None:
+    # The parent hears of an interrupt too and ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if initializer is not None:
+        initializer()
