@@ -1,4 +1,4 @@
-"""How fast features are made: one worker against two, and beside librosa's mel on the same files.
+"""How fast features are made: one worker against two, and and its mel beside librosa's.
 
     .venv/bin/pip install librosa
     .venv/bin/python benchmarks/prepare.py [--utterances 1000] [--rounds 3] [--json FILE]
@@ -45,18 +45,34 @@ if __name__ == "__main__":
                       "with start": time.perf_counter() - started}))
 """
 
-LIBROSA = """
+# Decoding and the log-mel alone, one process and one thread each.
+MEL_ALONE = """
 import json, sys, time
-import librosa, numpy as np
+import numpy as np
 from myxtts.data.ljspeech import LJSpeechDataset
 items = list(LJSpeechDataset(sys.argv[1]))
-def one(item):
-    audio, _ = librosa.load(item.audio_path, sr=22050)
-    audio, _ = librosa.effects.trim(audio, top_db=40)
-    mel = librosa.feature.melspectrogram(
-        y=audio, sr=22050, n_fft=1024, hop_length=256, n_mels=80, fmax=8000, power=1.0)
-    np.log(np.maximum(mel, 1e-5)).astype(np.float16)
-    return audio.size
+if sys.argv[2] == "librosa":
+    import librosa
+    def one(item):
+        audio, _ = librosa.load(item.audio_path, sr=22050)
+        mel = librosa.feature.melspectrogram(
+            y=audio, sr=22050, n_fft=1024, hop_length=256, n_mels=80, fmax=8000, power=1.0)
+        np.log(np.maximum(mel, 1e-5)).astype(np.float16)
+        return audio.size
+else:
+    from myxtts.devices.loading import load_tensorflow
+    load_tensorflow()
+    import tensorflow as tf
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    from myxtts.audio.files import read_audio
+    from myxtts.audio.mel import clip_log_mel
+    from myxtts.config.config import AudioConfig
+    log_mel = clip_log_mel(AudioConfig(), 80)
+    def one(item):
+        audio = read_audio(item.audio_path, 22050)
+        log_mel(audio).astype(np.float16)
+        return audio.size
 one(items[0])
 started = time.perf_counter()
 samples = sum(map(one, items))
@@ -84,18 +100,21 @@ def measure(utterances: int, rounds: int, folder: Path) -> dict[str, float]:
 
     corpus = folder / "corpus"
     make_demo_corpus(corpus, utterances=utterances)
-    programs = {"ours": folder / "ours.py", "librosa": folder / "librosa_mel.py"}
+    programs = {"ours": folder / "ours.py", "mel": folder / "mel_alone.py"}
     programs["ours"].write_text(OURS)
-    programs["librosa"].write_text(LIBROSA)
-    times: dict[str, list[float]] = {"1 worker": [], "2 workers": [], "librosa, 1 process": []}
+    programs["mel"].write_text(MEL_ALONE)
+    names = ("prepare, 1 worker", "prepare, 2 workers", "mel alone, ours", "mel alone, librosa")
+    times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         for workers in (1, 2):
             cache = folder / f"cache-{number}-{workers}"
-            name = "1 worker" if workers == 1 else "2 workers"
+            name = names[workers - 1]
             arguments = (str(corpus), str(cache), str(workers))
             times[name].append(seconds_per_hour(programs["ours"], *arguments))
             shutil.rmtree(cache)
-        times["librosa, 1 process"].append(seconds_per_hour(programs["librosa"], str(corpus)))
+        for whose in ("ours", "librosa"):
+            seconds = seconds_per_hour(programs["mel"], str(corpus), whose)
+            times[f"mel alone, {whose}"].append(seconds)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -108,11 +127,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         results = measure(options.utterances, options.rounds, Path(folder))
     for name, value in results.items():
-        print(f"{name:22}{value:8.1f} s per hour of audio")
-    results["2 workers over 1"] = results["1 worker"] / results["2 workers"]
-    results["ours over librosa"] = results["librosa, 1 process"] / results["1 worker"]
-    for name in ("2 workers over 1", "ours over librosa"):
-        print(f"{name:22}{results[name]:8.2f} x")
+        print(f"{name:28}{value:6.1f} s per hour of audio")
+    librosa = results["mel alone, librosa"]
+    ratios = {
+        "2 workers over 1": results["prepare, 1 worker"] / results["prepare, 2 workers"],
+        "mel over librosa's mel": librosa / results["mel alone, ours"],
+        "prepare over librosa's mel": librosa / results["prepare, 2 workers"],
+    }
+    for name, value in ratios.items():
+        print(f"{name:28}{value:6.2f} x")
+    results |= ratios
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 

@@ -185,8 +185,13 @@ def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float
 def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:
     """RMS of consecutive windows; a rest shorter than a window counts as one."""
     window = _level_window_samples(sample_rate_hz)
-    padded = np.pad(waveform, (0, -waveform.size % window))
-    return np.sqrt(np.mean(padded.reshape(-1, window) ** 2, axis=1))
+    whole = waveform.size - waveform.size % window
+    windows = waveform[:whole].reshape(-1, window)
+    power = np.einsum("ij,ij->i", windows, windows)
+    if whole < waveform.size:
+        rest = waveform[whole:]
+        power = np.append(power, np.dot(rest, rest))
+    return np.sqrt(power / np.float32(window))
 
 
 def _level_window_samples(sample_rate_hz: int) -> int:

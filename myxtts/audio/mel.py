@@ -9,6 +9,7 @@ waveform is padded by half a window on both sides, so a clip of n samples has
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,20 +42,35 @@ def mel_weights(audio: AudioConfig, n_mels: int) -> FloatArray:
     return (triangles * equal_area).astype(np.float32)
 
 
-def magnitude_spectrogram(waveform: Any, audio: AudioConfig) -> tf.Tensor:
-    """[..., samples] -> [..., frames, bins]."""
+def magnitude_spectrogram(waveform: Any, audio: AudioConfig, bins: int) -> tf.Tensor:
+    """[..., samples] -> [..., frames, bins], the lowest `bins` of the spectrum."""
     waveform = tf.convert_to_tensor(waveform, tf.float32)
     half = audio.fft_samples // 2
     no_padding = [[0, 0]] * (waveform.shape.rank - 1)
     padded = tf.pad(waveform, [*no_padding, [half, half]])
     spectrum = tf.signal.stft(padded, audio.fft_samples, audio.hop_samples, audio.fft_samples)
-    return tf.abs(spectrum)
+    spectrum = spectrum[..., :bins]
+    # tf.abs guards against overflow, which samples within [-1, 1] cannot cause, and is slow.
+    return tf.sqrt(tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum)))
 
 
 def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     """[..., samples] -> [..., frames, mels]."""
-    mel = tf.matmul(magnitude_spectrogram(waveform, audio), mel_weights(audio, n_mels))
+    weights = mel_weights(audio, n_mels)
+    heard_bins = int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
+    mel = tf.matmul(magnitude_spectrogram(waveform, audio, heard_bins), weights[:heard_bins])
     return tf.math.log(tf.maximum(mel, LOG_FLOOR))
+
+
+@functools.lru_cache(maxsize=8)
+def clip_log_mel(audio: AudioConfig, n_mels: int) -> Callable[[FloatArray], FloatArray]:
+    """`log_mel` of one waveform of any length, compiled: op by op takes several times as long."""
+    compiled = tf.function(
+        lambda waveform: log_mel(waveform, audio, n_mels),
+        input_signature=[tf.TensorSpec([None], tf.float32)],
+        autograph=False,
+    ).get_concrete_function()
+    return lambda waveform: compiled(tf.constant(waveform, tf.float32)).numpy()
 
 
 def _hz_to_mel(hz: float) -> float:

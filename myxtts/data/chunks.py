@@ -161,12 +161,12 @@ class _Features:
 
 
 def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
-    from myxtts.audio.mel import log_mel
+    from myxtts.audio.mel import clip_log_mel
 
     clip = check_clip(item, config)
-    if clip.rejections:
+    if clip.waveform is None or clip.rejections:
         return clip.rejections[0]
-    mel = log_mel(clip.waveform, config.audio, config.data.n_mels).numpy()
+    mel = clip_log_mel(config.audio, config.data.n_mels)(clip.waveform)
     return _Features(
         (EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL),
         mel.astype(np.float16),

@@ -172,7 +172,8 @@ def _measure_chunks(
         utterances[first : first + _ROWS_PER_TASK]
         for first in range(0, len(utterances), _ROWS_PER_TASK)
     ]
-    workers = processes if len(utterances) >= _FEWEST_ROWS_FOR_PROCESSES else 1
+    enough = processes > 1 and len(utterances) >= _FEWEST_ROWS_FOR_PROCESSES
+    workers = processes if enough else 0
     measure = functools.partial(_measure_rows, config=config)
     yield from zip(chunks, map_in_workers(measure, chunks, workers), strict=True)
 

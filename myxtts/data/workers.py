@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 
 
 def worker_count(wanted: int | None, tasks: int) -> int:
-    """As many as wanted, or one per core, but no more than there is work for."""
-    return min(wanted or os.cpu_count() or 1, tasks)
+    """As many as wanted, or one per core, but no more than there is work for; 0 for one task."""
+    return 0 if tasks <= 1 else min(wanted or os.cpu_count() or 1, tasks)
 
 
 def map_in_workers(
@@ -30,11 +30,11 @@ def map_in_workers(
     workers: int,
     initializer: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """Results in the order of the tasks; with one worker, from this process.
+    """Results in the order of the tasks; with no worker, from this process.
 
     Only a few tasks are under way at a time: memory stays small and a stop comes at once.
     """
-    if workers <= 1:
+    if workers == 0:
         yield from map(function, tasks)
         return
     # Threads of this process, such as TensorFlow's, do not survive a fork.

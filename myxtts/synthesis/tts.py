@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
 from myxtts.audio.griffin_lim import griffin_lim
-from myxtts.audio.mel import log_mel
+from myxtts.audio.mel import clip_log_mel
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech import SpeechOptions, SpeechSampler
@@ -84,8 +84,8 @@ class TTS:
             recordings.append(recording)
         if not recordings:
             raise DataError("speaker_wav: found no file, expected at least one recording")
-        mel = log_mel(np.concatenate(recordings), audio, self.config.data.n_mels)
-        return self._sampler.voice(mel.numpy())
+        mel = clip_log_mel(audio, self.config.data.n_mels)(np.concatenate(recordings))
+        return self._sampler.voice(mel)
 
     def tts(
         self,

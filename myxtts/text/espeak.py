@@ -35,6 +35,8 @@ _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
 _lock = threading.Lock()
+# Loading a voice takes longer than a sentence's phonemes.
+_chosen_voice: str | None = None
 
 
 @functools.cache
@@ -72,11 +74,16 @@ def _short_path(path: Path) -> Iterator[Path]:
 
 
 def _choose_voice(library: Any, voice: str) -> None:
+    global _chosen_voice
+    if voice == _chosen_voice:
+        return
+    _chosen_voice = None
     if library.espeak_SetVoiceByName(voice.encode()) != 0:
         raise DataError(
             f"espeak-ng has no voice '{voice}': choose a language code that it knows, "
             "such as en-us, fa, de, or set text.tokens to graphemes"
         )
+    _chosen_voice = voice
 
 
 def phonemes(text: str, voice: str) -> str:
