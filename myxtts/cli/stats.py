@@ -18,7 +18,8 @@ from myxtts.errors import DataError
 
 if TYPE_CHECKING:
     from myxtts.data.ljspeech import LJSpeechDataset, Utterance
-    from myxtts.data.statistics import Choice, CorpusMeasures, Recommendation
+    from myxtts.data.recommendation import Choice, Recommendation
+    from myxtts.data.statistics import CorpusMeasures
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -46,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.dir, options.subset, config)
-    from myxtts.data.statistics import corpus_statistics, recommend, weigh_choices
+    from myxtts.data.recommendation import recommend, weigh_choices
+    from myxtts.data.statistics import corpus_statistics
 
     utterances = [item for part in parts for item in part]
     measures = _measure(utterances, config, show_progress=not options.json)

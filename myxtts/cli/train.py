@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus
 
 DEMO_CORPUS = Path("demo") / "corpus"
-
-_log = logging.getLogger(__name__)
 
 # Flags whose name differs from the setting that they set.
 _SETTING_OF_FLAG = {

@@ -15,8 +15,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 
 # Lengths are rounded up to these multiples: odd sizes gain nothing and cost vector lanes.
-_TOKEN_MULTIPLE = 8
-_FRAME_MULTIPLE = 16
+TOKEN_MULTIPLE = 8
+FRAME_MULTIPLE = 16
 
 IntArray = npt.NDArray[np.int32]
 
@@ -46,8 +46,8 @@ class ShapePlan:
 def plan_shapes(token_counts: IntArray, frame_counts: IntArray, config: XTTSConfig) -> ShapePlan:
     """Shapes for clips of these lengths, by the configured way of batching."""
     data = config.data
-    most_frames = data.max_mel_frames or _round_up(int(frame_counts.max()), _FRAME_MULTIPLE)
-    most_frames = _round_up(most_frames, config.model.frames_per_position)
+    most_frames = data.max_mel_frames or round_up(int(frame_counts.max()), FRAME_MULTIPLE)
+    most_frames = round_up(most_frames, config.model.frames_per_position)
     fits = (token_counts <= data.max_text_length) & (frame_counts <= most_frames)
     if not fits.any():
         raise DataError(
@@ -62,8 +62,8 @@ def plan_shapes(token_counts: IntArray, frame_counts: IntArray, config: XTTSConf
         shapes = [
             Shape(
                 data.batch_size,
-                _round_up(int(token_counts[fits & (bucket == index)].max()), _TOKEN_MULTIPLE),
-                _round_up(int(edge), config.model.frames_per_position),
+                round_up(int(token_counts[fits & (bucket == index)].max()), TOKEN_MULTIPLE),
+                round_up(int(edge), config.model.frames_per_position),
             )
             for index, edge in enumerate(edges)
         ]
@@ -88,7 +88,7 @@ def assign_shapes(
 
 def best_edges(frame_counts: IntArray, count: int) -> IntArray:
     """At most `count` frame lengths that pad these clips the least, by dynamic programming."""
-    rounded = -(-frame_counts.astype(np.int64) // _FRAME_MULTIPLE) * _FRAME_MULTIPLE
+    rounded = -(-frame_counts.astype(np.int64) // FRAME_MULTIPLE) * FRAME_MULTIPLE
     lengths, clips = np.unique(rounded, return_counts=True)
     clips_up_to = np.concatenate([[0], np.cumsum(clips)])
     # cost[j]: least padded frames for the clips of the first j lengths, with the shapes so far.
@@ -110,7 +110,7 @@ def best_edges(frame_counts: IntArray, count: int) -> IntArray:
     return np.array(sorted(set(edges)), np.int32)
 
 
-def _round_up(value: int, multiple: int) -> int:
+def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 

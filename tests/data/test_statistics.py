@@ -12,13 +12,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data import statistics
 from myxtts.data.histograms import draw_histograms, round_step, round_ticks, save_histograms
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.statistics import (
-    CorpusMeasures,
-    corpus_statistics,
-    measure_corpus,
-    recommend,
-    weigh_choices,
-)
+from myxtts.data.recommendation import recommend, weigh_choices
+from myxtts.data.statistics import CorpusMeasures, corpus_statistics, measure_corpus
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 

@@ -1,0 +1,213 @@
+"""Which limits, shapes and batch size suit a corpus, and what the alternatives would cost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.shapes import (
+    FRAME_MULTIPLE,
+    TOKEN_MULTIPLE,
+    IntArray,
+    ShapePlan,
+    plan_shapes,
+    round_up,
+)
+from myxtts.data.statistics import CorpusMeasures
+from myxtts.models.work import multiplications
+
+SHAPE_COUNTS = (2, 4, 8, 16)
+
+# A clip longer than this many times the 99th percentile costs every batch of its shape more
+# padding than it is worth.
+_OUTLIER_FACTOR = 1.5
+_SMALLEST_USEFUL_GAIN = 0.02
+# The last batch of a shape is filled up with repeated clips, so a shape needs several batches.
+_BATCHES_PER_SHAPE = 4
+_SMALLEST_BATCH = 4
+_FEWEST_BATCHES_PER_EPOCH = 20
+# Bounds the memory of the largest batch: sixteen clips of 24 seconds at the default hop.
+_MOST_FRAMES_PER_BATCH = 32_768
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A way of batching and what it costs this corpus."""
+
+    name: str
+    batching: str
+    shapes: int
+    max_text_length: int
+    max_mel_frames: int
+    clips_left_out: int
+    valid_frame_ratio: float
+    """Real mel frames over computed ones."""
+    valid_work_ratio: float
+    """The same for the arithmetic of the configured model."""
+
+
+def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
+    """The configuration as it is, one fixed shape at three limits, and more and more shapes."""
+    choices = [_weigh(measures, config, "as configured")]
+    for name, share in (("p95", 95), ("p99", 99), ("longest", 100)):
+        fixed = _with_data_settings(config, batching="fixed", **_limits(measures, share))
+        choices.append(_weigh(measures, fixed, f"fixed, {name}"))
+    for count in SHAPE_COUNTS:
+        bucketed = _with_data_settings(
+            config, batching="bucketed", shape_count=count, **recommended_limits(measures)
+        )
+        choices.append(_weigh(measures, bucketed, f"bucketed, {count}"))
+    return choices
+
+
+def recommended_limits(measures: CorpusMeasures) -> dict[str, int]:
+    """Limits that keep every clip but the outliers."""
+    longest, usual = _limits(measures, 100), _limits(measures, 99)
+    multiples = {"max_text_length": TOKEN_MULTIPLE, "max_mel_frames": FRAME_MULTIPLE}
+    return {
+        name: min(longest[name], round_up(int(_OUTLIER_FACTOR * usual[name]), multiple))
+        for name, multiple in multiples.items()
+    }
+
+
+def _limits(measures: CorpusMeasures, share: int) -> dict[str, int]:
+    def limit(lengths: IntArray, multiple: int) -> int:
+        return round_up(int(np.percentile(lengths, share, method="inverted_cdf")), multiple)
+
+    return {
+        "max_text_length": limit(measures.token_counts, TOKEN_MULTIPLE),
+        "max_mel_frames": limit(measures.frame_counts, FRAME_MULTIPLE),
+    }
+
+
+def _with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
+    settings = config.as_dict()
+    settings["data"] |= {"pad_to_fixed_length": False} | changes
+    return XTTSConfig(**settings)
+
+
+def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
+    limits = {
+        "max_text_length": config.data.max_text_length,
+        "max_mel_frames": config.data.max_mel_frames or _limits(measures, 100)["max_mel_frames"],
+    }
+    batching = config.data.batching_mode
+    if not _fitting(measures, limits).any():
+        return Choice(
+            name,
+            batching,
+            0,
+            **limits,
+            clips_left_out=len(measures),
+            valid_frame_ratio=0.0,
+            valid_work_ratio=0.0,
+        )
+    plan = plan_shapes(measures.token_counts, measures.frame_counts, config)
+    return Choice(
+        name,
+        batching,
+        len(plan.shapes),
+        **limits,
+        clips_left_out=sum(plan.rejected.values()),
+        valid_frame_ratio=plan.valid_frame_ratio,
+        valid_work_ratio=_valid_work_ratio(measures, plan, config),
+    )
+
+
+def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+    return (measures.token_counts <= limits["max_text_length"]) & (
+        measures.frame_counts <= limits["max_mel_frames"]
+    )
+
+
+def _valid_work_ratio(measures: CorpusMeasures, plan: ShapePlan, config: XTTSConfig) -> float:
+    used = plan.shape_of_clip >= 0
+    shape_of_clip = plan.shape_of_clip[used]
+    padded_tokens = np.array([shape.tokens for shape in plan.shapes], np.int32)[shape_of_clip]
+    padded_frames = np.array([shape.frames for shape in plan.shapes], np.int32)[shape_of_clip]
+    real = multiplications(measures.token_counts[used], measures.frame_counts[used], config)
+    return real / multiplications(padded_tokens, padded_frames, config)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Settings of the section `data`, and the reason for each that has one."""
+
+    settings: Mapping[str, Any]
+    reasons: Mapping[str, str]
+
+
+def recommend(
+    measures: CorpusMeasures, choices: Sequence[Choice], config: XTTSConfig
+) -> Recommendation:
+    """Bucketed batching, with limits, shapes and a batch size that suit this corpus."""
+    limits = recommended_limits(measures)
+    batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
+    choice, why_shapes = _recommended_shapes(len(measures), choices, batch_size)
+    reasons = {
+        "shape_count": why_shapes,
+        "max_text_length": _left_out(choice.clips_left_out),
+        "batch_size": why_batch,
+    }
+    settings: dict[str, Any] = {"batching": "bucketed"}
+    if config.data.pad_to_fixed_length:
+        settings["pad_to_fixed_length"] = False
+    settings |= {"shape_count": choice.shapes, **limits, "batch_size": batch_size}
+    return Recommendation(settings, reasons)
+
+
+def _left_out(clips: int) -> str:
+    if clips == 0:
+        return "every clip is kept"
+    return f"{clips:,} clip{'' if clips == 1 else 's'} left out"
+
+
+def _recommended_shapes(
+    clips: int, choices: Sequence[Choice], batch_size: int
+) -> tuple[Choice, str]:
+    """The fewest shapes that twice as many would not improve by much."""
+    bucketed = choices[-len(SHAPE_COUNTS) :]
+    enough_clips = [
+        choice
+        for choice in bucketed
+        if clips - choice.clips_left_out >= choice.shapes * batch_size * _BATCHES_PER_SHAPE
+    ]
+    affordable = enough_clips or bucketed[:1]
+    for choice, finer in itertools.pairwise(affordable):
+        gain = finer.valid_work_ratio - choice.valid_work_ratio
+        if gain < _SMALLEST_USEFUL_GAIN:
+            return choice, f"{finer.shapes} would raise real work by {gain:.1%}"
+    if len(affordable) < len(bucketed):
+        return affordable[-1], f"more would leave under {_BATCHES_PER_SHAPE} batches for each"
+    return affordable[-1], "more would help, but each costs a compilation under XLA"
+
+
+def _recommended_batch_size(
+    clips: int, limits: Mapping[str, int], config: XTTSConfig
+) -> tuple[int, str]:
+    """The configured size, halved while the corpus is too small or its clips too long for it."""
+    reason = "as configured"
+    sizes = _configured_and_smaller_batches(config)
+    for size in sizes:
+        if clips < size * _FEWEST_BATCHES_PER_EPOCH:
+            reason = f"more would leave under {_FEWEST_BATCHES_PER_EPOCH} batches in an epoch"
+        elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
+            reason = "more would take much memory for the longest clips"
+        else:
+            return size, reason
+    return sizes[-1], reason
+
+
+def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:
+    """The configured size halved again and again; every size can be split into micro-batches."""
+    micro_batches = config.training.gradient_accumulation_steps
+    sizes = [config.data.batch_size]
+    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % (2 * micro_batches) == 0:
+        sizes.append(sizes[-1] // 2)
+    return sizes
