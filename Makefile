@@ -1,6 +1,6 @@
 # Everything runs in .venv, which is made when it is missing or older than what it is made from.
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
