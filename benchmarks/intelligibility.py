@@ -36,7 +36,7 @@ from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.data.ljspeech import LJSpeechDataset, Utterance  # noqa: E402
 
 RECOGNISER_RATE_HZ = 16_000
-SILENCE_SECONDS = 0.25
+SILENCE_SECONDS = 0.5
 
 
 def words(text: str) -> str:

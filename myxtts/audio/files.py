@@ -135,6 +135,7 @@ def _missing_wav_seconds(file: Path) -> float:
 
 def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:
     """Writes 16-bit samples beside the target and moves them into place."""
+    file = file.resolve()
     part = file.with_name(f".{file.name}.part")
     try:
         soundfile.write(part, waveform, sample_rate_hz, subtype="PCM_16", format="WAV")

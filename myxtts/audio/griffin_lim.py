@@ -45,11 +45,15 @@ def _inversion(
 
     def to_waveform(spectrum: tf.Tensor) -> tf.Tensor:
         return tf.signal.inverse_stft(
-            spectrum, audio.fft_samples, audio.hop_samples, window_fn=inverse_window
+            spectrum,
+            audio.fft_samples,
+            audio.hop_samples,
+            audio.fft_samples,
+            window_fn=inverse_window,
         )
 
     def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
-        return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples)
+        return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples, audio.fft_samples)
 
     def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         magnitude = _spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result: int = options.run(options)
         return result
-    except MyXTTSError as error:
+    except (MyXTTSError, OSError) as error:
         if options.traceback:
             traceback.print_exc()
         print(f"myxtts {options.command}: {error}", file=sys.stderr)

@@ -21,12 +21,18 @@ def add_config_options(parser: Any) -> None:
     )
 
 
-def configuration(options: argparse.Namespace, settings: Mapping[str, Any]) -> XTTSConfig:
-    """From --config, then `settings` by their names (None is left out), then --set."""
+def configuration(
+    options: argparse.Namespace, settings: Mapping[str, Any], base: Path | None = None
+) -> XTTSConfig:
+    """From --config, or else `base`; then `settings` by their names; then --set."""
     from myxtts.config.loading import load_config
 
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
-        if value is not None:
-            overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(options.config, overrides, options.set)
+        overrides.setdefault(section_of(name), {})[name] = value
+    return load_config(options.config or base, overrides, options.set)
+
+
+def given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings whose flags were given."""
+    return {name: value for name, value in settings.items() if value is not None}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.options import add_config_options, configuration
+from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.errors import ConfigError
 
 
@@ -34,11 +34,13 @@ def run(options: argparse.Namespace) -> int:
     shard = _parse_shard(options.shard)
     config = configuration(
         options,
-        {
-            "train_data": str(options.dir),
-            "val_data": options.val_data,
-            "workers": options.workers,
-        },
+        given(
+            {
+                "train_data": str(options.dir),
+                "val_data": options.val_data,
+                "workers": options.workers,
+            }
+        ),
     )
     from myxtts.devices.loading import load_tensorflow
 
@@ -54,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         if cache is None:
             say(f"Part {options.shard} of the {name} clips is done; the others are still missing")
             continue
-        hours = cache.arrays["audio"].size / config.audio.sample_rate_hz / 3_600
+        hours = cache.index["audio_count"].sum() / config.audio.sample_rate_hz / 3_600
         say(
             f"{name.capitalize()}: {len(cache)} clips, {hours:.2f} hours, "
             f"{time.monotonic() - started:.1f} s, in {cache.folder}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus
@@ -25,7 +26,7 @@ _SETTING_OF_FLAG = {
 }
 _FLAGS_OF_THE_RUN = {
     *("command", "run", "traceback"),
-    *("config", "set", "run_dir", "resume", "init_from", "dry_run"),
+    *("config", "set", "run_dir", "resume", "init_from", "dry_run", "json"),
 }
 
 
@@ -61,6 +62,9 @@ def _add_run_flags(group: Any) -> None:
     )
     group.add_argument(
         "--dry-run", action="store_true", default=False, help="show the plan and train nothing"
+    )
+    group.add_argument(
+        "--json", action="store_true", default=False, help="the plan of --dry-run as JSON"
     )
 
 
@@ -109,8 +113,11 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = _configuration(options)
-    run_dir, resume = _run_folder(options)
+    resumed = _run_to_resume(options)
+    config = _configuration(options, resumed)
+    _refuse_to_mix_runs(options, resumed)
+    if options.json:
+        return _print_plan(config, options.dry_run)
     say(_configuration_block(config))
     if config.data.train_data is None:
         config = _with_demo_corpus(config)
@@ -130,6 +137,7 @@ def run(options: argparse.Namespace) -> int:
         _describe(corpus, config)
         if options.dry_run:
             return 0
+        run_dir = resumed or _make_run_folder(options.run_dir)
         trainer = start_trainer(
             config,
             corpus,
@@ -137,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
             strategy,
             observer=live,
             account=account,
-            resume=resume,
+            resume=resumed is not None,
             init_from=options.init_from,
         )
         say(f"Run folder: {run_dir}")
@@ -146,38 +154,91 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _configuration(options: argparse.Namespace) -> XTTSConfig:
-    """Every flag that is not about the run itself is a setting."""
+def _print_plan(config: XTTSConfig, dry_run: bool) -> int:
+    if not dry_run or config.data.train_data is None:
+        raise ConfigError("--json: goes with --dry-run and --train-data DIR")
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.data.corpus import open_corpus
+
+    part = (corpus := open_corpus(config)).train
+    plan = {
+        "configuration": config.as_dict(),
+        "corpus": part.cache.description,
+        "clips": len(part.cache),
+        "validation_clips": len(corpus.validation.cache),
+        "speakers": len(part.cache.speakers),
+        "languages": corpus.tokenizer.languages,
+        "rejected": part.rejected,
+        "shapes": [list(shape) for shape in part.plan.shapes],
+        "clips_of_shapes": [
+            len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
+        ],
+        "valid_frame_ratio": part.plan.valid_frame_ratio,
+        "batches_per_epoch": part.schedule.batches_per_epoch,
+    }
+    print(json.dumps(plan, ensure_ascii=False, indent=1))
+    return 0
+
+
+def _configuration(options: argparse.Namespace, resumed: Path | None) -> XTTSConfig:
+    """Every flag that is not about the run itself is a setting.
+
+    A resumed run has the settings that it was saved with, where flags do not change them.
+    """
     settings = {
         _SETTING_OF_FLAG.get(flag, flag): value
         for flag, value in vars(options).items()
         if flag not in _FLAGS_OF_THE_RUN
     }
-    return configuration(options, settings)
+    if "epochs" in settings and "max_steps" not in settings:
+        # Otherwise the number of steps in the file would win over the flag.
+        settings["max_steps"] = None
+    return configuration(options, settings, base=resumed and resumed / "config.yaml")
 
 
-def _run_folder(options: argparse.Namespace) -> tuple[Path, bool]:
-    """The folder of the run and whether it goes on with what is there."""
-    given: Path | None = options.run_dir
-    if options.resume is not None:
-        folder = given if options.resume is True else options.resume
-        if folder is None:
-            raise CheckpointError("--resume: say which run, with --resume DIR or --run-dir DIR")
-        if not (folder / "checkpoints").is_dir():
-            raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
-        return folder, True
-    if given is None:
-        numbers = range(1, 100_000)
-        return next(
-            folder for number in numbers if not (folder := Path("runs") / f"{number:04d}").exists()
-        ), False
-    if (given / "checkpoints").exists():
+def _run_to_resume(options: argparse.Namespace) -> Path | None:
+    if options.resume is None:
+        return None
+    folder: Path | None = options.run_dir if options.resume is True else options.resume
+    if folder is None:
+        raise CheckpointError("--resume: say which run, with --resume DIR or --run-dir DIR")
+    if options.run_dir not in (None, folder):
+        raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
+    if options.init_from is not None:
+        raise CheckpointError("--resume: goes on with a run, so --init-from has no place beside it")
+    if not (folder / "checkpoints").is_dir():
+        raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
+    return folder
+
+
+def _refuse_to_mix_runs(options: argparse.Namespace, resumed: Path | None) -> None:
+    folder: Path | None = options.run_dir
+    if resumed is not None or folder is None:
+        return
+    if (folder / "config.yaml").exists():
         raise CheckpointError(
-            f"{given}: holds a run already; go on with it by --resume, or give another --run-dir"
+            f"{folder}: holds a run already; go on with it by --resume, or give another --run-dir"
         )
-    if given.exists() and not given.is_dir():
-        raise CheckpointError(f"{given}: is a file, expected a folder for the run")
-    return given, False
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder}: is a file, expected a folder for the run")
+
+
+def _make_run_folder(given: Path | None) -> Path:
+    """The folder that was given, or the next free number in runs/."""
+    if given is not None:
+        given.mkdir(parents=True, exist_ok=True)
+        return given
+    number = 1
+    while True:
+        folder = Path("runs") / f"{number:04d}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
 
 
 def _with_demo_corpus(config: XTTSConfig) -> XTTSConfig:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.options import add_config_options, configuration
+from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     config = configuration(
         options,
-        {
-            "layout": options.layout,
-            "delimiter": options.delimiter,
-            "workers": options.workers,
-            "default_language": options.language,
-        },
+        given(
+            {
+                "layout": options.layout,
+                "delimiter": options.delimiter,
+                "workers": options.workers,
+                "default_language": options.language,
+            }
+        ),
     )
     if options.fix is not None:
         _refuse_to_replace(options.fix)

@@ -2,7 +2,8 @@
 
 Sections are frozen, keyword-only dataclasses. `XTTSConfig` holds one of each and also takes
 any setting whose name is unique as a flat keyword: `XTTSConfig(multi_gpu=True, batch_size=8)`.
-Values are checked when a section is made; what concerns two sections is checked by XTTSConfig.
+What a size or an optimisation level sets is below what is given by name. Values are checked when
+a section is made; what concerns two sections is checked by XTTSConfig.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.config.names import did_you_mean
+from myxtts.config.presets import preset_of
 from myxtts.errors import ConfigError
 
 MODEL_SIZES = ("tiny", "small", "normal", "big")
@@ -195,9 +197,9 @@ class TrainingConfig(Section):
     )
     warmup_steps: int = setting(50, "Steps over which the learning rate rises.", least=0)
     weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
-    beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=1)
-    beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=1)
-    clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=0)
+    beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=0.9999)
+    beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=0.9999)
+    clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=1e-3)
     ema_decay: float = setting(
         0.995,
         "Decay of the averaged weights that evaluation and synthesis use; it rises to this "
@@ -208,7 +210,7 @@ class TrainingConfig(Section):
     gradient_accumulation_steps: int = setting(
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
     )
-    seed: int = setting(0, "Everything random in a run follows from it.", least=0)
+    seed: int = setting(0, "Everything random in a run follows from it.", least=0, most=2**31 - 1)
     evaluate_every: int = setting(
         500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
     )
@@ -260,7 +262,8 @@ class XTTSConfig:
             else:
                 per_section[section_of(name)][name] = value
         for name, section_class in SECTIONS.items():
-            object.__setattr__(self, name, section_class(**per_section[name]))
+            given = per_section[name]
+            object.__setattr__(self, name, section_class(**(preset_of(name, given) | given)))
         self._check_across_sections()
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
@@ -297,6 +300,11 @@ class XTTSConfig:
                 f"model.{name}: found {frames}, allowed are multiples of four times "
                 f"model.frames_per_position ({4 * model.frames_per_position})",
             )
+        _require(
+            (data.max_mel_frames or 0) % model.frames_per_position == 0,
+            f"data.max_mel_frames: found {data.max_mel_frames}, allowed are multiples of "
+            f"model.frames_per_position ({model.frames_per_position})",
+        )
         accumulation = self.training.gradient_accumulation_steps
         _require(
             data.batch_size % accumulation == 0,

@@ -12,7 +12,6 @@ import yaml
 
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.names import did_you_mean
-from myxtts.config.presets import OPTIMIZATION_LEVELS, SIZES
 from myxtts.errors import ConfigError
 
 Layer = dict[str, dict[str, Any]]
@@ -29,15 +28,8 @@ def load_config(
         layers.append(read_yaml(file))
     layers.append({name: dict(values) for name, values in (overrides or {}).items()})
     layers.append(parse_assignments(assignments))
-    merged = merge(layers)
-    presets = {
-        "model": SIZES.get(merged.get("model", {}).get("size", ""), {}),
-        "training": OPTIMIZATION_LEVELS.get(
-            merged.get("training", {}).get("optimization_level", ""), {}
-        ),
-    }
     try:
-        return XTTSConfig(**merge([presets, merged]))
+        return XTTSConfig(**merge(layers))
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
 

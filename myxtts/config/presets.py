@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -58,3 +59,13 @@ OPTIMIZATION_LEVELS: dict[str, dict[str, Any]] = {
         "clip_norm": 0.5,
     },
 }
+
+
+def preset_of(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the size or level that is given for a section sets in it."""
+    name, presets = _PRESETS.get(section, ("", {}))
+    chosen = given.get(name)
+    return presets.get(chosen, {}) if isinstance(chosen, str) else {}
+
+
+_PRESETS = {"model": ("size", SIZES), "training": ("optimization_level", OPTIMIZATION_LEVELS)}

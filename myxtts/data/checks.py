@@ -1,8 +1,7 @@
 """What is wrong with a clip: errors, which leave it out of training, and warnings, which do not.
 
-`check_clip` is what both training and `myxtts validate` call for each clip, so what validation
-calls an error is what a run leaves out. What only shows when all clips are seen together is in
-`data.corpus_checks`. No TensorFlow: checks run in small worker processes.
+Both training and `myxtts validate` call `check_clip` for each clip. What only shows when all clips
+are seen together is in `data.corpus_checks`. No TensorFlow: checks run in small worker processes.
 """
 
 from __future__ import annotations

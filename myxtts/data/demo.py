@@ -10,6 +10,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -72,6 +73,8 @@ def plan_lines(
     for language in languages:
         if language not in LANGUAGES:
             raise DataError(f"--languages: found '{language}', allowed: {', '.join(LANGUAGES)}")
+    if not 0 <= seed < 2**31:
+        raise DataError(f"--seed: found {seed}, allowed: 0 to {2**31 - 1}")
     if not 1 <= speakers <= MAX_SPEAKERS:
         raise DataError(f"--speakers: found {speakers}, allowed: 1 to {MAX_SPEAKERS}")
     generator = np.random.Generator(np.random.Philox(seed))
@@ -110,19 +113,25 @@ def make_demo_corpus(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists and is not empty; choose another folder or remove it")
     train, held_out = plan_lines(utterances, languages, speakers, seed)
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    folder = folder.resolve()
     try:
-        (part / "wavs").mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
+    try:
+        (part / "wavs").mkdir()
         seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
         _write_metadata(part / "metadata_train.csv", train)
         _write_metadata(part / "metadata_eval.csv", held_out)
+        part.chmod(0o755)
         if folder.exists():
             folder.rmdir()
         os.replace(part, folder)
-    except OSError as error:
+    except (OSError, soundfile.SoundFileError) as error:
+        raise DataError(f"{folder}: cannot be written ({error})") from None
+    finally:
         shutil.rmtree(part, ignore_errors=True)
-        raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
     return seconds
 
 

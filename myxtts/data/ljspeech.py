@@ -75,7 +75,7 @@ class LJSpeechDataset(Sequence[Utterance]):
     """The utterances of one part of a corpus, in the order of its metadata file.
 
     `subset` is "train" or "eval". Where the corpus has no eval file, a share of the clips of
-    each speaker is split off by a hash of their ids: the same ones every time. A
+    each speaker is split off by a hash of their names: the same ones every time. A
     `validation_fraction` of None splits nothing off: either subset is then the whole file.
     `layout` and `delimiter` say what is otherwise recognised, as data.layout and data.delimiter.
     """
@@ -112,10 +112,10 @@ class LJSpeechDataset(Sequence[Utterance]):
             source, problem = self.bad_rows[0]
             raise DataError(f"{self.folder / source}: {problem}")
         if eval_file is None and validation_fraction is not None:
-            chosen = _validation_ids(self._utterances, validation_fraction)
+            chosen = _validation_paths(self._utterances, validation_fraction)
             keep_chosen = subset == "eval"
             self._utterances = [
-                item for item in self._utterances if (item.id in chosen) == keep_chosen
+                item for item in self._utterances if (item.audio_path in chosen) == keep_chosen
             ]
 
     def __len__(self) -> int:
@@ -387,15 +387,27 @@ def _first_existing(folder: Path, names: Sequence[str]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _validation_ids(utterances: Sequence[Utterance], fraction: float) -> set[str]:
-    """The clips with the lowest hashes of each speaker; at least one clip of it stays behind."""
-    by_speaker: dict[str, list[str]] = defaultdict(list)
+def _validation_paths(utterances: Sequence[Utterance], fraction: float) -> set[Path]:
+    """The clips with the lowest hashes of each speaker; at least one clip of it stays behind.
+
+    Where no speaker has enough clips for the share, the lowest hashes of the whole corpus.
+    """
+    by_speaker: dict[str, list[Path]] = defaultdict(list)
     for item in utterances:
-        by_speaker[item.speaker].append(item.id)
-    chosen: set[str] = set()
-    for ids in by_speaker.values():
-        count = min(round(len(ids) * fraction), len(ids) - 1)
-        chosen.update(sorted(ids, key=_hash)[:count])
+        by_speaker[item.speaker].append(item.audio_path)
+    ordered = [
+        sorted(set(paths), key=lambda path: _hash(path.name + path.parent.name))
+        for paths in by_speaker.values()
+    ]
+    chosen = {
+        path
+        for paths in ordered
+        for path in paths[: min(round(len(paths) * fraction), len(paths) - 1)]
+    }
+    if not chosen and fraction > 0:
+        firsts = [paths[0] for paths in ordered if len(paths) > 1]
+        firsts.sort(key=lambda path: _hash(path.name + path.parent.name))
+        chosen = set(firsts[: max(1, round(len(utterances) * fraction))])
     return chosen
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import FeatureCache
 from myxtts.data.schedule import PlannedBatch, Schedule
+from myxtts.data.shapes import Shape
 from myxtts.models.xtts import Batch
 from myxtts.text.tokenizer import PADDING_ID, Tokenizer
 
@@ -66,14 +67,15 @@ class BatchLoader:
         )
 
 
-def batch_signature(config: XTTSConfig) -> Batch:
-    """Specification of a batch whose clips may be of any length."""
+def batch_signature(config: XTTSConfig, shapes: Sequence[Shape] = ()) -> Batch:
+    """Specification of a batch: of the one shape if there is only one, else of any length."""
     size, n_mels = config.data.batch_size, config.data.n_mels
+    tokens, frames = (shapes[0].tokens, shapes[0].frames) if len(shapes) == 1 else (None, None)
     reference_frames = config.model.reference_frames
     return Batch(
-        token_ids=tf.TensorSpec([size, None], tf.int32),
+        token_ids=tf.TensorSpec([size, tokens], tf.int32),
         token_lengths=tf.TensorSpec([size], tf.int32),
-        mel=tf.TensorSpec([size, None, n_mels], tf.float32),
+        mel=tf.TensorSpec([size, frames, n_mels], tf.float32),
         mel_lengths=tf.TensorSpec([size], tf.int32),
         reference=tf.TensorSpec([size, reference_frames, n_mels], tf.float32),
         reference_lengths=tf.TensorSpec([size], tf.int32),

@@ -7,6 +7,7 @@ that an earlier cache of the same settings has are copied from it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -14,8 +15,9 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ Shard = tuple[int, int]
 
 _WHOLE: Shard = (1, 1)
 _JOIN_BLOCK = 1 << 20
+_ABANDONED_SECONDS = 7 * 86_400
 
 
 def prepare(
@@ -69,7 +72,7 @@ def prepare(
         raise DataError("no clips to prepare: the corpus has no rows for this part")
     folder = cache_root / fingerprint(utterances, config, bad_rows)
     if folder.is_dir():
-        return open_cache(folder)
+        return open_checked(folder, config)
     build_dir = folder.with_name(f"{folder.name}.build")
     settings = settings_fingerprint(config)
     try:
@@ -77,18 +80,27 @@ def prepare(
         _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
         chunks = chunk_count(len(utterances))
         if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
-            return None
+            # Or another process has just joined them.
+            return open_checked(folder, config) if folder.is_dir() else None
         about = {"source": source, "description": description, "settings": settings}
         _join(utterances, bad_rows, config, build_dir, folder, about)
         _remove_replaced(folder, about)
     except OSError as error:
         if folder.is_dir():
-            return open_cache(folder)
+            return open_checked(folder, config)
         raise DataError(
             f"{cache_root}: prepared features cannot be written there ({error.strerror}); "
             "set data.cache_dir to a folder with room"
         ) from None
-    return open_cache(folder)
+    return open_checked(folder, config)
+
+
+def open_checked(folder: Path, config: XTTSConfig) -> FeatureCache:
+    """The cache, unless more clips were left out of it than the configuration allows."""
+    cache = open_cache(folder)
+    left_out = sum(cache.rejected.values())
+    _stop_when_too_many_rejected(cache.rejected, cache.rejections, left_out + len(cache), config)
+    return cache
 
 
 def settings_fingerprint(config: XTTSConfig) -> str:
@@ -188,15 +200,25 @@ def _use_one_thread() -> None:
 
 
 def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
-    """Runs that still read an earlier cache keep its files open until they end."""
+    """Earlier caches of the same source, and what killed runs left long ago.
+
+    Runs that still read an earlier cache keep its files open until they end.
+    """
     for other, its in _caches(folder.parent):
         same = its["source"] == about["source"] and its["settings"] == about["settings"]
         if same and about["source"] and other != folder:
             shutil.rmtree(other, ignore_errors=True)
+    for kind in ("*.build", "*.part"):
+        for unfinished in folder.parent.glob(kind):
+            with contextlib.suppress(OSError):
+                if time.time() - unfinished.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     for file in sorted(cache_root.glob("*/cache.json")):
+        if file.parent.suffix == ".part":
+            continue
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -229,7 +251,9 @@ def _join(
         sounds += [bytes(sound) for sound in chunk.records["sound"]]
     duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
     rejections += duplicates
-    _stop_when_too_many_rejected(rejections, len(utterances) + len(bad_rows), config)
+    reasons = dict(Counter(rejection.reason for rejection in rejections))
+    lines = [str(rejection) for rejection in rejections]
+    _stop_when_too_many_rejected(reasons, lines, len(utterances) + len(bad_rows), config)
     left_out = {rejection.source for rejection in duplicates}
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
@@ -245,8 +269,8 @@ def _join(
             "speakers": sorted({item.speaker for item in utterances}),
             "mel_mean": level.mean,
             "mel_deviation": level.deviation,
-            "rejected": dict(Counter(rejection.reason for rejection in rejections)),
-            "rejections": [str(rejection) for rejection in rejections],
+            "rejected": reasons,
+            "rejections": lines,
         }
         (part / "cache.json").write_text(
             json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8"
@@ -298,13 +322,13 @@ def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 def _stop_when_too_many_rejected(
-    rejections: Sequence[Rejection], clips: int, config: XTTSConfig
+    reasons: Mapping[str, int], lines: Sequence[str], clips: int, config: XTTSConfig
 ) -> None:
     limit = config.data.max_rejected_fraction
-    if len(rejections) == clips or len(rejections) > limit * clips:
-        reasons = Counter(rejection.reason for rejection in rejections)
-        counted = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    left_out = sum(reasons.values())
+    if left_out == clips or left_out > limit * clips:
+        counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
         raise DataError(
-            f"{len(rejections)} of {clips} clips cannot be used ({counted}), more than "
-            f"data.max_rejected_fraction = {limit:g} allows; the first is {rejections[0]}"
+            f"{left_out} of {clips} clips cannot be used ({counted}), more than "
+            f"data.max_rejected_fraction = {limit:g} allows; the first is {lines[0]}"
         )

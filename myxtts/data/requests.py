@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import FeatureCache, open_cache
+from myxtts.data.cache import FeatureCache
 from myxtts.data.ljspeech import LJSpeechDataset, metadata_files
-from myxtts.data.prepare import settings_fingerprint
+from myxtts.data.prepare import open_checked, settings_fingerprint
 from myxtts.errors import ConfigError
 
 CACHE_FOLDER = "myxtts-cache"
@@ -72,7 +72,7 @@ class PartRequest:
         folder = self.cache_root / str(answer.get("cache"))
         if answer.get("request") != self._digest(metadata_file) or not folder.is_dir():
             return None
-        return open_cache(folder)
+        return open_checked(folder, self.config)
 
     def remember(self, cache: FeatureCache) -> None:
         """A cache folder that cannot be written to only costs time at the next start."""

@@ -1,4 +1,4 @@
-"""How much of a step's arithmetic is done on real tokens and frames, and not on padding."""
+"""How much arithmetic clips of given lengths take: what is real work and what is padding."""
 
 from __future__ import annotations
 
@@ -34,13 +34,3 @@ def multiplications(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> flo
             + segment_positions * per_segment_position
         )
     )
-
-
-def valid_work_ratio(
-    tokens: Lengths, frames: Lengths, padded_tokens: int, padded_frames: int, config: XTTSConfig
-) -> float:
-    """Work on the clips themselves over the work on the shape that they are padded to."""
-    computed = multiplications(
-        np.full_like(tokens, padded_tokens), np.full_like(frames, padded_frames), config
-    )
-    return multiplications(tokens, frames, config) / computed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,14 +44,17 @@ class SilentObserver:
 class RunWriter:
     """Owns the files of a run folder other than its checkpoints."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, first_step: int) -> None:
         self._run_dir = run_dir
         (run_dir / "samples").mkdir(parents=True, exist_ok=True)
+        _drop_lines_after(run_dir / "metrics.jsonl", first_step)
         self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         self._events = tf.summary.create_file_writer(str(run_dir / "events"))
 
     def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
-        self._metrics_file.write(json.dumps({"step": step, **metrics}) + "\n")
+        # JSON has no NaN: what is not a number is null.
+        values = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        self._metrics_file.write(json.dumps({"step": step, **values}) + "\n")
         self._metrics_file.flush()
         with self._events.as_default(step=step):
             for name, value in metrics.items():
@@ -79,3 +83,14 @@ class RunWriter:
     def close(self) -> None:
         self._metrics_file.close()
         self._events.close()
+
+
+def _drop_lines_after(file: Path, step: int) -> None:
+    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice."""
+    if not file.exists():
+        return
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+    part = file.with_suffix(".part")
+    part.write_text("".join(kept), encoding="utf-8")
+    os.replace(part, file)

@@ -33,6 +33,9 @@ class RetracingMonitor:
     def compilations(self) -> int:
         return len(self._met) if self._xla else 0
 
+    def is_new(self, shape: Shape) -> bool:
+        return shape not in self._met
+
     def check(self, step: int, shape: Shape) -> None:
         """To be called after each step with the shape of its batch."""
         if self._xla and shape not in self._met and shape not in self._declared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
-from myxtts.devices.discovery import find_accelerators
+from myxtts.devices.discovery import Accelerators, find_accelerators
 from myxtts.devices.memory import setup_gpu_memory_isolation
 from myxtts.devices.strategy import choose_strategy
 from myxtts.errors import DeviceError
@@ -27,7 +28,7 @@ def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
     if devices.enable_memory_isolation:
         setup_gpu_memory_isolation(
             data_gpu_id=0 if devices.data_gpu is None else devices.data_gpu,
-            model_gpu_id=1 if devices.model_gpu is None else _first_id(devices.model_gpu),
+            model_gpu_id=_model_gpus(config)[0],
             data_gpu_memory_limit=devices.data_gpu_memory_mb,
             model_gpu_memory_limit=devices.model_gpu_memory_mb,
         )
@@ -36,16 +37,38 @@ def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
             "multi-GPU mode is off: this version computes no features on a data GPU; "
             "going on in single-GPU buffered mode"
         )
-    return choose_strategy(accelerators, config.training.multi_gpu)
+    model_gpus = _model_gpus(config)
+    if not model_gpus:
+        return choose_strategy(accelerators, config.training.multi_gpu)
+    chosen = _choose(accelerators, model_gpus)
+    return choose_strategy(chosen, multi_gpu=len(model_gpus) > 1)
 
 
-def _first_id(model_gpus: str) -> int:
-    first = model_gpus.split(",")[0].strip()
-    if not first.isdecimal():
-        raise DeviceError(
-            f'devices.model_gpu: found {model_gpus!r}, allowed: ids such as "1" or "1,2"'
+def _model_gpus(config: XTTSConfig) -> list[int]:
+    """Ids of the GPUs that train, or none where it was not said."""
+    given = config.devices.model_gpu
+    if given is None:
+        # With memory isolation the first GPU is for data.
+        return [1] if config.devices.enable_memory_isolation else []
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise DeviceError(f'devices.model_gpu: found {given!r}, allowed: ids such as "1" or "1,2"')
+    return [int(part) for part in parts]
+
+
+def _choose(accelerators: Accelerators, ids: list[int]) -> Accelerators:
+    count = accelerators.gpu_count
+    unknown = [number for number in ids if number >= count]
+    if not unknown:
+        return dataclasses.replace(
+            accelerators, devices=tuple(accelerators.devices[number] for number in ids)
         )
-    return int(first)
+    _log.warning(
+        "model GPU %s is not there (found %d GPUs); going on with the devices there are",
+        ", ".join(map(str, unknown)),
+        count,
+    )
+    return accelerators
 
 
 def describe_mode(strategy: tf.distribute.Strategy, config: XTTSConfig) -> str:

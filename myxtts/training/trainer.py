@@ -78,6 +78,16 @@ class XTTSTrainer:
     def resume(self) -> int:
         """Goes on from the newest checkpoint of the run folder; returns its step."""
         checkpoint = find_checkpoint(self.run_dir)
+        if checkpoint.info.step >= self.total_steps:
+            raise CheckpointError(
+                f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
+                "were asked for; ask for more with --max-steps or --epochs"
+            )
+        if Tokenizer.load(self.run_dir / "tokenizer.json") != self.corpus.tokenizer:
+            raise CheckpointError(
+                f"{self.run_dir}: was trained with another vocabulary than this corpus has; "
+                "resume it with the data it was trained on, or start anew with --init-from"
+            )
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
@@ -101,7 +111,7 @@ class XTTSTrainer:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         save_config(self.config, self.run_dir / "config.yaml")
         self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-        writer = RunWriter(self.run_dir)
+        writer = RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
         loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
         try:
             if not self._knows_symbols:
@@ -116,7 +126,7 @@ class XTTSTrainer:
 
     def _compile(self) -> None:
         self.observer.on_phase("tracing the training step")
-        signature = batch_signature(self.config)
+        signature = batch_signature(self.config, self.corpus.train.plan.shapes)
         training = self.config.training
         self._training_step = compile_training_step(
             self.model,
@@ -149,24 +159,27 @@ class XTTSTrainer:
             last = step == self.total_steps
             with account.spending("data_wait"):
                 batch = next(batches)
-            # The first call still optimises the graph, so it counts as compilation.
-            with account.spending("compute" if step > first + 1 else "compile"):
+            # The first call still optimises the graph, and XLA compiles each new shape.
+            compiles = step == first + 1 or (self.xla and self._monitor.is_new(_shape_of(batch)))
+            with account.spending("compile" if compiles else "compute"):
                 result = self._training_step(batch)
                 result.loss.numpy()  # waits for the device
             self._monitor.check(step, _shape_of(batch))
             metrics.add(batch, result)
-            if step % every.log_every == 0 or last:
-                means = metrics.flush()
-                writer.write_metrics(step, means)
-                self.observer.on_step(step, self.total_steps, means)
             if step % every.save_every == 0 or last:
                 with account.spending("checkpoint"):
                     self.save(step)
-            if step % every.evaluate_every == 0 or last:
-                with account.spending("evaluation"), self.optimizer.averaged_weights():
-                    losses = self._validation.run(step, writer)
-                self.observer.on_evaluation(step, losses)
-                writer.write_report(self._report(step, metrics))
+            evaluates = step % every.evaluate_every == 0 or last
+            if step % every.log_every == 0 or evaluates:
+                means = metrics.flush()
+                self.observer.on_step(step, self.total_steps, means)
+                if evaluates:
+                    with account.spending("evaluation"), self.optimizer.averaged_weights():
+                        losses = self._validation.run(step, writer)
+                    self.observer.on_evaluation(step, losses)
+                    writer.write_report(self._report(step, metrics))
+                    means |= losses
+                writer.write_metrics(step, means)
         report = self._report(self.total_steps, metrics)
         writer.write_report(report)
         return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -47,10 +46,9 @@ class Validation:
                 tokens = batch.token_lengths[0]
                 writer.write_alignment(step, path[0, :positions, :tokens].numpy())
         means = np.mean(losses, axis=0)
-        metrics = {"time": time.time(), "validation_loss": float(means.sum())}
+        metrics = {"validation_loss": float(means.sum())}
         for name, value in zip(LossParts._fields, means, strict=True):
             metrics[f"validation_{name}_loss"] = float(value)
-        writer.write_metrics(step, metrics)
         self._speak(step, writer)
         return metrics
 

@@ -108,7 +108,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     assert refused.returncode == 2
     assert "holds a run already" in refused.stderr
 
-    resumed = run("train", "--max-steps=6", "--resume", *train)
+    resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6
 
@@ -155,6 +155,12 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
         (["--batch-size", "0"], "data.batch_size: found 0, allowed: 1 or more"),
         (["--resume"], "--resume: say which run"),
         (["--resume", "empty"], "empty: holds no run to resume"),
+        (
+            ["--resume", "empty", "--run-dir", "blank"],
+            "--resume empty: contradicts --run-dir blank",
+        ),
+        (["--resume", "empty", "--init-from", "blank"], "--init-from has no place beside it"),
+        (["--model-gpu", "one"], "devices.model_gpu: found 'one'"),
         (["--run-dir", "file"], "file: is a file, expected a folder"),
         (["--train-data", "blank", "--init-from", "none"], "metadata.csv: is empty"),
     ],
@@ -211,6 +217,24 @@ def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monke
     shutil.copytree(demo_corpus, "demo/corpus")
     assert main(["train", "--dry-run", *MINIATURE_FLAGS]) == 0
     assert "using the demo corpus in demo/corpus" in capsys.readouterr().out
+
+
+def test_epochs_win_over_the_steps_of_a_file(demo_corpus, tmp_path, capsys):
+    file = tmp_path / "settings.yaml"
+    file.write_text("training:\n  max_steps: 100000\n")
+    arguments = ["--config", str(file), "--epochs", "5", "--train-data", str(demo_corpus)]
+    assert main(["train", "--dry-run", *arguments, *MINIATURE_FLAGS]) == 0
+    assert "  Length: 5 epochs" in capsys.readouterr().out
+
+
+def test_the_plan_as_json(demo_corpus, capsys):
+    arguments = ["train", "--json", "--train-data", str(demo_corpus), *MINIATURE_FLAGS]
+    assert main([*arguments, "--dry-run"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["clips"] == sum(plan["clips_of_shapes"]) == 18
+    assert plan["configuration"]["data"]["batch_size"] == plan["shapes"][0][0] == 4
+    assert main(arguments) == 2
+    assert "--json: goes with --dry-run" in capsys.readouterr().err
 
 
 def test_traceback_on_demand(tmp_path, capsys):

@@ -43,6 +43,12 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
             assert field.metadata["explanation"].endswith(".")
 
 
+def test_a_size_sets_what_is_not_given():
+    config = XTTSConfig(size="small", decoder_blocks=3, optimization_level="enhanced")
+    assert (config.model.decoder_width, config.model.decoder_blocks) == (320, 3)
+    assert config.training.ema_decay == 0.999
+
+
 def test_configurations_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TrainingConfig().seed = 1  # type: ignore[misc]
@@ -105,6 +111,14 @@ def test_pad_to_fixed_length_is_fixed_batching():
             {"batch_size": 6, "gradient_accumulation_steps": 4},
             "training.gradient_accumulation_steps: found 4, allowed are divisors of "
             "data.batch_size (6)",
+        ),
+        ({"beta_1": 1.0}, "training.beta_1: found 1.0, allowed: 0.9999 or less"),
+        ({"clip_norm": 0.0}, "training.clip_norm: found 0.0, allowed: 0.001 or more"),
+        ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), allowed: str"),
+        (
+            {"max_mel_frames": 801},
+            "data.max_mel_frames: found 801, allowed are multiples of "
+            "model.frames_per_position (2)",
         ),
         (
             {"segment_frames": 50},

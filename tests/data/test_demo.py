@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import soundfile
 
@@ -55,6 +57,7 @@ def test_same_seed_same_bytes(tmp_path):
     ("settings", "line"),
     [
         ((10, ("de",), 2), "--languages: found 'de', allowed: en, fa"),
+        ((10, ("en",), 2, -1), "--seed: found -1, allowed: 0 to 2147483647"),
         ((10, ("en",), 0), f"--speakers: found 0, allowed: 1 to {MAX_SPEAKERS}"),
         (
             (0, ("en",), 1),
@@ -64,8 +67,15 @@ def test_same_seed_same_bytes(tmp_path):
 )
 def test_impossible_wishes(settings, line):
     with pytest.raises(DataError) as error:
-        plan_lines(*settings, seed=0)
+        plan_lines(*(*settings, 0)[:4])
     assert str(error.value) == line
+
+
+def test_the_current_folder_will_do(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    make_demo_corpus(Path(), utterances=1, speakers=1)
+    assert (tmp_path / "here" / "metadata_train.csv").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

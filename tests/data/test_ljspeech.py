@@ -122,6 +122,20 @@ def test_train_and_eval_files_are_used_as_they_are(tmp_path):
     assert [item.id for item in LJSpeechDataset(folder, "eval")] == ["z"]
 
 
+def test_equal_names_in_other_folders_are_other_clips(tmp_path):
+    rows = [f"{speaker}/001.wav|{speaker}|some words" for speaker in map(str, range(100, 400))]
+    folder = corpus(tmp_path / "c", "audio|speaker|text\n" + "\n".join(rows))
+    train = LJSpeechDataset(folder, validation_fraction=0.1)
+    assert len(train) == 300  # the only clip of a speaker is never split off
+
+
+def test_many_speakers_with_few_clips_still_have_a_validation_set(tmp_path):
+    rows = [f"{speaker}-{clip}|{speaker}|some words" for speaker in range(100) for clip in range(4)]
+    folder = corpus(tmp_path / "c", "audio|speaker|text\n" + "\n".join(rows))
+    parts = [LJSpeechDataset(folder, subset) for subset in ("train", "eval")]
+    assert [len(part) for part in parts] == [380, 20]
+
+
 def test_a_validation_set_is_split_off_by_speaker_the_same_every_time(tmp_path):
     rows = [
         f"{speaker}{number}|{speaker}|some text {number}"

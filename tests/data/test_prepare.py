@@ -258,6 +258,12 @@ def test_too_many_bad_clips_stop_the_run(damaged, miniature):
         open_corpus(miniature(train_data=str(damaged)))
 
 
+def test_the_limit_holds_for_a_cache_that_is_there(damaged, miniature):
+    open_corpus(miniature(train_data=str(damaged), max_rejected_fraction=0.5))
+    with pytest.raises(DataError, match="7 of 19 clips cannot be used"):
+        open_corpus(miniature(train_data=str(damaged)))
+
+
 def test_a_damaged_cache_is_named(demo_corpus, miniature, tmp_path):
     cache = prepare(LJSpeechDataset(demo_corpus), miniature(), tmp_path)
     (cache.folder / "cache.json").write_text("{")

@@ -3,6 +3,8 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.pipeline import BatchLoader, batch_signature
+from myxtts.data.schedule import Schedule
+from myxtts.data.shapes import plan_shapes
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_evaluation_step, compile_training_step
@@ -61,6 +63,20 @@ def test_the_same_seed_gives_the_same_weights(plain, miniature, corpus):
 def test_xla_agrees(plain, miniature, corpus):
     _, losses, _ = train(miniature, corpus, xla=True)
     np.testing.assert_allclose(losses, plain[1], rtol=1e-3)
+
+
+def test_with_one_shape_any_other_is_refused(miniature, corpus):
+    config = miniature(pad_to_fixed_length=True, max_mel_frames=400, max_text_length=70)
+    plan = plan_shapes(corpus.train.cache.token_counts, corpus.train.cache.frame_counts, config)
+    signature = batch_signature(config, plan.shapes)
+    assert signature.token_ids.shape == (4, 70)
+    assert signature.mel.shape == (4, 400, 80)
+    schedule = Schedule(corpus.train.cache, plan, 0)
+    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
+    for step in range(schedule.batches_per_epoch):
+        batch = loader.load(schedule.batch_at(step))
+        assert batch.token_ids.shape == (4, 70)
+        assert batch.mel.shape == (4, 400, 80)
 
 
 def test_another_batch_size_is_refused(plain, corpus, miniature):

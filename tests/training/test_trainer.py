@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -50,7 +51,8 @@ def test_the_report_has_what_programs_read(trained_run, corpus):
 def test_metrics_are_one_object_a_line(trained_run):
     lines = [json.loads(line) for line in (trained_run / "metrics.jsonl").read_text().splitlines()]
     training = [line for line in lines if "loss" in line]
-    assert [line["step"] for line in training] == [2, 4, 6]
+    assert lines == training
+    assert [line["step"] for line in training] == [2, 3, 4, 6]
     needed = {
         "step",
         "time",
@@ -95,8 +97,34 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
         np.testing.assert_array_equal(pieced.averaged_weights()[name], value, err_msg=name)
 
 
+def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
+    first = XTTSTrainer(miniature(save_every=2), corpus, tmp_path / "run")
+    first.total_steps = 3
+    first.fit()
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step_00000003")
+    second = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    assert second.resume() == 2
+    second.fit()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    assert [line["step"] for line in lines] == [2, 3, 4, 6]
+
+
+def test_a_finished_run_is_not_resumed(trained_run, miniature, corpus):
+    trainer = XTTSTrainer(miniature(), corpus, trained_run)
+    with pytest.raises(CheckpointError, match="has trained 6 steps, and 6 were asked for"):
+        trainer.resume()
+
+
+def test_resuming_with_another_vocabulary_is_refused(trained_run, miniature, corpus, tmp_path):
+    shutil.copytree(trained_run, tmp_path / "run")
+    corpus.tokenizer.grown(["new"], []).save(tmp_path / "run" / "tokenizer.json")
+    trainer = XTTSTrainer(miniature(max_steps=8), corpus, tmp_path / "run")
+    with pytest.raises(CheckpointError, match="another vocabulary"):
+        trainer.resume()
+
+
 def test_resuming_another_model_is_refused(trained_run, miniature, corpus):
-    trainer = XTTSTrainer(miniature(text_width=24), corpus, trained_run)
+    trainer = XTTSTrainer(miniature(text_width=24, max_steps=8), corpus, trained_run)
     with pytest.raises(CheckpointError, match="does not fit this configuration"):
         trainer.resume()
 
