@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    for library in ("tensorflow", "absl"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         result: int = options.run(options)
         return result

@@ -61,7 +61,7 @@ class TimeAccount:
 
 _REMEDIES = {
     "start_up": "a longer run spreads it thinner",
-    "compile": "fewer shapes (data.shape_count) compile less",
+    "compile": "a longer run spreads it thinner, and under XLA fewer shapes compile less",
     "data_wait": "raise data.buffer_size, or keep data.cache_dir on a faster disk",
     "host": "raise training.log_every",
     "evaluation": "raise training.evaluate_every",

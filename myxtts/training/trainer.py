@@ -118,9 +118,11 @@ class XTTSTrainer:
                 self.observer.on_phase("finding a first alignment")
                 set_symbol_means(self.model, loader, self.corpus.train.schedule, self.config)
                 self.optimizer.forget_average()
-            with self.account.spending("compile"), self.strategy.scope():
-                self._compile()
-            return self._loop(loader, writer)
+            # A function that is called in another scope than it was traced in is traced again.
+            with self.strategy.scope():
+                with self.account.spending("compile"):
+                    self._compile()
+                return self._loop(loader, writer)
         finally:
             writer.close()
 

@@ -31,6 +31,7 @@ def main(corpus_dir: str, run_dir: str, devices: int, accumulation: int) -> None
         json.dumps(
             {
                 "strategy": report["strategy"],
+                "traces": report["traces"],
                 "model_devices": report["model_devices"],
                 "devices_of_weights": sorted(copies),
                 "step": find_checkpoint(Path(run_dir)).info.step,

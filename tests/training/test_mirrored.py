@@ -40,6 +40,7 @@ def test_replicas_equal_one_device_with_the_global_batch(demo_corpus, miniature,
     two, found = train(demo_corpus, miniature, tmp_path / "two", 2, accumulation=2)
     assert one["strategy"] == "OneDeviceStrategy"
     assert two["strategy"] == "MirroredStrategy"
+    assert one["traces"] == two["traces"] == 1
     assert one["devices_of_weights"] == ["CPU:0"]
     assert two["devices_of_weights"] == two["model_devices"] == ["CPU:0", "CPU:1"]
     for name, value in expected.items():
