@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
         live.on_phase("loading TensorFlow")
         load_tensorflow()
         from myxtts.data.corpus import open_corpus
-        from myxtts.training.session import describe_mode, set_up_devices, start_trainer
+        from myxtts.training.launch import describe_mode, set_up_devices, start_trainer
 
         strategy = set_up_devices(config)
         say(describe_mode(strategy, config))
