@@ -1,6 +1,6 @@
 """Does a recogniser that knows nothing of this project follow what a run says?
 
-    .venv/bin/pip install '.[eval]'
+    .venv/bin/pip install -e '.[eval]'
     .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus [--json FILE]
 
 Says the corpus's held-out sentences, each in the voice of another clip of its speaker, and prints
