@@ -64,7 +64,7 @@ def test_equals_the_plain_search(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_the_plain_search_with_xla(seed):
     generator = np.random.default_rng(1_000 + seed)
-    check(random_case(generator, 5, 10, 30), xla=True)
+    check(random_case(generator, 60, 10, 30), xla=True)
 
 
 @pytest.mark.parametrize(
