@@ -25,13 +25,12 @@ from myxtts.data.ljspeech import Utterance
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
 from myxtts.text.scripts import unsayable
-from myxtts.text.tokenizer import text_symbols
+from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _SHORTEST_CLIP_SECONDS = 0.2
 _SILENT_DBFS = -60.0
 # A byte or two less than declared is how some programs write, not a recording that breaks off.
 _TOLERATED_MISSING_SECONDS = 0.02
-_EDGE_TOKENS = 2
 # Nobody speaks outside of these, so text and audio do not belong together.
 _SYMBOLS_PER_SECOND = (1.0, 30.0)
 # A short word may stand in a long pause.
@@ -90,7 +89,7 @@ class CheckedClip:
 
     @property
     def spoken_symbols(self) -> int:
-        return sum(map(_is_spoken, self.symbols))
+        return sum(map(is_spoken, self.symbols))
 
 
 def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
@@ -213,8 +212,8 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
         symbols = text_symbols(item.text, item.language, config.text.tokens)
     except DataError as error:
         return (), Rejection(item.source, "no pronunciation", str(error))
-    tokens = len(symbols) + _EDGE_TOKENS
-    if not any(map(_is_spoken, symbols)):
+    tokens = len(symbols) + EDGE_TOKENS
+    if not any(map(is_spoken, symbols)):
         return symbols, Rejection(item.source, "empty text", f"nothing to say in {item.text!r}")
     if tokens > config.data.max_text_length:
         detail = f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
@@ -228,9 +227,9 @@ def _check_fit(
     """Whether this text can be what is said in this recording."""
     audio = config.audio
     frames = waveform.size // audio.hop_samples + 1
-    tokens = len(symbols) + _EDGE_TOKENS
+    tokens = len(symbols) + EDGE_TOKENS
     seconds = waveform.size / audio.sample_rate_hz
-    rate = sum(map(_is_spoken, symbols)) / seconds
+    rate = sum(map(is_spoken, symbols)) / seconds
     slowest, fastest = _SYMBOLS_PER_SECOND
     if frames // config.model.frames_per_position < tokens:
         yield Rejection(
@@ -256,7 +255,3 @@ def _loudest_dbfs(recording: Recording) -> float:
     samples = recording.samples - recording.samples.mean()
     level = float(window_levels(samples, recording.sample_rate_hz).max())
     return 20 * float(np.log10(level)) if level > 0 else -np.inf
-
-
-def _is_spoken(symbol: str) -> bool:
-    return any(character.isalnum() for character in symbol)

@@ -24,14 +24,13 @@ from myxtts.data.ljspeech import Utterance
 from myxtts.data.shapes import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
-from myxtts.text.tokenizer import text_symbols
+from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
 # Starting a process takes as long as measuring some hundred clips.
 _FEWEST_ROWS_FOR_PROCESSES = 2_000
 # Headers come one small read at a time; threads hide how long a network folder takes for each.
 _HEADER_THREADS = 8
-_EDGE_TOKENS = 2
 
 Progress = Callable[[int, int], None]
 FloatArray = npt.NDArray[np.float64]
@@ -175,8 +174,8 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
         seconds[row] = samples / sample_rate_hz
         frame_counts[row] = _mel_frames(samples, sample_rate_hz, config.audio)
         spoken = _symbols(item, config)
-        if any(character.isalnum() for symbol in spoken for character in symbol):
-            token_counts[row] = len(spoken) + _EDGE_TOKENS
+        if any(map(is_spoken, spoken)):
+            token_counts[row] = len(spoken) + EDGE_TOKENS
             symbols.update(spoken)
     return _Measured(seconds, token_counts, frame_counts, symbols)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,14 @@ EDGE_ID = 1
 # Padding fills up a batch; the edge stands for the silence before and after the words.
 PADDING_SYMBOL = "<padding>"
 EDGE_SYMBOL = "<edge>"
+EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 _FORMAT = "myxtts-tokenizer-1"
+
+
+def is_spoken(symbol: str) -> bool:
+    """Not a space or a punctuation mark."""
+    return any(character.isalnum() for character in symbol)
 
 
 def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
@@ -57,16 +63,14 @@ class Tokenizer:
 
     def encode(self, text: str, language: str) -> list[int]:
         """Token ids with an edge at both ends; symbols that are not known are left out."""
-        return self.encode_symbols(text_symbols(text, language, self.kind), text)
-
-    def encode_symbols(self, symbols: Sequence[str], text: str) -> list[int]:
-        ids = [self._symbol_ids[symbol] for symbol in symbols if symbol in self._symbol_ids]
-        if not any(self._is_speakable(token_id) for token_id in ids):
+        symbols = text_symbols(text, language, self.kind)
+        known = [symbol for symbol in symbols if symbol in self._symbol_ids]
+        if not any(map(is_spoken, known)):
             raise DataError(
                 f"nothing to say in {text!r}: the text is empty or has only symbols that "
                 "this model was not trained on"
             )
-        return [EDGE_ID, *ids, EDGE_ID]
+        return [EDGE_ID, *(self._symbol_ids[symbol] for symbol in known), EDGE_ID]
 
     def unknown(self, symbols: Iterable[str]) -> list[str]:
         """Those of the symbols that have no id here."""
@@ -97,9 +101,6 @@ class Tokenizer:
             return cls(content["kind"], tuple(content["symbols"]), tuple(content["languages"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{file}: not a tokenizer of MyXTTS ({error})") from None
-
-    def _is_speakable(self, token_id: int) -> bool:
-        return any(character.isalnum() for character in self.symbols[token_id])
 
     @functools.cached_property
     def _symbol_ids(self) -> dict[str, int]:

@@ -155,6 +155,7 @@ class XTTSTrainer:
         first = int(self.optimizer.step.numpy())
         batches = feed(loader, self.corpus.train.schedule, self.config, first, self.total_steps)
         metrics = RunMetrics(self.config, account)
+        report: dict[str, Any] = {}
         self.observer.on_phase("first step")
         account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
@@ -179,11 +180,10 @@ class XTTSTrainer:
                     with account.spending("evaluation"), self.optimizer.averaged_weights():
                         losses = self._validation.run(step, writer)
                     self.observer.on_evaluation(step, losses)
-                    writer.write_report(self._report(step, metrics))
+                    report = self._report(step, metrics)
+                    writer.write_report(report)
                     means |= losses
                 writer.write_metrics(step, means)
-        report = self._report(self.total_steps, metrics)
-        writer.write_report(report)
         return report
 
     def _model_devices(self) -> list[str]:
