@@ -117,6 +117,10 @@ class LJSpeechDataset(Sequence[Utterance]):
             self._utterances = [
                 item for item in self._utterances if (item.audio_path in chosen) == keep_chosen
             ]
+            if keep_chosen:
+                # They are counted with the training part of the file; a small validation part
+                # would seem mostly bad.
+                self.bad_rows.clear()
 
     def __len__(self) -> int:
         return len(self._utterances)

@@ -122,6 +122,15 @@ def test_train_and_eval_files_are_used_as_they_are(tmp_path):
     assert [item.id for item in LJSpeechDataset(folder, "eval")] == ["z"]
 
 
+def test_bad_rows_of_a_split_file_count_once(tmp_path):
+    rows = [f"clip{number}|some words here" for number in range(40)] + ["one|two|three|four"]
+    folder = corpus(tmp_path / "c", "\n".join(rows))
+    train, held_out = (LJSpeechDataset(folder, subset) for subset in ("train", "eval"))
+    assert [source for source, _ in train.bad_rows] == ["metadata.csv:41"]
+    assert held_out.bad_rows == []
+    assert len(held_out) == 2
+
+
 def test_equal_names_in_other_folders_are_other_clips(tmp_path):
     rows = [f"{speaker}/001.wav|{speaker}|some words" for speaker in map(str, range(100, 400))]
     folder = corpus(tmp_path / "c", "audio|speaker|text\n" + "\n".join(rows))
