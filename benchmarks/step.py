@@ -25,6 +25,7 @@ import tensorflow as tf  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.pipeline import batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
+from myxtts.models.packing import slots_without_padding  # noqa: E402
 from myxtts.models.xtts import XTTS, Batch  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
@@ -43,6 +44,7 @@ def random_batch(config: Any, tokens: int, frames: int) -> Batch:
     return Batch(
         token_ids=tf.constant(generator.integers(2, 80, (size, tokens)), tf.int32),
         token_lengths=tf.fill([size], tokens),
+        slots=slots_without_padding(tf.zeros([size, tokens])),
         mel=tf.constant(generator.normal(size=(size, frames, n_mels)), tf.float32),
         mel_lengths=tf.fill([size], frames),
         reference=tf.constant(generator.normal(size=(size, reference_frames, n_mels)), tf.float32),
@@ -64,9 +66,9 @@ def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, floa
         )
 
     results = {"build": seconds_of(build)}
-    step = parts["step"]
+    step, update = parts["step"], tf.constant(True)
     results["trace"] = seconds_of(step.get_concrete_function)
-    results["first step"] = seconds_of(lambda: step(batch).loss.numpy())
+    results["first step"] = seconds_of(lambda: step(batch, update).loss.numpy())
     positions = frames // config.model.frames_per_position
     scores = tf.random.stateless_normal([config.data.batch_size, positions, tokens], [0, 0])
     lengths = (
@@ -78,7 +80,7 @@ def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, floa
     # In turns, so that a busy moment of the machine hits both.
     step_seconds, alignment_seconds = [], []
     for _ in range(repeats):
-        step_seconds.append(seconds_of(lambda: step(batch).loss.numpy()))
+        step_seconds.append(seconds_of(lambda: step(batch, update).loss.numpy()))
         alignment_seconds.append(seconds_of(lambda: search(scores, *lengths).numpy()))
     results["steady step"] = statistics.median(step_seconds)
     results["alignment"] = statistics.median(alignment_seconds)

@@ -87,6 +87,12 @@ class LiveRun:
         if not _console.is_terminal and done == total:
             say(f"... {what}: {done}")
 
+    def on_warm_up(self, done: int, total: int) -> None:
+        what = "warming up the step, shapes"
+        self._progress.update(self._task, description=what, completed=done, total=total)
+        if not _console.is_terminal:
+            say(f"... {what} {done}/{total}")
+
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
         now = time.monotonic()
         if self._last_step is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
-from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
+from myxtts.config.config import DEFAULT_EPOCHS, MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -127,13 +128,22 @@ def run(options: argparse.Namespace) -> int:
     account = TimeAccount()
     with LiveRun() as live:
         live.on_phase("loading TensorFlow")
-        load_tensorflow()
+        compilation_log = load_tensorflow(_xla_cache(config))
         from myxtts.data.corpus import open_corpus
+        from myxtts.data.plan_files import PLAN_FILE
+        from myxtts.devices.strategy import uses_xla
         from myxtts.training.launch import describe_mode, set_up_devices, start_trainer
 
         strategy = set_up_devices(config)
         say(describe_mode(strategy, config))
-        corpus = open_corpus(config, live.on_prepare)
+        plan_file = resumed and resumed / PLAN_FILE
+        corpus = open_corpus(
+            config,
+            live.on_prepare,
+            replicas=strategy.num_replicas_in_sync,
+            xla=uses_xla(strategy, config.training.xla),
+            plan_file=plan_file if plan_file and plan_file.exists() else None,
+        )
         _describe(corpus, config)
         if options.dry_run:
             return 0
@@ -145,6 +155,7 @@ def run(options: argparse.Namespace) -> int:
             strategy,
             observer=live,
             account=account,
+            compilation_log=compilation_log,
             resume=resumed is not None,
             init_from=options.init_from,
         )
@@ -152,6 +163,19 @@ def run(options: argparse.Namespace) -> int:
         report = trainer.fit()
     _describe_report(report, run_dir, corpus)
     return 0
+
+
+def _xla_cache(config: XTTSConfig) -> Path | None:
+    """Where XLA keeps compiled programs for the next launch; none if it is surely not used."""
+    from myxtts.devices.loading import gpu_driver_is_there
+
+    wanted = config.training.xla
+    if wanted is False or (wanted is None and not gpu_driver_is_there()):
+        return None
+    if config.training.xla_cache_dir is not None:
+        return Path(config.training.xla_cache_dir)
+    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(user_cache) / "myxtts" / "xla"
 
 
 def _print_plan(config: XTTSConfig, dry_run: bool) -> int:
@@ -171,11 +195,12 @@ def _print_plan(config: XTTSConfig, dry_run: bool) -> int:
         "speakers": len(part.cache.speakers),
         "languages": corpus.tokenizer.languages,
         "rejected": part.rejected,
-        "shapes": [list(shape) for shape in part.plan.shapes],
+        "shapes": [list(shape.padded) for shape in part.plan.shapes],
         "clips_of_shapes": [
             len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
         ],
         "valid_frame_ratio": part.plan.valid_frame_ratio,
+        "valid_work_ratio": part.plan.valid_work_ratio,
         "batches_per_epoch": part.schedule.batches_per_epoch,
     }
     print(json.dumps(plan, ensure_ascii=False, indent=1))
@@ -256,7 +281,7 @@ def _with_demo_corpus(config: XTTSConfig) -> XTTSConfig:
 
 def _configuration_block(config: XTTSConfig) -> str:
     data, training = config.data, config.training
-    length = "100 epochs"
+    length = f"{DEFAULT_EPOCHS} epochs"
     if training.max_steps is not None:
         length = f"{training.max_steps} steps"
     elif training.epochs is not None:

@@ -21,7 +21,11 @@ from myxtts.errors import ConfigError
 
 MODEL_SIZES = ("tiny", "small", "normal", "big")
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
-BATCHING_MODES = ("bucketed", "fixed")
+BATCHING_MODES = ("bucketed", "fixed", "dynamic")
+# A voice changes slowly: the voice encoder looks at so many frames at a time.
+VOICE_STEP_FRAMES = 4
+# Passes over the corpus when neither steps nor epochs are given.
+DEFAULT_EPOCHS = 100
 
 
 def setting(
@@ -114,16 +118,34 @@ class DataConfig(Section):
     validation_fraction: float = setting(
         0.05, "Share of clips split off for validation.", least=0, most=0.5
     )
-    batch_size: int = setting(16, "Clips in a batch.", least=1)
+    batch_size: int = setting(
+        16,
+        "Clips in a batch; with bucketed batching on average: long ones come in smaller batches, "
+        "so that every step costs about the same.",
+        least=1,
+    )
     batching: str = setting(
         "bucketed",
-        "bucketed: a few static shapes that fit the corpus. fixed: one shape for everything.",
+        "bucketed: a few static shapes that fit the corpus. fixed: one shape for everything. "
+        "dynamic: every batch as long as its longest clip, which XLA compiles anew each time.",
         choices=BATCHING_MODES,
     )
     pad_to_fixed_length: bool = setting(
         False, "The same as batching: fixed. Every batch has max_text_length and max_mel_frames."
     )
-    shape_count: int = setting(4, "How many static shapes bucketed batching may use.", least=1)
+    shape_count: int | None = setting(
+        None,
+        "How many static shapes bucketed batching may use; null weighs padding against "
+        "compilations.",
+        least=1,
+        most=64,
+    )
+    frame_budget: int | None = setting(
+        None,
+        "Most mel frames in a bucketed batch, padding included: bounds its memory. null: no bound "
+        "but batch_size.",
+        least=16,
+    )
     max_text_length: int = setting(
         200, "Longest clip in tokens; longer ones are left out.", least=4
     )
@@ -219,6 +241,11 @@ class TrainingConfig(Section):
     xla: bool | None = setting(
         None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
     )
+    xla_cache_dir: str | None = setting(
+        None,
+        "Folder in which XLA keeps compiled programs for the next launch; null: in the user's "
+        "cache folder.",
+    )
     multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
     visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
 
@@ -296,9 +323,9 @@ class XTTSConfig:
         for name in ("segment_frames", "reference_frames"):
             frames = getattr(model, name)
             _require(
-                frames % (4 * model.frames_per_position) == 0,
-                f"model.{name}: found {frames}, allowed are multiples of four times "
-                f"model.frames_per_position ({4 * model.frames_per_position})",
+                frames % (VOICE_STEP_FRAMES * model.frames_per_position) == 0,
+                f"model.{name}: found {frames}, allowed are multiples of {VOICE_STEP_FRAMES} times "
+                f"model.frames_per_position ({VOICE_STEP_FRAMES * model.frames_per_position})",
             )
         _require(
             (data.max_mel_frames or 0) % model.frames_per_position == 0,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import FeatureCache
 from myxtts.data.checks import Rejection
+from myxtts.data.plan_files import load_padded_shapes
 from myxtts.data.prepare import Shard, prepare
 from myxtts.data.requests import PartRequest
 from myxtts.data.schedule import Schedule
@@ -44,24 +46,51 @@ class Corpus:
 
 
 def open_corpus(
-    config: XTTSConfig, on_progress: OnProgress = lambda what, done, total: None
+    config: XTTSConfig,
+    on_progress: OnProgress = lambda what, done, total: None,
+    *,
+    replicas: int = 1,
+    xla: bool = False,
+    plan_file: Path | None = None,
 ) -> Corpus:
-    """Reads, checks and prepares the training and validation clips and plans their shapes."""
+    """Reads, checks and prepares the training and validation clips and plans their shapes.
+
+    A resumed run has the shapes of its `plan_file`.
+    """
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
     tokenizer = train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
-    seed = config.training.seed
-    plan = plan_shapes(train.token_counts, train.frame_counts, config)
-    validation_plan = assign_shapes(validation.token_counts, validation.frame_counts, plan.shapes)
+    shares = replicas * config.training.gradient_accumulation_steps
+    if plan_file is None or config.data.batching_mode != "bucketed":
+        plan = plan_shapes(
+            train.token_counts, train.frame_counts, config, replicas=replicas, xla=xla
+        )
+    else:
+        shapes = load_padded_shapes(plan_file)
+        plan = assign_shapes(train.token_counts, train.frame_counts, shapes, config, shares=shares)
+    validation_plan = assign_shapes(
+        validation.token_counts,
+        validation.frame_counts,
+        [shape.padded for shape in plan.shapes],
+        config,
+        shares=shares,
+        dynamic=plan.dynamic,
+    )
     if (validation_plan.shape_of_clip < 0).all():
         raise DataError(
             f"{config.data.val_data or config.data.train_data}: every validation clip is longer "
             "than the training clips; choose others with --val-data"
         )
-    return Corpus(
-        CorpusPart(train, plan, Schedule(train, plan, seed)),
-        CorpusPart(validation, validation_plan, Schedule(validation, validation_plan, seed)),
-        tokenizer,
+    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
+    schedule = Schedule(
+        cache,
+        plan,
+        config.training.seed,
+        frames_per_position=config.model.frames_per_position,
     )
+    return CorpusPart(cache, plan, schedule)
 
 
 def prepare_part(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import FeatureCache
+from myxtts.data.lengths import IntArray
 from myxtts.data.schedule import PlannedBatch, Schedule
-from myxtts.data.shapes import Shape
+from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.models.xtts import Batch
 from myxtts.text.tokenizer import PADDING_ID, Tokenizer
 
@@ -56,9 +57,11 @@ class BatchLoader:
             reference[row, : len(cut)] = cut
             reference_lengths[row] = len(cut)
         records = cache.index[planned.clips]
+        token_lengths = records["tokens_count"].astype(np.int32)
         return Batch(
             token_ids=token_ids,
-            token_lengths=records["tokens_count"].astype(np.int32),
+            token_lengths=token_lengths,
+            slots=filled_slots(token_lengths, shape, planned.shares),
             mel=mel,
             mel_lengths=records["mels_count"].astype(np.int32),
             reference=reference,
@@ -67,14 +70,44 @@ class BatchLoader:
         )
 
 
-def batch_signature(config: XTTSConfig, shapes: Sequence[Shape] = ()) -> Batch:
-    """Specification of a batch: of the one shape if there is only one, else of any length."""
-    size, n_mels = config.data.batch_size, config.data.n_mels
-    tokens, frames = (shapes[0].tokens, shapes[0].frames) if len(shapes) == 1 else (None, None)
+def filled_slots(token_lengths: IntArray, shape: Shape, shares: int) -> IntArray:
+    """The place of each real token in its share's [clips, tokens], and -1 behind the last."""
+    slots = np.full((shares, shape.slots), -1, np.int32)
+    is_token = np.arange(shape.tokens) < token_lengths[:, None]
+    for share, rows in enumerate(is_token.reshape(shares, -1)):
+        places = np.flatnonzero(rows)
+        slots[share, : places.size] = places
+    return slots
+
+
+def blank_batch(shape: Shape, shares: int, config: XTTSConfig) -> Batch:
+    """A batch of a shape with nothing in it, as long as the shape allows."""
+    size, n_mels = shape.batch, config.data.n_mels
+    lengths = np.full(size, min(shape.tokens, shape.slots * shares // size), np.int32)
     reference_frames = config.model.reference_frames
+    return Batch(
+        token_ids=np.full((size, shape.tokens), PADDING_ID, np.int32),
+        token_lengths=lengths,
+        slots=filled_slots(lengths, shape, shares),
+        mel=np.zeros((size, shape.frames, n_mels), np.float32),
+        mel_lengths=np.full(size, shape.frames, np.int32),
+        reference=np.zeros((size, reference_frames, n_mels), np.float32),
+        reference_lengths=np.full(size, reference_frames, np.int32),
+        language_ids=np.zeros(size, np.int32),
+    )
+
+
+def batch_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Batch:
+    """Specification of a batch: of the one shape if the plan has only one, else of any."""
+    n_mels, reference_frames = config.data.n_mels, config.model.reference_frames
+    if plan is None or plan.dynamic or len(plan.shapes) > 1:
+        size = tokens = frames = slots = shares = None
+    else:
+        (size, tokens, frames, slots), shares = plan.shapes[0], plan.shares
     return Batch(
         token_ids=tf.TensorSpec([size, tokens], tf.int32),
         token_lengths=tf.TensorSpec([size], tf.int32),
+        slots=tf.TensorSpec([shares, slots], tf.int32),
         mel=tf.TensorSpec([size, frames, n_mels], tf.float32),
         mel_lengths=tf.TensorSpec([size], tf.int32),
         reference=tf.TensorSpec([size, reference_frames, n_mels], tf.float32),

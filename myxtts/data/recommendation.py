@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,25 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.shapes import (
-    FRAME_MULTIPLE,
-    TOKEN_MULTIPLE,
-    IntArray,
-    ShapePlan,
-    plan_shapes,
-    round_up,
-)
+from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
+from myxtts.data.shapes import plan_shapes
 from myxtts.data.statistics import CorpusMeasures
-from myxtts.models.work import multiplications
 
 SHAPE_COUNTS = (2, 4, 8, 16)
 
 # A clip longer than this many times the 99th percentile costs every batch of its shape more
 # padding than it is worth.
 _OUTLIER_FACTOR = 1.5
-_SMALLEST_USEFUL_GAIN = 0.02
-# The last batch of a shape is filled up with repeated clips, so a shape needs several batches.
-_BATCHES_PER_SHAPE = 4
 _SMALLEST_BATCH = 4
 _FEWEST_BATCHES_PER_EPOCH = 20
 # Bounds the memory of the largest batch: sixteen clips of 24 seconds at the default hop.
@@ -116,7 +105,7 @@ def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
         **limits,
         clips_left_out=sum(plan.rejected.values()),
         valid_frame_ratio=plan.valid_frame_ratio,
-        valid_work_ratio=_valid_work_ratio(measures, plan, config),
+        valid_work_ratio=plan.valid_work_ratio,
     )
 
 
@@ -124,15 +113,6 @@ def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray
     return (measures.token_counts <= limits["max_text_length"]) & (
         measures.frame_counts <= limits["max_mel_frames"]
     )
-
-
-def _valid_work_ratio(measures: CorpusMeasures, plan: ShapePlan, config: XTTSConfig) -> float:
-    used = plan.shape_of_clip >= 0
-    shape_of_clip = plan.shape_of_clip[used]
-    padded_tokens = np.array([shape.tokens for shape in plan.shapes], np.int32)[shape_of_clip]
-    padded_frames = np.array([shape.frames for shape in plan.shapes], np.int32)[shape_of_clip]
-    real = multiplications(measures.token_counts[used], measures.frame_counts[used], config)
-    return real / multiplications(padded_tokens, padded_frames, config)
 
 
 @dataclass(frozen=True)
@@ -146,19 +126,22 @@ class Recommendation:
 def recommend(
     measures: CorpusMeasures, choices: Sequence[Choice], config: XTTSConfig
 ) -> Recommendation:
-    """Bucketed batching, with limits, shapes and a batch size that suit this corpus."""
+    """Bucketed batching, with limits and a batch size that suit this corpus.
+
+    How many shapes there are is left to the planner.
+    """
     limits = recommended_limits(measures)
     batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
-    choice, why_shapes = _recommended_shapes(len(measures), choices, batch_size)
     reasons = {
-        "shape_count": why_shapes,
-        "max_text_length": _left_out(choice.clips_left_out),
+        "max_text_length": _left_out(choices[-1].clips_left_out),
         "batch_size": why_batch,
     }
     settings: dict[str, Any] = {"batching": "bucketed"}
     if config.data.pad_to_fixed_length:
         settings["pad_to_fixed_length"] = False
-    settings |= {"shape_count": choice.shapes, **limits, "batch_size": batch_size}
+    if config.data.shape_count is not None:
+        settings["shape_count"] = None
+    settings |= {**limits, "batch_size": batch_size}
     return Recommendation(settings, reasons)
 
 
@@ -166,26 +149,6 @@ def _left_out(clips: int) -> str:
     if clips == 0:
         return "every clip is kept"
     return f"{clips:,} clip{'' if clips == 1 else 's'} left out"
-
-
-def _recommended_shapes(
-    clips: int, choices: Sequence[Choice], batch_size: int
-) -> tuple[Choice, str]:
-    """The fewest shapes that twice as many would not improve by much."""
-    bucketed = choices[-len(SHAPE_COUNTS) :]
-    enough_clips = [
-        choice
-        for choice in bucketed
-        if clips - choice.clips_left_out >= choice.shapes * batch_size * _BATCHES_PER_SHAPE
-    ]
-    affordable = enough_clips or bucketed[:1]
-    for choice, finer in itertools.pairwise(affordable):
-        gain = finer.valid_work_ratio - choice.valid_work_ratio
-        if gain < _SMALLEST_USEFUL_GAIN:
-            return choice, f"{finer.shapes} would raise real work by {gain:.1%}"
-    if len(affordable) < len(bucketed):
-        return affordable[-1], f"more would leave under {_BATCHES_PER_SHAPE} batches for each"
-    return affordable[-1], "more would help, but each costs a compilation under XLA"
 
 
 def _recommended_batch_size(

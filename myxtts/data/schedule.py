@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.data.cache import FeatureCache
-from myxtts.data.shapes import IntArray, Shape, ShapePlan
+from myxtts.data.dealing import strata_by_row
+from myxtts.data.lengths import IntArray, round_up
+from myxtts.data.shapes import Shape, ShapePlan
 
 # Separate streams of random numbers from one seed.
 _ORDER_STREAM, _REFERENCE_STREAM = 0, 1
@@ -22,6 +24,8 @@ _ORDER_STREAM, _REFERENCE_STREAM = 0, 1
 @dataclass(frozen=True)
 class PlannedBatch:
     shape: Shape
+    shares: int
+    """Equal parts that the batch is split into, each with room for its own texts."""
     clips: IntArray
     """Indices of the clips that are trained on."""
     references: IntArray
@@ -31,9 +35,14 @@ class PlannedBatch:
 
 
 class Schedule:
-    def __init__(self, cache: FeatureCache, plan: ShapePlan, seed: int) -> None:
+    def __init__(
+        self, cache: FeatureCache, plan: ShapePlan, seed: int, *, frames_per_position: int = 1
+    ) -> None:
         self._plan = plan
         self._seed = seed
+        self._token_counts = cache.token_counts
+        self._frame_counts = cache.frame_counts
+        self._frames_per_position = frames_per_position
         self._clips_of_shape = [plan.clips_of(shape) for shape in range(len(plan.shapes))]
         self._speaker_of_clip: IntArray = np.asarray(cache.index["speaker"])
         usable = np.flatnonzero(plan.shape_of_clip >= 0)
@@ -61,8 +70,10 @@ class Schedule:
         epoch, number = divmod(step, self.batches_per_epoch)
         shape_index, clips = self._epoch(epoch)[number]
         generator = self._generator(_REFERENCE_STREAM, step)
+        shape = self._plan.shapes[shape_index]
         return PlannedBatch(
-            shape=self._plan.shapes[shape_index],
+            shape=self._shape_of(clips) if self._plan.dynamic else shape,
+            shares=self._plan.shares,
             clips=clips,
             references=self._other_clips(clips, generator),
             reference_starts=generator.random(clips.size),
@@ -78,10 +89,37 @@ class Schedule:
         ):
             if clips.size == 0:
                 continue
-            count = -(-clips.size // shape.batch)
-            order = np.resize(generator.permutation(clips), count * shape.batch)
-            batches += [(index, part) for part in order.reshape(count, shape.batch)]
+            deal = self._deal_freely if self._plan.dynamic else self._deal_evenly
+            batches += [(index, batch) for batch in deal(clips, shape.batch, generator)]
         return [batches[place] for place in generator.permutation(len(batches))]
+
+    def _deal_evenly(
+        self, clips: IntArray, size: int, generator: np.random.Generator
+    ) -> npt.NDArray[np.int32]:
+        """[batches, size]: each row's clips in a new order, one of them in each batch.
+
+        A row with a clip too few repeats one of its own, so that the bound on the tokens of a
+        batch holds for the filled-up batch as well.
+        """
+        count = -(-clips.size // size)
+        rows = strata_by_row(clips, self._token_counts, size)
+        return np.stack([np.resize(generator.permutation(row), count) for row in rows], axis=1)
+
+    def _deal_freely(
+        self, clips: IntArray, size: int, generator: np.random.Generator
+    ) -> npt.NDArray[np.int32]:
+        count = -(-clips.size // size)
+        return np.resize(generator.permutation(clips), count * size).reshape(count, size)
+
+    def _shape_of(self, clips: IntArray) -> Shape:
+        """The smallest shape that holds these clips."""
+        tokens, shares = self._token_counts[clips], self._plan.shares
+        return Shape(
+            clips.size,
+            int(tokens.max()),
+            round_up(int(self._frame_counts[clips].max()), self._frames_per_position),
+            int(tokens.reshape(shares, -1).sum(axis=1).max()),
+        )
 
     def _other_clips(self, clips: IntArray, generator: np.random.Generator) -> IntArray:
         speakers = self._speaker_of_clip[clips]

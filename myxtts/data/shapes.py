@@ -1,30 +1,55 @@
-"""The few static shapes that a corpus is trained in.
+"""The few static shapes that a corpus is trained in, and which clip goes into which.
 
 Each clip is padded to one of the shapes, so the compiled step meets only shapes it knows.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.config.config import XTTSConfig
-from myxtts.errors import DataError
+from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
+from myxtts.data.dealing import slots_of_share, strata_by_row
+from myxtts.data.lengths import FRAME_MULTIPLE, IntArray, round_up
+from myxtts.data.shape_search import Size, nested_sizes
+from myxtts.errors import ConfigError, DataError
+from myxtts.models.work import (
+    computed_multiplications,
+    real_multiplications,
+)
 
-# Lengths are rounded up to these multiples: odd sizes gain nothing and cost vector lanes.
-TOKEN_MULTIPLE = 8
-FRAME_MULTIPLE = 16
-
-IntArray = npt.NDArray[np.int32]
+# More shapes than this gain less than what they cost in compilations and in filled-up batches.
+MOST_SHAPES = 16
+# The last batch of a shape is filled up with repeated clips, so a shape needs several batches.
+_BATCHES_PER_SHAPE = 4
+# What weighs compilations against padding under XLA; both are orders of magnitude, of what users
+# report and of a workstation's GPU.
+COMPILE_SECONDS_PER_SHAPE = 30.0
+_MULTIPLICATIONS_PER_SECOND = 1e12
+# A step multiplies about three times as much as its forward pass.
+_STEP_OVER_FORWARD = 3.0
+# Batch sizes are multiples of this where the configured one is: such a batch can be split among
+# two or four replicas, also when a run goes on with another number of them.
+_BATCH_MULTIPLE = 4
+_SLOT_MULTIPLE = 8
 
 
 class Shape(NamedTuple):
     batch: int
     tokens: int
     frames: int
+    slots: int
+    """Room for the texts of each share of the batch, laid end to end."""
+
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Batch, tokens and frames: the shape of the padded text and mel."""
+        return self.batch, self.tokens, self.frames
 
 
 @dataclass(frozen=True)
@@ -32,7 +57,12 @@ class ShapePlan:
     shapes: tuple[Shape, ...]
     shape_of_clip: IntArray
     """Index into `shapes` for each clip; -1 for clips over the limits."""
+    shares: int
+    """Replicas times micro-batches that every batch is split among."""
     valid_frame_ratio: float
+    valid_work_ratio: float
+    dynamic: bool = False
+    """Each batch is as long as its longest clip; the one shape is only what holds them all."""
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -43,9 +73,20 @@ class ShapePlan:
         return np.flatnonzero(self.shape_of_clip == shape).astype(np.int32)
 
 
-def plan_shapes(token_counts: IntArray, frame_counts: IntArray, config: XTTSConfig) -> ShapePlan:
-    """Shapes for clips of these lengths, by the configured way of batching."""
+def plan_shapes(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    config: XTTSConfig,
+    *,
+    replicas: int = 1,
+    xla: bool = False,
+) -> ShapePlan:
+    """Shapes for clips of these lengths, by the configured way of batching.
+
+    With XLA every shape costs a compilation, so the planner takes fewer of them.
+    """
     data = config.data
+    shares = replicas * config.training.gradient_accumulation_steps
     most_frames = data.max_mel_frames or round_up(int(frame_counts.max()), FRAME_MULTIPLE)
     most_frames = round_up(most_frames, config.model.frames_per_position)
     fits = (token_counts <= data.max_text_length) & (frame_counts <= most_frames)
@@ -54,77 +95,177 @@ def plan_shapes(token_counts: IntArray, frame_counts: IntArray, config: XTTSConf
             f"no clip fits data.max_text_length = {data.max_text_length} and "
             f"data.max_mel_frames = {most_frames}; raise them"
         )
-    if data.batching_mode == "fixed":
-        shapes = [Shape(data.batch_size, data.max_text_length, most_frames)]
+    if data.batching_mode != "bucketed":
+        padded = [(data.batch_size, data.max_text_length, most_frames)]
     else:
-        edges = best_edges(frame_counts[fits], data.shape_count)
-        bucket = np.searchsorted(edges, frame_counts)
-        shapes = [
-            Shape(
-                data.batch_size,
-                round_up(int(token_counts[fits & (bucket == index)].max()), TOKEN_MULTIPLE),
-                round_up(int(edge), config.model.frames_per_position),
+        sizes = _best_sizes(token_counts[fits], frame_counts[fits], config, xla)
+        batches = _batch_sizes(sizes, float(token_counts[fits].mean()), config, shares)
+        padded = [
+            (
+                batch,
+                min(size.tokens, data.max_text_length),
+                min(round_up(size.frames, config.model.frames_per_position), most_frames),
             )
-            for index, edge in enumerate(edges)
+            for size, batch in zip(sizes, batches, strict=True)
         ]
-    return assign_shapes(token_counts, frame_counts, tuple(shapes))
+    return assign_shapes(
+        token_counts,
+        frame_counts,
+        padded,
+        config,
+        shares=shares,
+        dynamic=data.batching_mode == "dynamic",
+    )
 
 
 def assign_shapes(
-    token_counts: IntArray, frame_counts: IntArray, shapes: tuple[Shape, ...]
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    padded: Sequence[tuple[int, int, int]],
+    config: XTTSConfig,
+    *,
+    shares: int,
+    dynamic: bool = False,
 ) -> ShapePlan:
-    """Each clip in the smallest of the given shapes that holds it."""
+    """Each clip in the first shape (batch, tokens, frames) that holds it, and room for its text."""
+    _require_equal_shares(padded, shares)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
-    padded_frames = np.zeros(len(token_counts), np.int64)
-    by_size = sorted(range(len(shapes)), key=lambda index: shapes[index].frames, reverse=True)
-    for index in by_size:
-        holds = (token_counts <= shapes[index].tokens) & (frame_counts <= shapes[index].frames)
-        shape_of_clip[holds] = index
-        padded_frames[holds] = shapes[index].frames
+    for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
+        shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
+    shapes = []
+    for index, (batch, tokens, frames) in enumerate(padded):
+        clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
+        slots = _slots(clips, token_counts, batch, shares, batch * tokens // shares)
+        shapes.append(Shape(batch, tokens, frames, slots))
+    ratios = _valid_ratios(token_counts, frame_counts, shapes, shape_of_clip, shares, config)
+    return ShapePlan(tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic)
+
+
+def _slots(clips: IntArray, token_counts: IntArray, batch: int, shares: int, most: int) -> int:
+    if clips.size == 0:
+        return most
+    needed = slots_of_share(strata_by_row(clips, token_counts, batch), token_counts, shares)
+    return min(round_up(needed, _SLOT_MULTIPLE), most)
+
+
+def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -> None:
+    for batch, _, _ in padded:
+        if batch % shares:
+            raise ConfigError(
+                f"data.batch_size: found a batch of {batch}, allowed are multiples of {shares}: "
+                "the number of replicas times training.gradient_accumulation_steps"
+            )
+
+
+def _best_sizes(
+    token_counts: IntArray, frame_counts: IntArray, config: XTTSConfig, xla: bool
+) -> list[Size]:
+    mean_tokens, mean_frames = float(token_counts.mean()), float(frame_counts.mean())
+    real_work = real_multiplications(token_counts, frame_counts, frame_counts, config)
+    mean_work = float(real_work.mean())
+
+    def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
+        """Frames and arithmetic of a padded clip, each beside those of the average clip.
+
+        Packed texts take what their tokens take, whatever the shape.
+        """
+        work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
+        return frames / mean_frames + work / mean_work
+
+    def training_seconds(sizes: list[Size]) -> float:
+        """Estimate for a whole run, compilations included."""
+        costs = cost_of_clip(*_lengths_of(sizes))
+        clips = [size.clips for size in sizes]
+        work = _planned_epochs(token_counts.size, config) * mean_work * np.dot(clips, costs) / 2
+        seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
+        return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
+
+    count = config.data.shape_count
+    if count is not None:
+        return nested_sizes(token_counts, frame_counts, cost_of_clip, count)[-1]
+    affordable = token_counts.size // (_BATCHES_PER_SHAPE * config.data.batch_size)
+    most = max(1, min(MOST_SHAPES, affordable))
+    plans = nested_sizes(token_counts, frame_counts, cost_of_clip, most)
+    return min(plans, key=training_seconds)
+
+
+def _planned_epochs(clips: int, config: XTTSConfig) -> float:
+    training = config.training
+    if training.max_steps is not None:
+        return training.max_steps * config.data.batch_size / clips
+    return float(training.epochs or DEFAULT_EPOCHS)
+
+
+def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
+    return (
+        np.array([size.tokens for size in sizes], np.int32),
+        np.array([size.frames for size in sizes], np.int32),
+    )
+
+
+def _batch_sizes(
+    sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int
+) -> list[int]:
+    """As many clips of each size as cost what `data.batch_size` clips cost on average."""
+    tokens, frames = _lengths_of(sizes)
+    clips = np.array([size.clips for size in sizes])
+    slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
+    work = computed_multiplications(tokens, frames, slots, config)
+    budget = config.data.batch_size * float(np.dot(clips, work)) / clips.sum()
+    multiple = math.lcm(shares, math.gcd(config.data.batch_size, _BATCH_MULTIPLE))
+    batches = [max(1, round(budget / each / multiple)) * multiple for each in work]
+    frame_budget = config.data.frame_budget
+    if frame_budget is None:
+        return batches
+    most = [frame_budget // size.frames // multiple * multiple for size in sizes]
+    if min(most) == 0:
+        raise ConfigError(
+            f"data.frame_budget: found {frame_budget}, allowed from "
+            f"{multiple * max(size.frames for size in sizes)} on: {multiple} of the longest clips"
+        )
+    return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
+
+
+def _valid_ratios(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    shapes: Sequence[Shape],
+    shape_of_clip: IntArray,
+    shares: int,
+    config: XTTSConfig,
+) -> tuple[float, float]:
+    """Real over computed mel frames and multiplications, if references are as long as clips."""
     used = shape_of_clip >= 0
-    ratio = float(frame_counts[used].sum() / max(1, padded_frames.sum()))
-    return ShapePlan(shapes, shape_of_clip, ratio)
-
-
-def best_edges(frame_counts: IntArray, count: int) -> IntArray:
-    """At most `count` frame lengths that pad these clips the least, by dynamic programming."""
-    rounded = -(-frame_counts.astype(np.int64) // FRAME_MULTIPLE) * FRAME_MULTIPLE
-    lengths, clips = np.unique(rounded, return_counts=True)
-    clips_up_to = np.concatenate([[0], np.cumsum(clips)])
-    # cost[j]: least padded frames for the clips of the first j lengths, with the shapes so far.
-    cost = np.full(len(lengths) + 1, np.inf)
-    cost[0] = 0.0
-    choices = []
-    for _ in range(min(count, len(lengths))):
-        extended = cost[:, None] + (clips_up_to[None, 1:] - clips_up_to[:, None]) * lengths
-        extended[clips_up_to[:, None] > clips_up_to[None, 1:]] = np.inf
-        choices.append(np.argmin(extended, axis=0))
-        cost = np.concatenate([[0.0], np.min(extended, axis=0)])
-    edges = []
-    end = len(lengths)
-    for choice in reversed(choices):
-        if end == 0:
-            break
-        edges.append(lengths[end - 1])
-        end = int(choice[end - 1])
-    return np.array(sorted(set(edges)), np.int32)
-
-
-def round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    if not used.any():
+        return 1.0, 1.0
+    clips = np.bincount(shape_of_clip[used], minlength=len(shapes))
+    tokens, frames = (
+        np.array([getattr(shape, name) for shape in shapes], np.int32)
+        for name in ("tokens", "frames")
+    )
+    slots = np.array([shape.slots * shares / shape.batch for shape in shapes])
+    real = real_multiplications(
+        token_counts[used], frame_counts[used], frame_counts[used], config
+    ).sum()
+    computed = np.dot(clips, computed_multiplications(tokens, frames, slots, config))
+    return float(frame_counts[used].sum() / np.dot(clips, frames)), float(real / computed)
 
 
 def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
     """A small table: shape, clips, batch size, share of real frames."""
-    lines = ["Shapes     tokens  frames   clips   batch   real frames"]
+    if plan.dynamic:
+        return "Shapes     none declared: each batch is as long as its longest clip"
+    lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
     for index, shape in enumerate(plan.shapes):
         clips = plan.clips_of(index)
         real = frame_counts[clips].sum() / max(1, clips.size * shape.frames)
         lines.append(
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
-            f"{shape.batch:>7} {real:>12.1%}"
+            f"{shape.batch:>7} {real:>13.1%}"
         )
+    used = int(np.sum(plan.shape_of_clip >= 0))
     lines.append(
-        f"  all                     {len(frame_counts):>7}         {plan.valid_frame_ratio:>12.1%}"
+        f"  all                     {used:>7}         {plan.valid_frame_ratio:>13.1%} "
+        f"{plan.valid_work_ratio:>11.1%}"
     )
     return "\n".join(lines)

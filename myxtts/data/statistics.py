@@ -20,8 +20,8 @@ import soundfile
 
 from myxtts.audio.files import LONGEST_AUDIO_SECONDS
 from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.data.lengths import IntArray
 from myxtts.data.ljspeech import Utterance
-from myxtts.data.shapes import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols

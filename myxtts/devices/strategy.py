@@ -34,6 +34,18 @@ def choose_strategy(accelerators: Accelerators, multi_gpu: bool) -> tf.distribut
     return strategy
 
 
+def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
+    """Whether the step is compiled with XLA: as wanted, else on GPUs and not on CPUs.
+
+    On CPUs XLA was measured slower to start and not faster to run.
+    """
+    if wanted is not None:
+        return wanted
+    with strategy.scope():
+        probe = tf.Variable(0)
+    return any("GPU" in copy.device for copy in strategy.experimental_local_results(probe))
+
+
 def _mirrored(accelerators: Accelerators) -> tf.distribute.Strategy:
     # NCCL is for GPUs only, and TensorFlow's collectives on CPUs fail for the second
     # MirroredStrategy of a process.

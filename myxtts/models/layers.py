@@ -11,6 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from myxtts.models.packing import Packing
+
 # Residual branches start small, so that a deep stack begins as nearly the identity.
 RESIDUAL_SCALE_AT_START = 0.2
 _EPSILON = 1e-6
@@ -71,13 +73,27 @@ class ConvBlock(keras.layers.Layer):
         self, values: tf.Tensor, mask: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
         """values [batch, positions, width]; scale and shift [batch, 1, width]."""
+        return self._finish(values, self._convolve(values * mask), scale, shift)
+
+    def call_packed(
+        self, values: tf.Tensor, packing: Packing, scale: tf.Tensor, shift: tf.Tensor
+    ) -> tf.Tensor:
+        """values, scale and shift [slots, width]."""
+        hidden = packing.pack(self._convolve(packing.unpack(values)))
+        return self._finish(values, hidden, scale, shift)
+
+    def _convolve(self, values: tf.Tensor) -> tf.Tensor:
         # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
-        hidden = tf.nn.depthwise_conv2d(
-            (values * mask)[:, None],
+        return tf.nn.depthwise_conv2d(
+            values[:, None],
             tf.convert_to_tensor(self.kernel),
             strides=[1, 1, 1, 1],
             padding="SAME",
         )[:, 0]
+
+    def _finish(
+        self, values: tf.Tensor, hidden: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
+    ) -> tf.Tensor:
         hidden = root_mean_square_norm(hidden) * (1.0 + scale) + shift
         return values + self.contract(self.expand(hidden)) * self.residual_scale
 
@@ -111,16 +127,29 @@ class Attention(keras.layers.Layer):
         """values [batch, positions, width]; memory_mask [batch, memory positions, 1]."""
         normed = root_mean_square_norm(values)
         memory = normed if memory is None else memory
-        query = self._split_heads(self.query(normed), self.heads)
-        key_value = self._split_heads(self.key_value(memory), 2 * self.heads)
+        mixed = self._mix(self.query(normed), self.key_value(memory), memory_mask)
+        return values + self.output_projection(mixed) * self.residual_scale
+
+    def call_packed(self, values: tf.Tensor, packing: Packing, mask: tf.Tensor) -> tf.Tensor:
+        """values [slots, width] attend to those of their own clip; mask [batch, tokens, 1]."""
+        normed = root_mean_square_norm(values)
+        query = packing.unpack(self.query(normed))
+        key_value = packing.unpack(self.key_value(normed))
+        mixed = packing.pack(self._mix(query, key_value, mask))
+        return values + self.output_projection(mixed) * self.residual_scale
+
+    def _mix(
+        self, query: tf.Tensor, key_value: tf.Tensor, memory_mask: tf.Tensor | None
+    ) -> tf.Tensor:
+        query = self._split_heads(query, self.heads)
+        key_value = self._split_heads(key_value, 2 * self.heads)
         key, value = key_value[:, : self.heads], key_value[:, self.heads :]
         scores = tf.matmul(query, key, transpose_b=True) * (self.width // self.heads) ** -0.5
         if memory_mask is not None:
             scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9
         mixed = tf.matmul(tf.nn.softmax(scores), value)  # [batch, heads, positions, width / heads]
         batch, _, positions, _ = tf.unstack(tf.shape(mixed))
-        merged = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
-        return values + self.output_projection(merged) * self.residual_scale
+        return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
 
     def _split_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
         batch, positions, _ = tf.unstack(tf.shape(values))

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.models.voice_encoder import FRAMES_PER_STEP, Voice
+from myxtts.config.config import VOICE_STEP_FRAMES
+from myxtts.models.packing import slots_without_padding
+from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
 
@@ -34,7 +36,7 @@ class SpeechSampler:
 
         def encode_voice(reference: tf.Tensor) -> Voice:
             frames = tf.shape(reference)[1]
-            padded = tf.pad(reference, [[0, 0], [0, -frames % FRAMES_PER_STEP], [0, 0]])
+            padded = tf.pad(reference, [[0, 0], [0, -frames % VOICE_STEP_FRAMES], [0, 0]])
             return model.voice_encoder(model.normalised(padded), frames[None])
 
         def speak(
@@ -47,7 +49,8 @@ class SpeechSampler:
             seed: tf.Tensor,
         ) -> tf.Tensor:
             lengths = tf.shape(token_ids)[1][None]
-            text = model.text_encoder(token_ids, lengths, language_ids, voice.vector)
+            slots = slots_without_padding(token_ids)
+            text = model.text_encoder(token_ids, lengths, slots, language_ids, voice.vector)
             durations = model.plan_positions(text, speed)
             return model.flow(
                 text, voice, durations, steps=steps, temperature=temperature, seed=seed

@@ -15,6 +15,7 @@ from myxtts.models.layers import (
     length_mask,
     root_mean_square_norm,
 )
+from myxtts.models.packing import Packing
 
 
 class EncodedText(NamedTuple):
@@ -86,27 +87,31 @@ class TextEncoder(keras.layers.Layer):
         self,
         token_ids: tf.Tensor,
         token_lengths: tf.Tensor,
+        slots: tf.Tensor,
         language_ids: tf.Tensor,
         voice: tf.Tensor,
     ) -> EncodedText:
-        """token_ids [batch, tokens]; voice [batch, voice_width]."""
-        mask = length_mask(token_lengths, tf.shape(token_ids)[1])
+        """token_ids [batch, tokens]; slots as in `Packing`; voice [batch, voice_width]."""
+        tokens = tf.shape(token_ids)[1]
+        mask = length_mask(token_lengths, tokens)
+        packing = Packing(slots, token_lengths, tokens)
         language = self.language_embedding(language_ids)
-        values = self.symbol_embedding(token_ids) + language[:, None]
-        modulations = self.modulation(self.voice_projection(voice) + language)
+        values = self.symbol_embedding(packing.pack_ids(token_ids)) + packing.of_clips(
+            language[:, None]
+        )
+        modulations = [
+            (packing.of_clips(scale), packing.of_clips(shift))
+            for scale, shift in self.modulation(self.voice_projection(voice) + language)
+        ]
         for attention, block, (scale, shift) in zip(
             self.attentions, self.blocks, modulations[:-1], strict=True
         ):
-            values = attention(values, memory_mask=mask)
-            values = block(values, mask, scale, shift)
+            values = attention.call_packed(values, packing, mask)
+            values = block.call_packed(values, packing, scale, shift)
         states = root_mean_square_norm(values)
-        scale, shift = modulations[-1]
-        for_durations = self.duration_block(states, mask, scale, shift)
-        return EncodedText(
-            states,
-            self.symbol_mean_mel(token_ids) + self.mean_projection(states),
-            (self.symbol_log_duration(token_ids) + self.duration_projection(for_durations))[
-                :, :, 0
-            ],
-            mask,
+        for_durations = self.duration_block.call_packed(states, packing, *modulations[-1])
+        mean_mel = self.symbol_mean_mel(token_ids) + packing.unpack(self.mean_projection(states))
+        log_durations = self.symbol_log_duration(token_ids) + packing.unpack(
+            self.duration_projection(for_durations)
         )
+        return EncodedText(packing.unpack(states), mean_mel, log_durations[:, :, 0], mask)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.config.config import ModelConfig
+from myxtts.config.config import VOICE_STEP_FRAMES, ModelConfig
 from myxtts.models.layers import (
     Attention,
     ConvBlock,
@@ -17,9 +17,6 @@ from myxtts.models.layers import (
     root_mean_square_norm,
     stack_frames,
 )
-
-# A voice changes slowly: the encoder looks at four frames at a time.
-FRAMES_PER_STEP = 4
 
 
 class Voice(NamedTuple):
@@ -51,7 +48,7 @@ class VoiceEncoder(keras.layers.Layer):
             shape=(self.sizes.voice_latents, self.sizes.voice_width),
             initializer=keras.initializers.RandomNormal(stddev=1.0),
         )
-        self.input_projection.build((None, FRAMES_PER_STEP * self.n_mels))
+        self.input_projection.build((None, VOICE_STEP_FRAMES * self.n_mels))
         self.vector_projection.build((None, self.sizes.voice_width))
         parts: tuple[Any, ...] = (
             *self.blocks,
@@ -64,8 +61,8 @@ class VoiceEncoder(keras.layers.Layer):
 
     def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
         """reference: normalised mel [batch, frames, mels], frames a multiple of four."""
-        steps = stack_frames(reference, FRAMES_PER_STEP)
-        step_lengths = tf.maximum(reference_lengths // FRAMES_PER_STEP, 1)
+        steps = stack_frames(reference, VOICE_STEP_FRAMES)
+        step_lengths = tf.maximum(reference_lengths // VOICE_STEP_FRAMES, 1)
         mask = length_mask(step_lengths, tf.shape(steps)[1])
         values = self.input_projection(steps)
         neutral = tf.zeros([1, 1, values.shape[-1]])

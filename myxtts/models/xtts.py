@@ -26,6 +26,7 @@ class Batch(NamedTuple):
 
     token_ids: tf.Tensor  # [batch, tokens] int32
     token_lengths: tf.Tensor  # [batch] int32
+    slots: tf.Tensor  # [shares, slots] int32: the texts without padding, see models.packing
     mel: tf.Tensor  # [batch, frames, mels] float32
     mel_lengths: tf.Tensor  # [batch] int32
     reference: tf.Tensor  # [batch, reference frames, mels] float32: the same voice, another clip
@@ -89,7 +90,7 @@ class XTTS(keras.Model):
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
 
-    def draw(self, batch_size: int, seed: tf.Tensor) -> Draws:
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
         """The random numbers of a step; `seed` is int32 [2]."""
         starts_seed, times_seed, noise_seed = tf.unstack(
             tf.random.experimental.stateless_split(seed, 3, alg="philox")
@@ -97,7 +98,8 @@ class XTTS(keras.Model):
         # Times spread evenly over the batch from one random offset: less noise in the gradient
         # than independent times.
         offset = tf.random.stateless_uniform([], times_seed, alg="philox")
-        times = tf.math.floormod(offset + tf.range(batch_size, dtype=tf.float32) / batch_size, 1.0)
+        spread = tf.range(batch_size, dtype=tf.float32) / tf.cast(batch_size, tf.float32)
+        times = tf.math.floormod(offset + spread, 1.0)
         return Draws(
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
             times,
@@ -123,15 +125,16 @@ class XTTS(keras.Model):
         """Losses of a batch, or of its share in one, and the path [batch, positions, tokens]."""
         voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
-            batch.token_ids, batch.token_lengths, batch.language_ids, voice.vector
+            batch.token_ids, batch.token_lengths, batch.slots, batch.language_ids, voice.vector
         )
         target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
         lengths = self._position_lengths(batch)
-        path = align(alignment_scores(text.mean_mel, target), batch.token_lengths, lengths)
+        scores = alignment_scores(text.mean_mel, target)
+        path = align(scores, batch.token_lengths, lengths)
         durations = tf.reduce_sum(path, 1)  # [batch, tokens]
         flow_error = self._flow_error(text, voice, target, path, durations, lengths, draws)
         parts = LossParts(
-            prior=_prior_error(text, target, path) / (counts.positions * self.channels),
+            prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
             duration=_duration_error(text, durations) / counts.tokens,
             flow=flow_error / (counts.segment_positions * self.channels),
         )
@@ -232,10 +235,14 @@ def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     return cross - 0.5 * tf.reduce_sum(tf.square(mean_mel), -1)[:, None]
 
 
-def _prior_error(text: EncodedText, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
-    """Half the squared distance between each position and the mean mel of its token."""
-    mask = tf.reduce_sum(path, -1, keepdims=True)  # [batch, positions, 1]
-    return 0.5 * tf.reduce_sum(tf.square(tf.matmul(path, text.mean_mel) - target) * mask)
+def _prior_error(scores: tf.Tensor, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
+    """Half the squared distance between each position and the mean mel of its token.
+
+    The scores of the path are that distance but for its sign and for the target's own part.
+    """
+    inside = tf.reduce_sum(path, -1)  # [batch, positions]
+    own_part = 0.5 * tf.reduce_sum(tf.square(target), -1) * inside
+    return tf.reduce_sum(own_part) - tf.reduce_sum(path * scores)
 
 
 def _duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
+from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
 from myxtts.devices.memory import setup_gpu_memory_isolation
 from myxtts.devices.strategy import choose_strategy
@@ -90,11 +91,18 @@ def start_trainer(
     *,
     observer: Observer,
     account: TimeAccount,
+    compilation_log: CompilationLog | None,
     resume: bool,
     init_from: Path | None,
 ) -> XTTSTrainer:
     trainer = XTTSTrainer(
-        config, corpus, run_dir, strategy=strategy, observer=observer, account=account
+        config,
+        corpus,
+        run_dir,
+        strategy=strategy,
+        observer=observer,
+        account=account,
+        compilation_log=compilation_log,
     )
     if resume:
         step = trainer.resume()

@@ -10,7 +10,7 @@ import numpy as np
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import NonFiniteLossError
-from myxtts.models.work import multiplications
+from myxtts.models.work import computed_multiplications, real_multiplications
 from myxtts.models.xtts import Batch
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.step import StepResult
@@ -40,15 +40,20 @@ class RunMetrics:
         }
         self._interval.append(values)
         self._stop_when_lost(values["loss"])
-        token_lengths, mel_lengths = np.asarray(batch.token_lengths), np.asarray(batch.mel_lengths)
+        mel_lengths = np.asarray(batch.mel_lengths)
         size, frames, _ = batch.mel.shape
         self._interval_frames += (mel_lengths.sum(), size * frames)
-        self._work += (
-            multiplications(token_lengths, mel_lengths, self._config),
-            multiplications(
-                np.full(size, batch.token_ids.shape[1]), np.full(size, frames), self._config
-            ),
+        slots = np.prod(batch.slots.shape) / size
+        computed = computed_multiplications(
+            np.array([batch.token_ids.shape[1]]), np.array([frames]), slots, self._config
         )
+        real = real_multiplications(
+            np.asarray(batch.token_lengths),
+            mel_lengths,
+            np.asarray(batch.reference_lengths),
+            self._config,
+        )
+        self._work += (real.sum(), size * computed.sum())
 
     def flush(self) -> dict[str, Any]:
         """Means since the last flush."""

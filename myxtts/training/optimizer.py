@@ -128,16 +128,17 @@ class FlatAdamW(tf.Module):
             for variable, part in zip(self._variables, parts, strict=True)
         }
 
-    def apply(self, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def apply(self, gradient: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """One update from the flat gradient; returns its norm before clipping and the rate.
 
-        A gradient that is not finite changes nothing but the step count.
+        A gradient that is not finite changes nothing but the step count, and without `update`
+        nothing changes at all.
         """
         training = self._training
         norm = tf.norm(gradient)
-        finite = tf.math.is_finite(norm)
+        usable = tf.math.is_finite(norm) & update
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
-        gradient = tf.where(finite, gradient * scale, 0.0)
+        gradient = tf.where(usable, gradient * scale, 0.0)
         next_step = self.step + 1
         step = tf.cast(next_step, tf.float32)
         rate = learning_rate(step, self._total_steps, training)
@@ -149,14 +150,17 @@ class FlatAdamW(tf.Module):
         unbiased_second = second / (1.0 - tf.pow(training.beta_2, step))
         old = self.weights()
         direction = unbiased_first / (tf.sqrt(unbiased_second) + _EPSILON) + self._decay * old
-        new = tf.where(finite, old - rate * direction, old)
+        new = tf.where(usable, old - rate * direction, old)
         decay = average_decay(step, training)
         _assign_on_every_replica(
             [
-                (self.step, next_step),
-                (self.first_moment, tf.where(finite, first, self.first_moment)),
-                (self.second_moment, tf.where(finite, second, self.second_moment)),
-                (self.average, new + decay * (self.average - new)),
+                (self.step, tf.where(update, next_step, self.step)),
+                (self.first_moment, tf.where(usable, first, self.first_moment)),
+                (self.second_moment, tf.where(usable, second, self.second_moment)),
+                (
+                    self.average,
+                    tf.where(update, new + decay * (self.average - new), self.average),
+                ),
                 *((variable.value, part) for variable, part in self._parts(new)),
             ]
         )

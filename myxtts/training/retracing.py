@@ -5,24 +5,29 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-_log = logging.getLogger(__name__)
+from myxtts.data.shapes import Shape, ShapePlan
+from myxtts.devices.compilations import CompilationLog
+from myxtts.errors import DataError
 
-Shape = tuple[int, int, int]
+_log = logging.getLogger(__name__)
 
 
 class RetracingMonitor:
     """Watches one compiled function.
 
-    Traces are TensorFlow's own count. XLA compiles once for each shape it meets, so with XLA on
-    its compilations are the distinct shapes; with XLA off there are none.
+    Traces are TensorFlow's own count. XLA's compilations are counted by its log where there is
+    one; else by the distinct shapes that were met, because it compiles once for each.
     """
 
-    def __init__(self, compiled_step: Any, xla: bool, declared: tuple[Shape, ...]) -> None:
+    def __init__(
+        self, compiled_step: Any, plan: ShapePlan, *, xla: bool, log: CompilationLog | None = None
+    ) -> None:
         self._compiled_step = compiled_step
+        self._declared = None if plan.dynamic else set(plan.shapes)
         self._xla = xla
-        self._declared = set(declared)
+        self._log = log
         self._met: set[Shape] = set()
-        self._traces_at_start = self.traces
+        self._traces_before = self._compilations_before = 0
         self.compilations_after_warmup = 0
 
     @property
@@ -31,22 +36,62 @@ class RetracingMonitor:
 
     @property
     def compilations(self) -> int:
-        return len(self._met) if self._xla else 0
+        if not self._xla:
+            return 0
+        return len(self._met) if self._log is None else self._log.count()
 
-    def is_new(self, shape: Shape) -> bool:
-        return shape not in self._met
+    def counts(self) -> dict[str, int]:
+        """As metrics.jsonl and report.json have them."""
+        return {
+            "traces": self.traces,
+            "compilations": self.compilations,
+            "compilations_after_warmup": self.compilations_after_warmup,
+        }
+
+    def padded_shapes(self) -> list[tuple[int, int, int]]:
+        """Batch, tokens and frames of the declared shapes, or of those met where none is."""
+        return sorted({shape.padded for shape in self._declared or self._met})
+
+    def compiles(self, shape: Shape) -> bool:
+        """Whether a step of this shape will have to be compiled first."""
+        return self._xla and shape not in self._met
+
+    def require_declared(self, shape: Shape) -> None:
+        """To be called before each step; a shape that was not planned never reaches the step."""
+        if self._declared is not None and shape not in self._declared:
+            raise DataError(
+                f"a batch has the shape {list(shape)} (clips, tokens, frames, slots), which is not "
+                f"among the declared ones: {sorted(map(list, self._declared))}"
+            )
+
+    def finish_warm_up(self) -> None:
+        self._traces_before, self._compilations_before = self.traces, self.compilations
+
+    def note(self, shape: Shape) -> None:
+        """To be called after the step has met a shape in the warm-up."""
+        self._met.add(shape)
 
     def check(self, step: int, shape: Shape) -> None:
         """To be called after each step with the shape of its batch."""
-        if self._xla and shape not in self._met and shape not in self._declared:
-            self._warn(step, shape, "a shape that was not declared", len(self._met) + 1)
+        was_met = shape in self._met
         self._met.add(shape)
-        if self.traces > self._traces_at_start:
-            self._warn(step, shape, "a new input signature", self.traces)
-            self._traces_at_start = self.traces
-
-    def _warn(self, step: int, shape: Shape, cause: str, total: int) -> None:
-        self.compilations_after_warmup += 1
+        traces, compilations = self.traces, self.compilations
+        new = traces + compilations - self._traces_before - self._compilations_before
+        if new <= 0:
+            return
+        self.compilations_after_warmup += new
+        if traces > self._traces_before:
+            cause = "the step was traced again"
+        elif was_met:
+            cause = "another part than the step was compiled"
+        else:
+            cause = "a shape that was not declared; batching: bucketed declares them all"
         _log.warning(
-            "step %d compiled again for shape %s: %s; %d in total", step, list(shape), cause, total
+            "step %d compiled again for shape %s: %s; %d traces and %d compilations in total",
+            step,
+            list(shape),
+            cause,
+            traces,
+            compilations,
         )
+        self._traces_before, self._compilations_before = traces, compilations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature, feed
+from myxtts.data.plan_files import PLAN_FILE, save_plan
+from myxtts.data.shapes import Shape
+from myxtts.devices.compilations import CompilationLog
+from myxtts.devices.strategy import uses_xla
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
@@ -26,10 +31,12 @@ from myxtts.training.reporting import Observer, RunWriter, SilentObserver
 from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
+from myxtts.training.warmup import warm_up
+
+_log = logging.getLogger(__name__)
 
 MODE = "single-gpu-buffered"
 DATA_DEVICE = "CPU:0"
-_DEFAULT_EPOCHS = 100
 _KEPT_CHECKPOINTS = 3
 
 
@@ -48,6 +55,7 @@ class XTTSTrainer:
         strategy: tf.distribute.Strategy | None = None,
         observer: Observer | None = None,
         account: TimeAccount | None = None,
+        compilation_log: CompilationLog | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -55,7 +63,8 @@ class XTTSTrainer:
         self.strategy = strategy or tf.distribute.get_strategy()
         self.observer = observer or SilentObserver()
         self.account = account or TimeAccount()
-        _require_equal_shares(config, self.strategy.num_replicas_in_sync)
+        self._compilation_log = compilation_log
+        _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = planned_steps(config, corpus)
         self._knows_symbols = False
         keras.utils.set_random_seed(config.training.seed)
@@ -71,9 +80,7 @@ class XTTSTrainer:
             self.optimizer = FlatAdamW(
                 self.model.trainable_variables, config.training, self.total_steps
             )
-        # On CPUs XLA was measured slower to start and not faster to run.
-        on_gpu = any(name.startswith("GPU") for name in self._model_devices())
-        self.xla = on_gpu if config.training.xla is None else config.training.xla
+        self.xla = uses_xla(self.strategy, config.training.xla)
 
     def resume(self) -> int:
         """Goes on from the newest checkpoint of the run folder; returns its step."""
@@ -111,6 +118,7 @@ class XTTSTrainer:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         save_config(self.config, self.run_dir / "config.yaml")
         self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+        save_plan(self.corpus.train.plan, self.run_dir / PLAN_FILE)
         writer = RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
         loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
         try:
@@ -122,32 +130,52 @@ class XTTSTrainer:
             with self.strategy.scope():
                 with self.account.spending("compile"):
                     self._compile()
+                    self._warm_up()
                 return self._loop(loader, writer)
         finally:
             writer.close()
 
     def _compile(self) -> None:
         self.observer.on_phase("tracing the training step")
-        signature = batch_signature(self.config, self.corpus.train.plan.shapes)
-        training = self.config.training
+        plan, training = self.corpus.train.plan, self.config.training
         self._training_step = compile_training_step(
             self.model,
             self.optimizer,
-            signature,
+            batch_signature(self.config, plan),
             accumulation_steps=training.gradient_accumulation_steps,
             seed=training.seed,
             xla=self.xla,
         )
         self._training_step.get_concrete_function()
         self._monitor = RetracingMonitor(
-            self._training_step, self.xla, self.corpus.train.plan.shapes
+            self._training_step, plan, xla=self.xla, log=self._compilation_log
         )
+        validation = self.corpus.validation
         self._validation = Validation(
-            self.corpus.validation,
-            BatchLoader(self.corpus.validation.cache, self.corpus.tokenizer, self.config),
-            compile_evaluation_step(self.model, signature, training.seed),
+            validation,
+            BatchLoader(validation.cache, self.corpus.tokenizer, self.config),
+            compile_evaluation_step(
+                self.model, batch_signature(self.config, validation.plan), training.seed
+            ),
             SpeechSampler(self.model),
             self.config,
+        )
+
+    def _warm_up(self) -> None:
+        plan = self.corpus.train.plan
+        if plan.dynamic:
+            _log.warning(
+                "batching: dynamic gives every batch its own shape%s; it is for comparison, and "
+                "batching: bucketed trains the same clips in a few shapes",
+                ", and XLA compiles each new one" if self.xla else "",
+            )
+        warm_up(
+            self._training_step,
+            self._monitor,
+            plan,
+            self.config,
+            xla=self.xla,
+            on_progress=lambda done, total: self.observer.on_warm_up(done, total),
         )
 
     def _loop(self, loader: BatchLoader, writer: RunWriter) -> dict[str, Any]:
@@ -156,25 +184,26 @@ class XTTSTrainer:
         batches = feed(loader, self.corpus.train.schedule, self.config, first, self.total_steps)
         metrics = RunMetrics(self.config, account)
         report: dict[str, Any] = {}
+        update = tf.constant(True)
         self.observer.on_phase("first step")
         account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
             with account.spending("data_wait"):
                 batch = next(batches)
-            # The first call still optimises the graph, and XLA compiles each new shape.
-            compiles = step == first + 1 or (self.xla and self._monitor.is_new(_shape_of(batch)))
-            with account.spending("compile" if compiles else "compute"):
-                result = self._training_step(batch)
+            shape = _shape_of(batch)
+            self._monitor.require_declared(shape)
+            with account.spending("compile" if self._monitor.compiles(shape) else "compute"):
+                result = self._training_step(batch, update)
                 result.loss.numpy()  # waits for the device
-            self._monitor.check(step, _shape_of(batch))
+            self._monitor.check(step, shape)
             metrics.add(batch, result)
             if step % every.save_every == 0 or last:
                 with account.spending("checkpoint"):
                     self.save(step)
             evaluates = step % every.evaluate_every == 0 or last
             if step % every.log_every == 0 or evaluates:
-                means = metrics.flush()
+                means = metrics.flush() | self._monitor.counts()
                 self.observer.on_step(step, self.total_steps, means)
                 if evaluates:
                     with account.spending("evaluation"), self.optimizer.averaged_weights():
@@ -206,14 +235,12 @@ class XTTSTrainer:
         seconds = self.account.seconds()
         return {
             "steps": step,
-            "traces": self._monitor.traces,
-            "compilations": self._monitor.compilations,
-            "compilations_after_warmup": self._monitor.compilations_after_warmup,
+            **self._monitor.counts(),
             "valid_frame_ratio": metrics.valid_frame_ratio,
             "valid_work_ratio": metrics.valid_work_ratio,
             "useful_utilisation": metrics.useful_utilisation,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
-            "shapes": [list(shape) for shape in self.corpus.train.plan.shapes],
+            "shapes": [list(shape) for shape in self._monitor.padded_shapes()],
             "rejected": self.corpus.train.rejected,
             "mode": MODE,
             "strategy": type(self.strategy).__name__.lstrip("_"),
@@ -229,7 +256,7 @@ def planned_steps(config: XTTSConfig, corpus: Corpus) -> int:
     training = config.training
     if training.max_steps is not None:
         return training.max_steps
-    return (training.epochs or _DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
+    return (training.epochs or DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
@@ -242,15 +269,16 @@ def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variab
     return sorted(names)
 
 
-def _require_equal_shares(config: XTTSConfig, replicas: int) -> None:
+def _require_planned_for(corpus: Corpus, config: XTTSConfig, replicas: int) -> None:
     shares = replicas * config.training.gradient_accumulation_steps
-    if config.data.batch_size % shares:
+    if corpus.train.plan.shares != shares:
         raise ConfigError(
-            f"data.batch_size: found {config.data.batch_size}, allowed are multiples of {shares}: "
-            f"{replicas} replicas times training.gradient_accumulation_steps"
+            f"the corpus was planned for {corpus.train.plan.shares} shares of a batch, and "
+            f"{replicas} replicas times training.gradient_accumulation_steps make {shares}; open "
+            "it with the number of replicas"
         )
 
 
-def _shape_of(batch: Batch) -> tuple[int, int, int]:
+def _shape_of(batch: Batch) -> Shape:
     size, tokens = batch.token_ids.shape
-    return int(size), int(tokens), int(batch.mel.shape[1])
+    return Shape(int(size), int(tokens), int(batch.mel.shape[1]), int(batch.slots.shape[1]))

@@ -122,7 +122,7 @@ def test_pad_to_fixed_length_is_fixed_batching():
         ),
         (
             {"segment_frames": 50},
-            "model.segment_frames: found 50, allowed are multiples of four times "
+            "model.segment_frames: found 50, allowed are multiples of 4 times "
             "model.frames_per_position (8)",
         ),
     ],

@@ -1,48 +1,91 @@
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.shapes import Shape, assign_shapes, best_edges, describe_plan, plan_shapes
-from myxtts.errors import DataError
+from myxtts.data.plan_files import load_padded_shapes, save_plan
+from myxtts.data.shapes import MOST_SHAPES, assign_shapes, describe_plan, plan_shapes
+from myxtts.errors import CheckpointError, ConfigError, DataError
 
-LENGTHS = st.lists(st.integers(1, 400), min_size=1, max_size=30)
-
-
-def padded_frames(frame_counts, edges) -> int:
-    return int(np.asarray(edges)[np.searchsorted(edges, frame_counts)].sum())
+LENGTHS = st.lists(st.integers(16, 400), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
-@given(LENGTHS, st.integers(1, 4))
-def test_edges_are_optimal(lengths, count):
-    frame_counts = np.array(lengths, np.int32)
-    edges = best_edges(frame_counts, count)
-    assert len(edges) <= count
-    candidates = sorted({-(-length // 16) * 16 for length in lengths})
-    least = min(
-        padded_frames(frame_counts, [*chosen, candidates[-1]])
-        for size in range(count)
-        for chosen in itertools.combinations(candidates[:-1], size)
-    )
-    assert padded_frames(frame_counts, edges) == least
+def like_ljspeech(clips=13_100, seed=0):
+    """Tokens and frames of clips of 1.1 to 10.1 seconds, 6.6 on average."""
+    generator = np.random.default_rng(seed)
+    seconds = generator.normal(6.9, 2.2, 2 * clips)
+    seconds = seconds[(seconds > 1.1) & (seconds < 10.1)][:clips]
+    tokens = seconds * 14 * generator.normal(1, 0.08, seconds.size)
+    return tokens.astype(np.int32), (seconds * 22_050 / 256).astype(np.int32)
 
 
 @settings(max_examples=60, deadline=None)
-@given(LENGTHS, st.integers(1, 5), st.integers(0, 99))
-def test_every_clip_fits_its_shape(lengths, count, seed):
+@given(LENGTHS, st.integers(1, 5), st.sampled_from([1, 2, 4]), st.integers(0, 99))
+def test_every_clip_fits_its_shape(lengths, count, replicas, seed):
     frame_counts = np.array(lengths, np.int32)
     tokens = np.random.default_rng(seed).integers(3, 60, frame_counts.size).astype(np.int32)
-    plan = plan_shapes(tokens, frame_counts, XTTSConfig(shape_count=count))
+    plan = plan_shapes(tokens, frame_counts, XTTSConfig(shape_count=count), replicas=replicas)
     assert len(plan.shapes) <= count
+    assert plan.shares == replicas
     for index, (token_count, frame_count) in enumerate(zip(tokens, frame_counts, strict=True)):
         shape = plan.shapes[plan.shape_of_clip[index]]
         assert token_count <= shape.tokens
         assert frame_count <= shape.frames
+    for shape in plan.shapes:
+        assert shape.batch % replicas == 0
+        assert shape.slots * replicas <= shape.batch * shape.tokens
     assert 0 < plan.valid_frame_ratio <= 1
+    assert 0 < plan.valid_work_ratio <= 1
+
+
+@pytest.mark.parametrize(("count", "least_frames"), [(8, 0.92), (16, 0.96)])
+def test_little_is_wasted_on_a_corpus_like_ljspeech(count, least_frames):
+    tokens, frames = like_ljspeech()
+    plan = plan_shapes(tokens, frames, XTTSConfig(shape_count=count))
+    assert len(plan.shapes) <= count
+    assert plan.valid_frame_ratio >= least_frames
+    assert plan.valid_work_ratio >= 0.97
+    assert frames[plan.shape_of_clip < 0].sum() <= 0.001 * frames.sum()
+
+
+def test_steps_cost_about_the_same():
+    tokens, frames = like_ljspeech()
+    plan = plan_shapes(tokens, frames, XTTSConfig(shape_count=8, batch_size=64))
+    batches = [shape.batch for shape in plan.shapes]
+    assert batches == sorted(batches, reverse=True)
+    assert batches[0] > 64 > batches[-1]
+    assert np.mean([plan.shapes[index].batch for index in plan.shape_of_clip]) == pytest.approx(
+        64, rel=0.05
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(4 * 880, 60_000))
+def test_the_frame_budget_is_kept(budget):
+    tokens, frames = like_ljspeech(500)
+    plan = plan_shapes(tokens, frames, XTTSConfig(shape_count=6, frame_budget=budget))
+    assert all(shape.batch * shape.frames <= budget for shape in plan.shapes)
+
+
+def test_a_frame_budget_too_small_for_any_batch():
+    tokens, frames = like_ljspeech(500)
+    with pytest.raises(ConfigError, match=r"data\.frame_budget: found 900, allowed from \d+ on"):
+        plan_shapes(tokens, frames, XTTSConfig(frame_budget=900))
+
+
+def test_the_planner_takes_fewer_shapes_where_each_is_compiled():
+    tokens, frames = like_ljspeech(3_000)
+    free, compiled = (plan_shapes(tokens, frames, XTTSConfig(), xla=xla) for xla in (False, True))
+    assert 1 <= len(compiled.shapes) < len(free.shapes) <= MOST_SHAPES
+    longer = plan_shapes(tokens, frames, XTTSConfig(epochs=10_000), xla=True)
+    assert len(longer.shapes) > len(compiled.shapes)
+
+
+def test_a_small_corpus_gets_few_shapes():
+    for clips, most in ((40, 1), (200, 3)):
+        tokens, frames = like_ljspeech(clips)
+        assert len(plan_shapes(tokens, frames, XTTSConfig()).shapes) == most
 
 
 def test_fixed_is_exactly_the_contract_shape():
@@ -51,15 +94,23 @@ def test_fixed_is_exactly_the_contract_shape():
     )
     tokens, frames = np.array([10, 50, 51, 20]), np.array([100, 300, 100, 301])
     plan = plan_shapes(tokens, frames, config)
-    assert plan.shapes == (Shape(4, 50, 300),)
+    assert [shape.padded for shape in plan.shapes] == [(4, 50, 300)]
     assert plan.shape_of_clip.tolist() == [0, 0, -1, -1]
     assert plan.rejected == {"over the length limits": 2}
 
 
 def test_given_shapes_take_the_clips_that_fit():
-    shapes = (Shape(4, 20, 100), Shape(4, 40, 200))
+    shapes = [(4, 20, 100), (4, 40, 200)]
     tokens, frames = np.array([20, 21, 10, 41]), np.array([100, 90, 150, 10])
-    assert assign_shapes(tokens, frames, shapes).shape_of_clip.tolist() == [0, 1, 1, -1]
+    plan = assign_shapes(tokens, frames, shapes, XTTSConfig(), shares=1)
+    assert plan.shape_of_clip.tolist() == [0, 1, 1, -1]
+
+
+def test_batches_that_cannot_be_split_are_refused():
+    tokens, frames = np.array([20]), np.array([100])
+    config = XTTSConfig(batching="fixed", batch_size=6)
+    with pytest.raises(ConfigError, match="found a batch of 6, allowed are multiples of 4"):
+        plan_shapes(tokens, frames, config, replicas=4)
 
 
 def test_limits_that_nothing_fits():
@@ -73,3 +124,19 @@ def test_the_table_counts_every_clip():
     table = describe_plan(plan, frames).splitlines()
     assert len(table) == 1 + 3 + 1
     assert table[-1].split()[:2] == ["all", "3"]
+
+
+def test_a_saved_plan_gives_the_same_shapes(tmp_path):
+    tokens, frames = like_ljspeech(200)
+    plan = plan_shapes(tokens, frames, XTTSConfig())
+    save_plan(plan, tmp_path / "shapes.json")
+    padded = load_padded_shapes(tmp_path / "shapes.json")
+    again = assign_shapes(tokens, frames, padded, XTTSConfig(), shares=1)
+    assert again.shapes == plan.shapes
+    np.testing.assert_array_equal(again.shape_of_clip, plan.shape_of_clip)
+
+
+def test_a_broken_plan_is_named(tmp_path):
+    (tmp_path / "shapes.json").write_text('{"shapes": [{"batch": 3}]}')
+    with pytest.raises(CheckpointError, match=r"shapes\.json: is not a plan of shapes"):
+        load_padded_shapes(tmp_path / "shapes.json")

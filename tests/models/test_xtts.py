@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.pipeline import BatchLoader
+from myxtts.data.pipeline import BatchLoader, filled_slots
+from myxtts.data.shapes import Shape
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
 
@@ -31,8 +32,11 @@ def losses(model: XTTS, batch: Batch) -> list[float]:
 
 
 def padded(batch: Batch, tokens: int, frames: int) -> Batch:
+    size, longest = batch.token_ids.shape
+    shape = Shape(size, longest + tokens, batch.mel.shape[1] + frames, batch.slots.shape[1] + 3)
     return batch._replace(
         token_ids=tf.pad(batch.token_ids, [[0, 0], [0, tokens]]),
+        slots=tf.constant(filled_slots(batch.token_lengths.numpy(), shape, shares=1)),
         mel=tf.pad(batch.mel, [[0, 0], [0, frames], [0, 0]], constant_values=7.0),
     )
 
@@ -67,7 +71,8 @@ def test_the_shares_of_a_batch_sum_to_the_batch(model, batch):
     shares = []
     for row in range(size):
         part = slice(row, row + 1)
-        one = Batch(*(tensor[part] for tensor in batch))
+        length = int(batch.token_lengths[row])
+        one = Batch(*(tensor[part] for tensor in batch))._replace(slots=tf.range(length)[None])
         shares.append(model(one, type(draws)(*(tensor[part] for tensor in draws)), counts)[0])
     summed = [float(sum(values)) for values in zip(*shares, strict=True)]
     np.testing.assert_allclose(summed, losses(model, batch), rtol=1e-5)
@@ -79,7 +84,7 @@ def test_losses_against_their_definitions(model, batch):
     parts, path = model(batch, draws, model.count(batch))
     voice = model.voice_encoder(model.normalised(batch.reference), batch.reference_lengths)
     text = model.text_encoder(
-        batch.token_ids, batch.token_lengths, batch.language_ids, voice.vector
+        batch.token_ids, batch.token_lengths, batch.slots, batch.language_ids, voice.vector
     )
     prior, duration, positions_seen, tokens_seen = 0.0, 0.0, 0, 0
     for row in range(batch.token_ids.shape[0]):

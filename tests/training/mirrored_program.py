@@ -20,7 +20,8 @@ def main(corpus_dir: str, run_dir: str, devices: int, accumulation: int) -> None
     config = XTTSConfig(**settings, train_data=corpus_dir, gradient_accumulation_steps=accumulation)
     accelerators = find_accelerators(devices)
     strategy = choose_strategy(accelerators, multi_gpu=True)
-    trainer = XTTSTrainer(config, open_corpus(config), Path(run_dir), strategy=strategy)
+    corpus = open_corpus(config, replicas=strategy.num_replicas_in_sync)
+    trainer = XTTSTrainer(config, corpus, Path(run_dir), strategy=strategy)
     report = trainer.fit()
     copies = {
         part.device.rpartition("device:")[2]

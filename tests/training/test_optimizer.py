@@ -9,6 +9,7 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.schedules import average_decay, learning_rate
 
 TOTAL = 50
+UPDATE = tf.constant(True)
 
 
 def make(**changes):
@@ -43,7 +44,7 @@ def test_equals_keras_adamw_with_global_clipping():
     for step in range(1, 30):
         reference.learning_rate = learning_rate(tf.constant(float(step)), TOTAL, training)
         reference.apply(gradients(step), theirs)
-        optimizer.apply(optimizer.flatten(gradients(step)))
+        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine.numpy(), other.numpy(), atol=2e-6)
 
@@ -52,7 +53,7 @@ def test_the_average_follows_its_definition():
     _, training, optimizer = make(ema_decay=0.9)
     average = optimizer.weights().numpy()
     for step in range(1, 40):
-        optimizer.apply(optimizer.flatten(gradients(step)))
+        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
         decay = min(0.9, (1 + step) / (10 + step))
         average = decay * average + (1 - decay) * optimizer.weights().numpy()
     np.testing.assert_allclose(optimizer.average.numpy(), average, atol=1e-6)
@@ -62,11 +63,11 @@ def test_the_average_follows_its_definition():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_changes_no_weight(bad):
     _, _, optimizer = make()
-    optimizer.apply(optimizer.flatten(gradients(1)))
+    optimizer.apply(optimizer.flatten(gradients(1)), UPDATE)
     before = {name: value.copy() for name, value in optimizer.state().items()}
     poisoned = gradients(2)
     poisoned[0][1, 1] = bad
-    optimizer.apply(optimizer.flatten(poisoned))
+    optimizer.apply(optimizer.flatten(poisoned), UPDATE)
     after = optimizer.state()
     for name in before:
         if name != "step" and not name.startswith("average/"):
@@ -78,7 +79,7 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(bad):
 def test_averaged_weights_are_lent_and_given_back():
     variables, _, optimizer = make()
     for step in range(1, 5):
-        optimizer.apply(optimizer.flatten(gradients(step)))
+        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
     own = [variable.numpy().copy() for variable in variables]
     with optimizer.averaged_weights():
         np.testing.assert_array_equal(optimizer.weights(), optimizer.average)
@@ -90,12 +91,12 @@ def test_averaged_weights_are_lent_and_given_back():
 def test_state_goes_out_and_comes_back(tmp_path):
     _, _, optimizer = make()
     for step in range(1, 5):
-        optimizer.apply(optimizer.flatten(gradients(step)))
+        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
     state = {name: value.copy() for name, value in optimizer.state().items()}
     _, _, fresh = make()
     fresh.restore(state, tmp_path)
     for one in (optimizer, fresh):
-        one.apply(one.flatten(gradients(9)))
+        one.apply(one.flatten(gradients(9)), UPDATE)
     for name, value in optimizer.state().items():
         np.testing.assert_array_equal(fresh.state()[name], value)
     del state["first_moment/v1"]
@@ -113,3 +114,13 @@ def test_the_learning_rate_rises_and_falls():
     assert rates[1] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 0.1)), rel=1e-5)
     assert rates[2] == pytest.approx(0.55, rel=1e-5)
     assert rates[3] == rates[4] == pytest.approx(0.1, rel=1e-4)
+
+
+def test_without_update_nothing_changes():
+    _, _, optimizer = make()
+    optimizer.apply(optimizer.flatten(gradients(1)), UPDATE)
+    before = optimizer.state()
+    norm, _ = optimizer.apply(optimizer.flatten(gradients(2)), tf.constant(False))
+    assert float(norm) > 0
+    for name, value in optimizer.state().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)

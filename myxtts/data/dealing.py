@@ -1,0 +1,52 @@
+"""Batches whose texts are equally long in sum, whichever clips chance puts together.
+
+The clips of a shape are sorted by the length of their text and cut into as many strata as a batch
+has rows. Each row of a batch is drawn from its own stratum, so the tokens of a batch, and of each
+share of it, stay below a bound that hardly exceeds their mean: that is the room in which texts
+are packed.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from myxtts.data.lengths import IntArray
+
+
+def strata_by_row(clips: IntArray, token_counts: IntArray, batch: int) -> list[IntArray]:
+    """For each row of a batch, the clips that it is drawn from; every clip is in one of them.
+
+    With fewer clips than rows, some clips stand in several.
+    """
+    ordered = clips[np.argsort(token_counts[clips], kind="stable")]
+    edges = np.arange(batch + 1) * clips.size // batch
+    strata = [ordered[start : max(end, start + 1)] for start, end in itertools.pairwise(edges)]
+    return [strata[row] for row in balanced_order(batch)]
+
+
+def balanced_order(count: int) -> list[int]:
+    """0 to count - 1 so that the halves have nearly the same sum, and the halves of the halves.
+
+    A batch that is split among replicas is split into equal parts of this order: its rows are
+    the same ones, in the same order, for every number of replicas.
+    """
+    return _halved(list(range(count)))
+
+
+def _halved(places: list[int]) -> list[int]:
+    if len(places) < 3:
+        return places
+    # The first and the last of every four to one side, the two between them to the other.
+    first = [place for index, place in enumerate(places) if index % 4 in (0, 3)]
+    second = [place for index, place in enumerate(places) if index % 4 in (1, 2)]
+    while len(first) > len(places) // 2:
+        second.append(first.pop())
+    return _halved(first) + _halved(sorted(second))
+
+
+def slots_of_share(strata: list[IntArray], token_counts: IntArray, shares: int) -> int:
+    """The most tokens that a share of a batch can have, whatever is drawn from the strata."""
+    longest = np.array([token_counts[stratum].max() for stratum in strata])
+    return int(longest.reshape(shares, -1).sum(axis=1).max())

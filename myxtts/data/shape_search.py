@@ -1,0 +1,103 @@
+"""The few shapes that pad a corpus the least, by an exact dynamic programme.
+
+Shapes grow in text and in frames together, and a clip goes into the first that holds it. The
+clips that a shape adds are then those that fit it less those that fit the one before, whatever
+came earlier: the best way to end in a shape follows from the best ways to end in smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray
+
+# The search compares every pair of candidates; beyond this many the grid is made coarser.
+_MOST_CANDIDATES = 2_500
+
+FloatArray = npt.NDArray[np.float64]
+CostOfClip = Callable[[IntArray, IntArray], FloatArray]
+
+
+class Size(NamedTuple):
+    tokens: int
+    frames: int
+    clips: int
+    """How many clips fit this size and none before it."""
+
+
+class _Candidates(NamedTuple):
+    """Sizes worth considering: at least one clip has each of their two lengths."""
+
+    tokens: IntArray
+    frames: IntArray
+    fitting: FloatArray
+    """How many clips fit each."""
+
+
+def nested_sizes(
+    token_counts: IntArray, frame_counts: IntArray, cost_of_clip: CostOfClip, most: int
+) -> list[list[Size]]:
+    """The cheapest sizes for 1, 2, … `most` shapes, as long as one more is cheaper.
+
+    `cost_of_clip` says for arrays of padded tokens and frames what a clip costs there.
+    """
+    candidates = _candidates(token_counts, frame_counts)
+    tokens, frames, fitting = candidates
+    cost = cost_of_clip(tokens, frames)
+    holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
+    # least[c]: the least cost of all clips that fit candidate c, with so many shapes, c the last.
+    least = fitting * cost
+    # What it adds to end in column c after row p, without the part that depends on c alone.
+    step = np.where(holds, -fitting[:, None] * cost, np.inf)
+    predecessors = [np.full(least.size, -1)]
+    totals = [least[-1]]
+    for _ in range(1, most):
+        extended = least[:, None] + step
+        best = np.argmin(extended, axis=0)
+        least = extended[best, np.arange(least.size)] + fitting * cost
+        if not least[-1] < totals[-1]:
+            break
+        predecessors.append(best)
+        totals.append(least[-1])
+    return [
+        _follow_back(predecessors[: count + 1], candidates) for count in range(len(predecessors))
+    ]
+
+
+def _candidates(token_counts: IntArray, frame_counts: IntArray) -> _Candidates:
+    token_multiple, frame_multiple = TOKEN_MULTIPLE, FRAME_MULTIPLE
+    while True:
+        rows, columns = -(-token_counts // token_multiple), -(-frame_counts // frame_multiple)
+        width = int(columns.max()) + 1
+        clips = np.bincount(
+            rows.astype(np.int64) * width + columns, minlength=(int(rows.max()) + 1) * width
+        ).reshape(-1, width)
+        has_row, has_column = np.cumsum(clips, axis=1) > 0, np.cumsum(clips, axis=0) > 0
+        tokens, frames = np.nonzero(has_row & has_column)
+        if tokens.size <= _MOST_CANDIDATES:
+            break
+        token_multiple, frame_multiple = 2 * token_multiple, 2 * frame_multiple
+    fitting = clips.cumsum(axis=0).cumsum(axis=1)[tokens, frames].astype(np.float64)
+    # Row by row, so the last candidate holds every clip.
+    return _Candidates(
+        (tokens * token_multiple).astype(np.int32),
+        (frames * frame_multiple).astype(np.int32),
+        fitting,
+    )
+
+
+def _follow_back(predecessors: list[npt.NDArray[np.intp]], candidates: _Candidates) -> list[Size]:
+    tokens, frames, fitting = candidates
+    places = [fitting.size - 1]
+    for choices in reversed(predecessors[1:]):
+        places.append(int(choices[places[-1]]))
+    places.reverse()
+    before = [0.0, *fitting[places[:-1]]]
+    return [
+        Size(int(tokens[place]), int(frames[place]), int(fitting[place] - smaller))
+        for place, smaller in zip(places, before, strict=True)
+    ]

@@ -1,0 +1,59 @@
+"""Runs the step on every declared shape before it trains: compiling and memory come first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.pipeline import blank_batch
+from myxtts.data.shapes import Shape, ShapePlan
+from myxtts.errors import DeviceError
+from myxtts.models.xtts import Batch
+from myxtts.training.retracing import RetracingMonitor
+
+# done, total
+OnProgress = Callable[[int, int], None]
+
+
+def warm_up(
+    training_step: Any,
+    monitor: RetracingMonitor,
+    plan: ShapePlan,
+    config: XTTSConfig,
+    *,
+    xla: bool,
+    on_progress: OnProgress,
+) -> None:
+    """Runs the largest shape, and with XLA every shape, on blank batches that change nothing.
+
+    What does not fit the memory fails here, and not at the first long batch of the night.
+    """
+    largest_first = sorted(plan.shapes, key=_size, reverse=True)
+    shapes = largest_first if xla and not plan.dynamic else largest_first[:1]
+    for done, shape in enumerate(shapes):
+        on_progress(done, len(shapes))
+        batch = Batch(*map(tf.convert_to_tensor, blank_batch(shape, plan.shares, config)))
+        try:
+            training_step(batch, tf.constant(False)).loss.numpy()
+        except tf.errors.ResourceExhaustedError as error:
+            raise DeviceError(_out_of_memory(shape, config)) from error
+        monitor.note(shape)
+    on_progress(len(shapes), len(shapes))
+    monitor.finish_warm_up()
+
+
+def _size(shape: Shape) -> int:
+    return shape.batch * shape.frames * shape.tokens
+
+
+def _out_of_memory(shape: Shape, config: XTTSConfig) -> str:
+    return (
+        f"the device has too little memory for a batch of {shape.batch} clips of {shape.tokens} "
+        f"tokens and {shape.frames} mel frames; lower data.batch_size (now "
+        f"{config.data.batch_size}), raise training.gradient_accumulation_steps (now "
+        f"{config.training.gradient_accumulation_steps}), or leave out long clips with "
+        f"data.max_mel_frames"
+    )

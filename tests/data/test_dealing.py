@@ -1,0 +1,52 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from myxtts.data.dealing import balanced_order, slots_of_share, strata_by_row
+
+TOKENS = st.lists(st.integers(3, 200), min_size=1, max_size=60)
+
+
+@settings(max_examples=80, deadline=None)
+@given(TOKENS, st.integers(1, 9))
+def test_every_clip_belongs_to_a_row(tokens, batch):
+    token_counts = np.array(tokens, np.int32)
+    clips = np.arange(token_counts.size, dtype=np.int32)[::-1]
+    rows = strata_by_row(clips, token_counts, batch)
+    assert len(rows) == batch
+    together = np.concatenate(rows)
+    assert set(together.tolist()) == set(clips.tolist())
+    if clips.size >= batch:
+        assert together.size == clips.size
+        assert max(map(len, rows)) - min(map(len, rows)) <= 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(TOKENS, st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3), (8, 2)]), st.integers(0, 9))
+def test_no_draw_overflows_its_slots(tokens, batch_and_shares, seed):
+    batch, shares = batch_and_shares
+    token_counts = np.array(tokens, np.int32)
+    rows = strata_by_row(np.arange(token_counts.size, dtype=np.int32), token_counts, batch)
+    drawn = np.array([np.random.default_rng(seed).choice(row) for row in rows])
+    totals = token_counts[drawn].reshape(shares, -1).sum(axis=1)
+    assert totals.max() <= slots_of_share(rows, token_counts, shares)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 64))
+def test_the_order_is_one_of_all_numbers(count):
+    assert sorted(balanced_order(count)) == list(range(count))
+
+
+def test_halves_and_quarters_weigh_the_same():
+    order = np.array(balanced_order(16))
+    for parts in (2, 4):
+        sums = order.reshape(parts, -1).sum(axis=1)
+        assert sums.max() - sums.min() <= 2
+
+
+def test_the_bound_hardly_exceeds_the_mean():
+    generator = np.random.default_rng(0)
+    token_counts = generator.integers(60, 121, 1_000).astype(np.int32)
+    rows = strata_by_row(np.arange(1_000, dtype=np.int32), token_counts, 16)
+    assert slots_of_share(rows, token_counts, 1) < 1.03 * 16 * token_counts.mean()

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from myxtts.data.pipeline import filled_slots
+from myxtts.data.shapes import Shape
+from myxtts.models.packing import Packing, slots_without_padding
+
+BATCHES = st.integers(1, 3).flatmap(
+    lambda shares: st.tuples(
+        st.just(shares),
+        st.lists(st.integers(1, 6), min_size=shares, max_size=3 * shares).map(
+            lambda lengths: lengths[: len(lengths) // shares * shares]
+        ),
+        st.integers(0, 3),
+    )
+)
+
+
+def packing_of(lengths, shares, spare_slots):
+    lengths = np.array(lengths, np.int32)
+    tokens = int(lengths.max()) + 1
+    slots = int(lengths.reshape(shares, -1).sum(axis=1).max()) + spare_slots
+    shape = Shape(lengths.size, tokens, 8, slots)
+    packing = Packing(
+        tf.constant(filled_slots(lengths, shape, shares)), tf.constant(lengths), tokens
+    )
+    return packing, tokens, shares * slots
+
+
+@settings(max_examples=40, deadline=None)
+@given(BATCHES)
+def test_real_tokens_survive_packing_and_nothing_else_does(batch):
+    shares, lengths, spare = batch
+    packing, tokens, slots = packing_of(lengths, shares, spare)
+    values = np.random.default_rng(0).normal(size=(len(lengths), tokens, 2)).astype(np.float32)
+    packed = packing.pack(tf.constant(values))
+    assert packed.shape == (slots, 2)
+    real = np.arange(tokens) < np.array(lengths)[:, None]
+    assert np.count_nonzero(np.any(packed, axis=1)) == real.sum()
+    np.testing.assert_array_equal(packing.unpack(packed), values * real[:, :, None])
+
+
+@settings(max_examples=20, deadline=None)
+@given(BATCHES)
+def test_gradients_are_those_of_plain_gathers(batch):
+    shares, lengths, spare = batch
+    packing, tokens, _ = packing_of(lengths, shares, spare)
+    values = tf.constant(np.random.default_rng(0).normal(size=(len(lengths), tokens, 2)))
+    values = tf.cast(values, tf.float32)
+    real = tf.sequence_mask(lengths, tokens, tf.float32)[:, :, None]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(values)
+        there_and_back = tf.reduce_sum(tf.square(packing.unpack(tf.sin(packing.pack(values)))))
+        plain = tf.reduce_sum(tf.square(tf.sin(values) * real))
+    np.testing.assert_allclose(
+        tape.gradient(there_and_back, values), tape.gradient(plain, values), atol=1e-6
+    )
+
+
+def test_each_slot_gets_what_its_clip_has():
+    packing, _, _ = packing_of([2, 3], 1, 1)
+    of_clips = packing.of_clips(tf.constant([[[1.0]], [[5.0]]]))
+    assert of_clips[:, 0].numpy().tolist() == [1, 1, 5, 5, 5, 0]
+    ids = packing.pack_ids(tf.constant([[7, 8, 0, 0], [9, 4, 3, 0]]))
+    assert ids[:5].numpy().tolist() == [7, 8, 9, 4, 3]
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 3)])
+def test_texts_that_fill_their_rows_are_all_slots(shape):
+    ids = tf.reshape(tf.range(np.prod(shape)), shape)
+    slots = slots_without_padding(ids)
+    packing = Packing(slots, tf.fill([shape[0]], shape[1]), shape[1])
+    np.testing.assert_array_equal(packing.pack_ids(ids), np.arange(np.prod(shape)))
