@@ -17,7 +17,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 
 if TYPE_CHECKING:
-    from myxtts.data.ljspeech import LJSpeechDataset, Utterance
+    from myxtts.data.ljspeech import LJSpeechDataset
     from myxtts.data.recommendation import Choice, Recommendation
     from myxtts.data.statistics import CorpusMeasures
 
@@ -50,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.data.recommendation import recommend, weigh_choices
     from myxtts.data.statistics import corpus_statistics
 
-    utterances = [item for part in parts for item in part]
-    measures = _measure(utterances, config, show_progress=not options.json)
+    measures = _measure(parts, config, show_progress=not options.json)
     statistics = corpus_statistics(measures)
     choices = weigh_choices(measures, config)
     recommendation = recommend(measures, choices, config)
@@ -103,11 +102,18 @@ def _parts(folder: Path, subset: str | None, config: XTTSConfig) -> list[LJSpeec
     return parts
 
 
+def measure_folder(
+    folder: Path, subset: str | None, config: XTTSConfig, *, show_progress: bool
+) -> CorpusMeasures:
+    return _measure(_parts(folder, subset, config), config, show_progress=show_progress)
+
+
 def _measure(
-    utterances: Sequence[Utterance], config: XTTSConfig, *, show_progress: bool
+    parts: Sequence[LJSpeechDataset], config: XTTSConfig, *, show_progress: bool
 ) -> CorpusMeasures:
     from myxtts.data.statistics import measure_corpus
 
+    utterances = [item for part in parts for item in part]
     processes = config.data.workers or os.cpu_count() or 1
     with contextlib.ExitStack() as stack:
         progress = {}

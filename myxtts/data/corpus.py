@@ -13,7 +13,7 @@ from myxtts.data.checks import Rejection
 from myxtts.data.plan_files import load_padded_shapes
 from myxtts.data.prepare import Shard, prepare
 from myxtts.data.requests import PartRequest
-from myxtts.data.schedule import Schedule
+from myxtts.data.schedule import Clips, Schedule
 from myxtts.data.shapes import ShapePlan, assign_shapes, plan_shapes
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
@@ -84,13 +84,8 @@ def open_corpus(
 
 
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
-    schedule = Schedule(
-        cache,
-        plan,
-        config.training.seed,
-        frames_per_position=config.model.frames_per_position,
-    )
-    return CorpusPart(cache, plan, schedule)
+    clips = Clips(cache.token_counts, cache.frame_counts, cache.index["speaker"])
+    return CorpusPart(cache, plan, Schedule(clips, plan, config))
 
 
 def prepare_part(

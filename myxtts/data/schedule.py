@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.cache import FeatureCache
+from myxtts.config.config import XTTSConfig
 from myxtts.data.dealing import strata_by_row
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.shapes import Shape, ShapePlan
@@ -34,25 +35,29 @@ class PlannedBatch:
     """Where each reference is cut, as a share of the room there is."""
 
 
+class Clips(NamedTuple):
+    """What a schedule has to know of each clip."""
+
+    token_counts: IntArray
+    frame_counts: IntArray
+    speakers: IntArray
+    """A number for each clip's speaker."""
+
+
 class Schedule:
-    def __init__(
-        self, cache: FeatureCache, plan: ShapePlan, seed: int, *, frames_per_position: int = 1
-    ) -> None:
+    def __init__(self, clips: Clips, plan: ShapePlan, config: XTTSConfig) -> None:
         self._plan = plan
-        self._seed = seed
-        self._token_counts = cache.token_counts
-        self._frame_counts = cache.frame_counts
-        self._frames_per_position = frames_per_position
+        self._seed = config.training.seed
+        self._frames_per_position = config.model.frames_per_position
+        self._token_counts, self._frame_counts, self._speaker_of_clip = clips
         self._clips_of_shape = [plan.clips_of(shape) for shape in range(len(plan.shapes))]
-        self._speaker_of_clip: IntArray = np.asarray(cache.index["speaker"])
         usable = np.flatnonzero(plan.shape_of_clip >= 0)
         self._clips_by_speaker = usable[
             np.argsort(self._speaker_of_clip[usable], kind="stable")
         ].astype(np.int32)
-        speakers = len(cache.speakers)
-        self._speaker_sizes = np.bincount(self._speaker_of_clip[usable], minlength=speakers)
+        self._speaker_sizes = np.bincount(self._speaker_of_clip[usable])
         self._speaker_starts = np.cumsum(self._speaker_sizes) - self._speaker_sizes
-        self._place_among_speaker = np.zeros(len(cache), np.int64)
+        self._place_among_speaker = np.zeros(len(self._speaker_of_clip), np.int64)
         self._place_among_speaker[self._clips_by_speaker] = (
             np.arange(usable.size)
             - self._speaker_starts[self._speaker_of_clip[self._clips_by_speaker]]
@@ -112,14 +117,10 @@ class Schedule:
         return np.resize(generator.permutation(clips), count * size).reshape(count, size)
 
     def _shape_of(self, clips: IntArray) -> Shape:
-        """The smallest shape that holds these clips."""
-        tokens, shares = self._token_counts[clips], self._plan.shares
-        return Shape(
-            clips.size,
-            int(tokens.max()),
-            round_up(int(self._frame_counts[clips].max()), self._frames_per_position),
-            int(tokens.reshape(shares, -1).sum(axis=1).max()),
-        )
+        """As long as the longest of these clips, and room for each text as if it were that long."""
+        tokens = int(self._token_counts[clips].max())
+        frames = round_up(int(self._frame_counts[clips].max()), self._frames_per_position)
+        return Shape(clips.size, tokens, frames, clips.size // self._plan.shares * tokens)
 
     def _other_clips(self, clips: IntArray, generator: np.random.Generator) -> IntArray:
         speakers = self._speaker_of_clip[clips]

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from myxtts.data.corpus import open_corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature
-from myxtts.data.schedule import Schedule
+from myxtts.data.schedule import Clips, Schedule
 from myxtts.data.shapes import plan_shapes
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
@@ -73,7 +73,9 @@ def test_with_one_shape_any_other_is_refused(miniature, corpus):
     signature = batch_signature(config, plan)
     assert signature.token_ids.shape == (4, 70)
     assert signature.mel.shape == (4, 400, 80)
-    schedule = Schedule(corpus.train.cache, plan, 0)
+    cache = corpus.train.cache
+    clips = Clips(cache.token_counts, cache.frame_counts, cache.index["speaker"])
+    schedule = Schedule(clips, plan, config)
     loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
     for step in range(schedule.batches_per_epoch):
         batch = loader.load(schedule.batch_at(step))

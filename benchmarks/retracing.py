@@ -1,0 +1,136 @@
+"""What compiling again and again costs, and what static shapes do about it.
+
+    .venv/bin/python benchmarks/retracing.py [--steps 200] [--picture FILE.png] [--json FILE]
+
+Trains the tiny model on a demo corpus with XLA: with batches of variable shape, with one fixed
+shape, with four, and with sixteen but without XLA, each in a process of its own by the command
+that users type, with an empty compilation cache. The variable shapes take most of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+# Name, settings, colour in the picture.
+WAYS = (
+    ("variable, XLA", ["--xla", "--set=data.batching=dynamic"], (190, 44, 44)),
+    ("fixed, XLA", ["--xla", "--enable-static-shapes"], (214, 126, 20)),
+    ("bucketed 4, XLA", ["--xla", "--set=data.shape_count=4"], (74, 122, 176)),
+    ("bucketed 16", ["--no-xla", "--set=data.shape_count=16"], (60, 140, 80)),
+)
+
+
+def run_myxtts(*arguments: str) -> None:
+    # The program beside the interpreter that runs this benchmark.
+    subprocess.run(
+        [sys.executable, "-m", "myxtts.cli.main", *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str, Any]:
+    run_dir = folder / name.replace(" ", "-").replace(",", "")
+    run_myxtts(
+        *("train", "--train-data", str(folder / "corpus"), "--run-dir", str(run_dir)),
+        *("--max-steps", str(steps), "--evaluate-every", str(steps), "--save-every", str(steps)),
+        *("--set=training.log_every=1", f"--set=training.xla_cache_dir={run_dir}-xla", *settings),
+    )
+    report = json.loads((run_dir / "report.json").read_text())
+    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+    seconds = np.array([line["step_seconds"] for line in lines])
+    spent = report["seconds"]
+    return {
+        "wall": spent["wall"],
+        "compile": spent["compile"],
+        "compute share": spent["compute"] / spent["wall"],
+        "compilations": report["compilations"],
+        "during training": report["compilations_after_warmup"],
+        "shapes": len(report["shapes"]),
+        "steps per second": steps / float(seconds.sum()),
+        "p50": float(np.percentile(seconds, 50)),
+        "p99": float(np.percentile(seconds, 99)),
+        "step seconds": seconds.tolist(),
+    }
+
+
+def draw(results: dict[str, dict[str, Any]], file: Path) -> None:
+    """Seconds of each step against its number; the seconds in powers of ten."""
+    width, height, left, right, top, bottom = 1_200, 620, 90, 30, 100, 70
+    image = Image.new("RGB", (width, height), "white")
+    pen = ImageDraw.Draw(image)
+    small, large = ImageFont.load_default(20), ImageFont.load_default(26)
+    series = {name: np.array(result["step seconds"]) for name, result in results.items()}
+    steps = max(map(len, series.values()))
+    low, high = -1.0, max(1.5, float(np.log10(max(values.max() for values in series.values()))))
+
+    def place(step: float, seconds: float) -> tuple[float, float]:
+        across = left + (width - left - right) * step / steps
+        up = (float(np.log10(max(seconds, 10**low))) - low) / (high - low)
+        return across, height - bottom - (height - top - bottom) * up
+
+    for power in range(int(low), int(high) + 1):
+        _, y = place(0, 10.0**power)
+        pen.line([(left, y), (width - right, y)], (226, 229, 233), 2)
+        pen.text((left - 12, y), f"{10.0**power:g} s", (92, 99, 106), small, anchor="rm")
+    for step in range(0, steps + 1, max(1, steps // 5)):
+        x, _ = place(step, 1)
+        pen.text((x, height - bottom + 12), str(step), (92, 99, 106), small, anchor="mt")
+    pen.text((left, 14), "Seconds of each training step", (33, 37, 41), large)
+    pen.text(((width + left) / 2, height - 30), "step", (92, 99, 106), small, anchor="mt")
+    x = left
+    for name, _, colour in WAYS:
+        if name not in series:
+            continue
+        for step, seconds in enumerate(series[name]):
+            across, up = place(step, seconds)
+            pen.ellipse([across - 3, up - 3, across + 3, up + 3], colour)
+        pen.ellipse([x, 62, x + 12, 74], colour)
+        pen.text((x + 20, 68), name, (33, 37, 41), small, anchor="lm")
+        x += 60 + int(pen.textlength(name, small))
+    image.save(file)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--ways", nargs="*", default=[name for name, _, _ in WAYS])
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run_myxtts("demo-data", f"{folder}/corpus")
+        run_myxtts("prepare", f"{folder}/corpus")
+        for name, settings, _ in WAYS:
+            if name in options.ways:
+                print(f"... {name}", file=sys.stderr)
+                results[name] = train(Path(folder), name, settings, options.steps)
+    columns = [name for name in next(iter(results.values())) if name != "step seconds"]
+    print(f"{'':18}" + "".join(f"{column:>18}" for column in columns))
+    for name, result in results.items():
+        print(f"{name:18}" + "".join(f"{result[column]:>18.3g}" for column in columns))
+    first = next(iter(results))
+    for name, result in results.items():
+        ratio = result["steps per second"] / results[first]["steps per second"]
+        wall = results[first]["wall"] / result["wall"]
+        print(
+            f"{name:18} {ratio:.1f} x the steps per second of '{first}', {wall:.1f} x as soon done"
+        )
+    if options.picture:
+        draw(results, options.picture)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

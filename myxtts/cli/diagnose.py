@@ -1,0 +1,107 @@
+"""`myxtts diagnose`: would this configuration make the training step compile again and again?"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import say
+from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.cli.stats import measure_folder
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.data.diagnosis import Diagnosis
+    from myxtts.data.schedule import Clips
+
+EXIT_THE_ANSWER_IS_NO = 1
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "diagnose",
+        help="predict traces and compilations of a configuration",
+        description="Predicts, without training, how often the training step would be traced and "
+        "compiled with this configuration and corpus, and how each way of batching would do. "
+        "Exit code 1 when it would compile again during training.",
+    )
+    add_config_options(parser)
+    parser.add_argument(
+        "--train-data",
+        metavar="DIR",
+        help="corpus; without it that of --config, else lengths like those of LJSpeech",
+    )
+    parser.add_argument(
+        "--xla", action=argparse.BooleanOptionalAction, help="as the run would be started"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    config = configuration(options, given({"train_data": options.train_data, "xla": options.xla}))
+    from myxtts.data.diagnosis import advise, diagnose
+
+    clips, source = _clips(config, quiet=options.json)
+    diagnosis = diagnose(clips, config)
+    advice = advise(diagnosis, config)
+    if options.json:
+        print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
+    else:
+        say("\n".join(_describe(diagnosis, source, advice)))
+    return EXIT_THE_ANSWER_IS_NO if diagnosis.would_compile_again else 0
+
+
+def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
+    from myxtts.data.diagnosis import typical_lengths
+    from myxtts.data.schedule import Clips
+
+    folder = config.data.train_data
+    if folder is None:
+        return typical_lengths(), "lengths like those of LJSpeech (no --train-data given)"
+    measures = measure_folder(Path(folder), "train", config, show_progress=not quiet)
+    return Clips(measures.token_counts, measures.frame_counts, measures.speaker_of_clip), folder
+
+
+def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, Any]:
+    predicted = diagnosis.prediction
+    return {
+        "corpus": source,
+        "clips": diagnosis.clips,
+        "batching": diagnosis.configured,
+        "xla": diagnosis.xla,
+        "traces": predicted.traces,
+        "compilations": predicted.compilations,
+        "compilations_after_warmup": predicted.compilations_after_warmup,
+        "would_compile_again": diagnosis.would_compile_again,
+        "advice": advice,
+        "modes": [dataclasses.asdict(item) for item in diagnosis.predictions],
+    }
+
+
+def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]:
+    predicted = diagnosis.prediction
+    xla = {True: "on", False: "off", None: "on, as on GPUs (off on CPUs: no compilation there)"}
+    lines = [
+        f"Clips: {diagnosis.clips}, {source}",
+        f"Batching: {diagnosis.configured}; XLA: {xla[diagnosis.xla]}",
+        "",
+        "batching    shapes  XLA compiles  during training  seconds*  real frames  real work  "
+        "left out",
+    ]
+    lines += [
+        f"{item.batching + (' <-' if item is predicted else ''):<12}"
+        f"{item.shapes:>6} {item.compilations:>13} {item.compilations_after_warmup:>16} "
+        f"{item.compile_seconds:>9.0f} {item.valid_frame_ratio:>12.1%} "
+        f"{item.valid_work_ratio:>10.1%} {item.clips_left_out:>9}"
+        for item in diagnosis.predictions
+    ]
+    lines += [f"* estimated, for the first {predicted.steps} steps; <- is this configuration", ""]
+    verdict = (
+        f"Traces: {predicted.traces}. XLA compilations: {predicted.compilations}, of which during "
+        f"training: {predicted.compilations_after_warmup}."
+    )
+    return [*lines, verdict, *advice]
