@@ -31,6 +31,16 @@ MINIATURE = {
 }
 
 
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def user_environment() -> dict[str, str]:
+    """For processes of their own: without what the tests set for TensorFlow."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
 @pytest.fixture(scope="session")
 def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from myxtts.data.demo import make_demo_corpus

@@ -1,0 +1,128 @@
+"""How much of a corpus like LJSpeech is computed on padding, by way of batching.
+
+    .venv/bin/python benchmarks/batching.py [--clips 13100] [--json FILE]
+
+Lengths are drawn to match (1.1 to 10.1 s, 6.6 on average); one epoch is counted for the tiny
+model. lhotse's DynamicBucketingSampler is compared where it is installed: pip install
+'myxtts[benchmark]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.diagnosis import typical_lengths
+from myxtts.data.schedule import Clips, Schedule
+from myxtts.data.shapes import plan_shapes
+from myxtts.models.work import computed_multiplications, real_multiplications
+
+FRAMES_PER_SECOND = 86
+
+
+def planned(clips: Clips, **settings: Any) -> dict[str, Any]:
+    config = XTTSConfig(**settings)
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config)
+    schedule = Schedule(clips, plan, config)
+    batches = [schedule.batch_at(step) for step in range(schedule.batches_per_epoch)]
+    return measured(
+        clips, ((batch.clips, *batch.shape) for batch in batches), plan.shape_of_clip < 0
+    )
+
+
+def sampled_by_lhotse(clips: Clips, buckets: int) -> dict[str, Any]:
+    from lhotse import CutSet, MonoCut
+    from lhotse.dataset.sampling import DynamicBucketingSampler
+
+    seconds = clips.frame_counts / FRAMES_PER_SECOND
+    cuts = CutSet.from_cuts(
+        MonoCut(id=str(index), start=0, duration=float(duration), channel=0)
+        for index, duration in enumerate(seconds)
+    )
+    sampler = DynamicBucketingSampler(
+        cuts,
+        # As many seconds as sixteen average clips have.
+        max_duration=16 * float(seconds.mean()),
+        num_buckets=buckets,
+        shuffle=True,
+        seed=0,
+    )
+
+    def batches() -> Iterable[tuple[Any, ...]]:
+        for cuts_of_batch in sampler:
+            members = np.array([int(cut.id) for cut in cuts_of_batch])
+            tokens = int(clips.token_counts[members].max())
+            frames = int(clips.frame_counts[members].max())
+            yield members, members.size, tokens, frames, members.size * tokens
+
+    return measured(clips, batches(), np.zeros(clips.token_counts.size, bool))
+
+
+def measured(clips: Clips, batches: Iterable[tuple[Any, ...]], left_out: Any) -> dict[str, Any]:
+    """From batches as (clips, size, tokens, frames, slots)."""
+    config = XTTSConfig()
+    shapes, steps = set(), 0
+    frames, work = np.zeros(2), np.zeros(2)
+    for members, size, tokens, length, slots in batches:
+        steps += 1
+        shapes.add((size, tokens, length, slots))
+        real_tokens, real_frames = clips.token_counts[members], clips.frame_counts[members]
+        frames += (real_frames.sum(), size * length)
+        computed = computed_multiplications(
+            np.array(tokens), np.array(length), np.array(slots / size), config
+        )
+        real = real_multiplications(real_tokens, real_frames, real_frames, config)
+        work += (real.sum(), size * float(computed))
+    return {
+        "steps": steps,
+        "shapes": len(shapes),
+        "real frames": frames[0] / frames[1],
+        "real work": work[0] / work[1],
+        "frames left out": float(clips.frame_counts[left_out].sum() / clips.frame_counts.sum()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--clips", type=int, default=13_100)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    clips = typical_lengths(options.clips)
+    results = {
+        "fixed, 800 frames": planned(clips, batching="fixed", max_mel_frames=800),
+        "fixed, longest": planned(clips, batching="fixed"),
+        "dynamic": planned(clips, batching="dynamic"),
+    }
+    for buckets in (8, 16, 30):
+        if importlib.util.find_spec("lhotse"):
+            results[f"lhotse, {buckets} buckets"] = sampled_by_lhotse(clips, buckets)
+    for count in (4, 8, 16):
+        results[f"bucketed, {count}"] = planned(clips, shape_count=count)
+    columns = list(next(iter(results.values())))
+    print(f"{'':20}" + "".join(f"{column:>17}" for column in columns))
+    for name, result in results.items():
+        cells = (
+            f"{value:>17,}" if isinstance(value, int) else f"{value:>17.1%}"
+            for value in result.values()
+        )
+        print(f"{name:20}" + "".join(cells))
+    million = typical_lengths(1_000_000)
+    started = time.perf_counter()
+    plan_shapes(million.token_counts, million.frame_counts, XTTSConfig())
+    seconds = time.perf_counter() - started
+    print(f"\nplanning 1,000,000 clips: {seconds:.2f} s")
+    if options.json:
+        results["planning a million"] = {"seconds": seconds}
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

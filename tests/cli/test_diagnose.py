@@ -1,0 +1,68 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from myxtts.cli.main import main
+
+PROJECT = Path(__file__).parents[2]
+
+
+def shown(capsys, *arguments, expect=0):
+    assert main(["diagnose", *map(str, arguments)]) == expect
+    return capsys.readouterr().out
+
+
+def test_without_a_corpus_typical_lengths_are_used(capsys):
+    text = shown(capsys)
+    assert "lengths like those of LJSpeech" in text
+    assert "bucketed <-" in text
+    assert "of which during training: 0." in text
+
+
+@pytest.mark.parametrize("xla", [[], ["--xla"]])
+def test_variable_shapes_are_the_answer_no(capsys, xla):
+    text = shown(capsys, "--set=data.batching=dynamic", *xla, expect=1)
+    assert "Cause: with batching: dynamic every batch is as long as its longest clip" in text
+    assert "Change: data.batching: bucketed" in text
+
+
+def test_without_xla_variable_shapes_do_not_compile(capsys):
+    text = shown(capsys, "--set=data.batching=dynamic", "--no-xla")
+    assert "XLA compilations: 0" in text
+    assert "with XLA it would compile for each of" in text
+
+
+def test_json_compares_every_way_of_batching(capsys, demo_corpus):
+    content = json.loads(shown(capsys, "--train-data", demo_corpus, "--xla", "--json"))
+    assert content["corpus"] == str(demo_corpus)
+    assert content["would_compile_again"] is False
+    modes = {mode["batching"]: mode for mode in content["modes"]}
+    assert set(modes) == {"bucketed", "fixed", "dynamic"}
+    assert modes["fixed"]["compilations"] == 1
+    assert modes["dynamic"]["compilations_after_warmup"] == modes["dynamic"]["shapes"] > 1
+    assert modes["dynamic"]["compile_seconds"] > modes["fixed"]["compile_seconds"]
+
+
+def test_clips_over_the_limits_are_told(capsys, demo_corpus):
+    text = shown(capsys, "--train-data", demo_corpus, "--set=data.max_text_length=40", "--no-xla")
+    assert "are over data.max_text_length = 40" in text
+
+
+def test_limits_that_nothing_fits(capsys):
+    assert main(["diagnose", "--set=data.max_text_length=4"]) == 2
+    assert "no clip fits data.max_text_length = 4" in capsys.readouterr().err
+
+
+def test_the_utility_is_the_same_command(user_environment):
+    result = subprocess.run(
+        [sys.executable, "utilities/diagnose_retracing.py", "--config", "configs/config.yaml"],
+        cwd=PROJECT,
+        env=user_environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "bucketed <-" in result.stdout
