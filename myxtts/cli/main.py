@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Sequence
 
 from myxtts import __version__
-from myxtts.cli import demo_data, prepare, stats, synthesize, train, validate
+from myxtts.cli import demo_data, doctor, prepare, stats, synthesize, train, validate
 from myxtts.errors import MyXTTSError
 
 EXIT_USER_MUST_CHANGE_SOMETHING = 2
 EXIT_INTERRUPTED = 130
 
-_COMMANDS = (demo_data, validate, stats, prepare, train, synthesize)
+_COMMANDS = (demo_data, validate, stats, prepare, train, synthesize, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
