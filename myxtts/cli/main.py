@@ -9,13 +9,22 @@ import traceback
 from collections.abc import Sequence
 
 from myxtts import __version__
-from myxtts.cli import demo_data, diagnose, prepare, stats, synthesize, train, validate
+from myxtts.cli import (
+    demo_data,
+    diagnose,
+    doctor,
+    prepare,
+    stats,
+    synthesize,
+    train,
+    validate,
+)
 from myxtts.errors import MyXTTSError
 
 EXIT_USER_MUST_CHANGE_SOMETHING = 2
 EXIT_INTERRUPTED = 130
 
-_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize)
+_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -263,8 +263,12 @@ class DeviceConfig(Section):
     enable_memory_isolation: bool = setting(
         False, "Give the data GPU and the model GPU a fixed share of memory each."
     )
-    data_gpu_memory_mb: int = setting(8_192, "Memory limit of the data GPU.", least=1)
-    model_gpu_memory_mb: int = setting(16_384, "Memory limit of the model GPU.", least=1)
+    data_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the data GPU; null: recommended from the card's size.", least=1
+    )
+    model_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the model GPU; null: recommended from the card's size.", least=1
+    )
     virtual_devices: int = setting(
         0, "Logical CPU devices that stand in for GPUs; 0 uses the real ones.", least=0, most=64
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import operator
 from collections.abc import Callable, Sequence
@@ -11,7 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.devices.nvml import NvmlReading, read_nvml
+
 logger = logging.getLogger(__name__)
+
+DEFAULT_DATA_LIMIT_MB = 8192
+DEFAULT_MODEL_LIMIT_MB = 16384
 
 # What TensorFlow has called them over time, below tf.config, in the order of preference.
 SETTERS = (
@@ -34,8 +40,8 @@ CONFIGURATIONS = (
 def setup_gpu_memory_isolation(
     data_gpu_id: int = 0,
     model_gpu_id: int = 1,
-    data_gpu_memory_limit: int = 8192,
-    model_gpu_memory_limit: int = 16384,
+    data_gpu_memory_limit: int = DEFAULT_DATA_LIMIT_MB,
+    model_gpu_memory_limit: int = DEFAULT_MODEL_LIMIT_MB,
     *,
     runtime: GpuRuntime | None = None,
 ) -> bool:
@@ -59,7 +65,7 @@ def setup_gpu_memory_isolation(
         _grow_instead(runtime)
         return False
     logger.info("GPU memory limits are set by tf.config.%s", call.name)
-    return _apply(call, runtime.list_gpus(), shares)
+    return _apply(runtime, call, shares)
 
 
 @dataclass(frozen=True)
@@ -80,19 +86,36 @@ class LimitCall:
     getter: Callable[[Any], list[Any] | None]
     configuration: Callable[..., Any]
 
-    def set_limits(self, gpu: Any, limits_mb: Sequence[int]) -> None:
-        """One logical device per limit; none at all: one device with the whole memory."""
-        self.setter(gpu, [self.configuration(memory_limit=limit_mb) for limit_mb in limits_mb])
+    def set_limit(self, gpu: Any, limit_mb: int) -> None:
+        self.setter(gpu, [self.configuration(memory_limit=limit_mb)])
 
     def get_limits(self, gpu: Any) -> list[int]:
         return [configuration.memory_limit for configuration in self.getter(gpu) or []]
 
 
-class GpuRuntime:
-    """What only a GPU accepts. Tests hand in another `config` in place of tf.config."""
+def _forget_limits(gpu: Any) -> None:
+    """Makes a GPU one that was never given a limit.
 
-    def __init__(self, config: Any = tf.config) -> None:
+    TensorFlow has no public call for that: given an empty list of limits it counts one GPU too
+    few and then does not start ("Not enough GPUs to create virtual devices").
+    """
+    from tensorflow.python.eager import context
+
+    context.context()._virtual_device_map.pop(gpu, None)
+
+
+class GpuRuntime:
+    """What only a GPU accepts. Tests hand in stand-ins for TensorFlow and for NVML."""
+
+    def __init__(
+        self,
+        config: Any = tf.config,
+        read_cards: Callable[[], NvmlReading] = read_nvml,
+        forget_limits: Callable[[Any], None] = _forget_limits,
+    ) -> None:
         self._config = config
+        self._read_cards = read_cards
+        self.forget_limits = forget_limits
 
     def list_gpus(self) -> list[Any]:
         # A limit on a hidden GPU would be accepted and never be in force.
@@ -123,19 +146,22 @@ class GpuRuntime:
 
     def memory_mb(self, gpu: Any) -> int | None:
         """The memory of the card, where nvidia-ml-py is installed and tells."""
-        cards = _cards_by_nvml()
-        if not cards:
+        if not self._nvml.cards:
             return None
-        # NVML and CUDA number the cards differently, and TensorFlow tells only a card's name.
-        name = self._config.experimental.get_device_details(gpu).get("device_name")
-        sizes_mb = {size_mb for card_name, size_mb in cards if card_name == name}
-        return sizes_mb.pop() if len(sizes_mb) == 1 else None
+        details = self._config.experimental.get_device_details(gpu)
+        return self._nvml.memory_mb_of(details.get("device_name"))
 
-    def get_growth(self, gpu: Any) -> bool:
-        return bool(self._config.experimental.get_memory_growth(gpu))
+    def get_growth(self, gpu: Any) -> bool | None:
+        """None where it was never set, which TensorFlow tells apart from False."""
+        growth: bool | None = self._config.experimental.get_memory_growth(gpu)
+        return growth
 
-    def set_growth(self, gpu: Any, enable: bool) -> None:
+    def set_growth(self, gpu: Any, enable: bool | None) -> None:
         self._config.experimental.set_memory_growth(gpu, enable)
+
+    @functools.cached_property
+    def _nvml(self) -> NvmlReading:
+        return self._read_cards()
 
     def _first_of(self, names: Sequence[str]) -> tuple[str, Any] | None:
         for name in names:
@@ -169,7 +195,15 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
     if share.limit_mb <= 0:
         return f"{name}: found {share.limit_mb}, allowed: 1 MB or more"
     memory_mb = runtime.memory_mb(gpu)
-    if memory_mb is not None and share.limit_mb > memory_mb:
+    if memory_mb is None:
+        logger.warning(
+            "%s: GPU %d does not tell its size, so %d MB could not be compared with it; "
+            "'pip install nvidia-ml-py' makes it known",
+            name,
+            share.gpu_id,
+            share.limit_mb,
+        )
+    elif share.limit_mb > memory_mb:
         return f"{name}: found {share.limit_mb}, but GPU {share.gpu_id} has {memory_mb} MB"
     if runtime.get_growth(gpu):
         return (
@@ -179,15 +213,15 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
     return None
 
 
-def _apply(call: LimitCall, gpus: Sequence[Any], shares: Sequence[Share]) -> bool:
+def _apply(runtime: GpuRuntime, call: LimitCall, shares: Sequence[Share]) -> bool:
     """Sets every limit or, when one is refused or not confirmed, none."""
+    gpus = runtime.list_gpus()
     try:
         with contextlib.ExitStack() as undo:
             for share in shares:
                 gpu = gpus[share.gpu_id]
-                before = call.get_limits(gpu)
-                call.set_limits(gpu, [share.limit_mb])
-                undo.callback(_take_back, call, gpu, share, before)
+                undo.callback(_take_back, runtime, call, gpu, share.gpu_id, call.getter(gpu))
+                call.set_limit(gpu, share.limit_mb)
             for share in shares:
                 found = call.get_limits(gpus[share.gpu_id])
                 if found != [share.limit_mb]:
@@ -208,9 +242,20 @@ def _apply(call: LimitCall, gpus: Sequence[Any], shares: Sequence[Share]) -> boo
     return True
 
 
-def _take_back(call: LimitCall, gpu: Any, share: Share, before: Sequence[int]) -> None:
-    call.set_limits(gpu, before)
-    logger.warning("the limit of GPU %d was taken back", share.gpu_id)
+def _take_back(
+    runtime: GpuRuntime, call: LimitCall, gpu: Any, gpu_id: int, before: list[Any] | None
+) -> None:
+    if call.getter(gpu) == before:
+        return
+    with contextlib.suppress(AttributeError, ImportError, RuntimeError, ValueError):
+        if before:
+            call.setter(gpu, before)
+        else:
+            runtime.forget_limits(gpu)
+    if call.getter(gpu) == before:
+        logger.warning("the limit of GPU %d was taken back", gpu_id)
+    else:
+        logger.error("the limit of GPU %d could not be taken back: start the program anew", gpu_id)
 
 
 def _grow_instead(runtime: GpuRuntime) -> None:
@@ -229,27 +274,3 @@ def _grow_instead(runtime: GpuRuntime) -> None:
     logger.warning(
         "GPU memory isolation is off: this TensorFlow has no call for limits; %s", growth
     )
-
-
-def _cards_by_nvml() -> list[tuple[str, int]]:
-    """Name and memory in MB of every card, empty where NVML is not there."""
-    try:
-        import pynvml
-    except ImportError:
-        return []
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    try:
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
-        ]
-        return [
-            (pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20)
-            for handle in handles
-        ]
-    except pynvml.NVMLError:
-        return []
-    finally:
-        pynvml.nvmlShutdown()

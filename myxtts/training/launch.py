@@ -12,6 +12,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
+from myxtts.devices.limits import recommend_limits
 from myxtts.devices.memory import setup_gpu_memory_isolation
 from myxtts.devices.strategy import choose_strategy
 from myxtts.errors import DeviceError
@@ -27,12 +28,7 @@ def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
     devices = config.devices
     accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
     if devices.enable_memory_isolation:
-        setup_gpu_memory_isolation(
-            data_gpu_id=0 if devices.data_gpu is None else devices.data_gpu,
-            model_gpu_id=_model_gpus(config)[0],
-            data_gpu_memory_limit=devices.data_gpu_memory_mb,
-            model_gpu_memory_limit=devices.model_gpu_memory_mb,
-        )
+        _isolate_memory(config)
     if devices.data_gpu is not None and devices.model_gpu is not None:
         _log.warning(
             "multi-GPU mode is off: this version computes no features on a data GPU; "
@@ -43,6 +39,20 @@ def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
         return choose_strategy(accelerators, config.training.multi_gpu)
     chosen = _choose(accelerators, model_gpus)
     return choose_strategy(chosen, multi_gpu=len(model_gpus) > 1)
+
+
+def _isolate_memory(config: XTTSConfig) -> None:
+    devices = config.devices
+    data_gpu_id = 0 if devices.data_gpu is None else devices.data_gpu
+    model_gpu_id = _model_gpus(config)[0]
+    recommended = recommend_limits(data_gpu_id, model_gpu_id)
+    data_mb, model_mb = devices.data_gpu_memory_mb, devices.model_gpu_memory_mb
+    setup_gpu_memory_isolation(
+        data_gpu_id=data_gpu_id,
+        model_gpu_id=model_gpu_id,
+        data_gpu_memory_limit=recommended.data_mb if data_mb is None else data_mb,
+        model_gpu_memory_limit=recommended.model_mb if model_mb is None else model_mb,
+    )
 
 
 def _model_gpus(config: XTTSConfig) -> list[int]:

@@ -18,6 +18,7 @@ from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.strategy import uses_xla
+from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
@@ -121,6 +122,7 @@ class XTTSTrainer:
         save_plan(self.corpus.train.plan, self.run_dir / PLAN_FILE)
         writer = RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
         loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
+        self._peak_memory = PeakMemory(self._model_devices())
         try:
             if not self._knows_symbols:
                 self.observer.on_phase("finding a first alignment")
@@ -247,6 +249,7 @@ class XTTSTrainer:
             "data_device": DATA_DEVICE,
             "model_devices": self._model_devices(),
             "buffer_size": self.config.data.buffer_size,
+            "peak_memory_mb": self._peak_memory.peaks_mb(),
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
 

@@ -9,6 +9,10 @@ import sys
 import textwrap
 from typing import Any
 
+import pytest
+
+from myxtts.cli.main import main
+
 PREPARE = """
 import json
 import tensorflow as tf
@@ -156,3 +160,17 @@ def test_visible_gpus_restrict_real_gpus() -> None:
     assert answers["one"] == answers["current"] == ["GPU", ["GPU:0"], 1]
     assert "before" in answers["late"]
     assert "before" in answers["late_virtual"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--visible-gpus", "0,2", "--virtual-devices", "2"], "found 2, but the virtual devices"),
+        (["--visible-gpus", "zero"], "found 'zero', allowed are GPU ids"),
+    ],
+)
+def test_visible_gpus_that_do_not_exist_end_the_command(
+    flags: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--train-data", "none", *flags]) == 2
+    assert f"myxtts train: visible_gpus: {line}" in capsys.readouterr().err

@@ -7,12 +7,13 @@ import logging
 import os
 import subprocess
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from myxtts.devices.memory import GpuRuntime
+from myxtts.devices.nvml import Card, NvmlReading
 from myxtts.utils.gpu_memory import setup_gpu_memory_isolation
 
 STABLE = "logical"
@@ -26,7 +27,7 @@ class StandInConfig:
     def __init__(self, gpus: int = 2, calls: tuple[str, ...] = (STABLE,)) -> None:
         self.gpus = [f"GPU {index}" for index in range(gpus)]
         self.limits: dict[str, list[Any]] = {}
-        self.growth: dict[str, bool] = {}
+        self.growth: dict[str, bool | None] = {}
         self.used: list[str] = []
         self.started = False
         self.refuses: set[str] = set()
@@ -46,6 +47,9 @@ class StandInConfig:
 
     def get_visible_devices(self, device_type: str) -> list[str]:
         return self.gpus if device_type == "GPU" else []
+
+    def forget_limits(self, gpu: str) -> None:
+        self.limits.pop(gpu, None)
 
     def limits_mb(self) -> dict[str, list[int]]:
         return {gpu: [part.memory_limit for part in parts] for gpu, parts in self.limits.items()}
@@ -74,7 +78,7 @@ class StandInConfig:
         assert not self.growth.get(gpu), "growth and a limit on one device"
         self.limits[gpu] = list(parts)
 
-    def _set_growth(self, gpu: str, enable: bool) -> None:
+    def _set_growth(self, gpu: str, enable: bool | None) -> None:
         if gpu in self.limits or gpu in self.refuses:
             raise ValueError("Cannot set memory growth on device when virtual devices configured")
         self._require_not_started()
@@ -95,14 +99,11 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-@pytest.fixture(autouse=True)
-def no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cards of the machine that runs the tests must not decide."""
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-
-
-def isolate(config: StandInConfig, *arguments: int, **named: int) -> bool:
-    return setup_gpu_memory_isolation(*arguments, **named, runtime=GpuRuntime(config))
+def isolate(
+    config: StandInConfig, *arguments: int, cards: tuple[Card, ...] = (), **named: int
+) -> bool:
+    runtime = GpuRuntime(config, lambda: NvmlReading(cards), config.forget_limits)
+    return setup_gpu_memory_isolation(*arguments, **named, runtime=runtime)
 
 
 def warnings_of(logged: pytest.LogCaptureFixture) -> str:
@@ -112,7 +113,8 @@ def warnings_of(logged: pytest.LogCaptureFixture) -> str:
 
 
 def is_untouched(config: StandInConfig) -> bool:
-    return not config.limits and not config.growth and config.threads == 0
+    growth = {config.growth.get(gpu) for gpu in config.gpus}
+    return not config.limits and growth <= {None} and config.threads == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_growth_that_one_gpu_refuses_is_set_on_none(logged: pytest.LogCaptureFix
     config = StandInConfig(gpus=3, calls=())
     config.refuses = {"GPU 2"}
     assert isolate(config) is False
-    assert not any(config.growth.values())
+    assert is_untouched(config)
     assert "refused" in warnings_of(logged)
 
 
@@ -208,65 +210,77 @@ def test_wrong_arguments_change_nothing(
     assert says in warnings_of(logged)
 
 
-def pretend_cards(monkeypatch: pytest.MonkeyPatch, cards: list[tuple[str, int]]) -> None:
-    """An NVML that lists these cards, by name and size in MB."""
-    nvml = ModuleType("pynvml")
-    nvml.__dict__.update(
-        NVMLError=OSError,
-        nvmlInit=lambda: None,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: len(cards),
-        nvmlDeviceGetHandleByIndex=lambda index: cards[index],
-        nvmlDeviceGetName=lambda card: card[0],
-        nvmlDeviceGetMemoryInfo=lambda card: SimpleNamespace(total=card[1] * 1024 * 1024),
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+CARDS = (Card("card of GPU 1", 12_000), Card("card of GPU 0", 24_000))  # in NVML's own order
 
 
-def test_more_than_the_card_has(
-    monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
-) -> None:
-    # NVML's order is not TensorFlow's.
-    pretend_cards(monkeypatch, [("card of GPU 1", 12_000), ("card of GPU 0", 24_000)])
+def test_more_than_the_card_has(logged: pytest.LogCaptureFixture) -> None:
     config = StandInConfig()
-    assert isolate(config) is False
+    assert isolate(config, cards=CARDS) is False
     assert is_untouched(config)
     assert not config.used
-    assert "12000" in warnings_of(logged)
-    assert isolate(config, model_gpu_memory_limit=12_000) is True
+    assert "model_gpu_memory_limit: found 16384, but GPU 1 has 12000 MB" in warnings_of(logged)
 
 
-def test_card_of_unknown_size_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_cards(monkeypatch, [("another card", 10)])
-    assert isolate(StandInConfig()) is True
-    pretend_cards(monkeypatch, [("card of GPU 0", 10), ("card of GPU 0", 99_000)])
-    assert isolate(StandInConfig()) is True
+def test_all_that_the_card_has() -> None:
+    config = StandInConfig()
+    assert isolate(config, model_gpu_memory_limit=12_000, cards=CARDS) is True
+    assert config.limits_mb() == {"GPU 0": [8192], "GPU 1": [12_000]}
 
 
-def test_nvml_without_driver_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise OSError("driver not loaded")
-
-    pretend_cards(monkeypatch, [("card of GPU 0", 10)])
-    monkeypatch.setattr(sys.modules["pynvml"], "nvmlInit", fail)
-    assert isolate(StandInConfig()) is True
+@pytest.mark.parametrize(
+    "cards",
+    [
+        (),
+        (Card("another card", 10),),
+        (Card("card of GPU 0"), Card("card of GPU 1")),
+        (Card("card of GPU 0", 10), Card("card of GPU 0", 99_000)),
+    ],
+)
+def test_card_of_unknown_size_is_not_checked(
+    cards: tuple[Card, ...], logged: pytest.LogCaptureFixture
+) -> None:
+    assert isolate(StandInConfig(), cards=cards) is True
+    assert "GPU 0 does not tell its size" in warnings_of(logged)
 
 
 def test_second_limit_refused_takes_the_first_back(logged: pytest.LogCaptureFixture) -> None:
     config = StandInConfig()
     config.refuses = {"GPU 1"}
     assert isolate(config) is False
-    assert config.limits_mb() == {"GPU 0": []}
-    assert not config.growth
+    assert is_untouched(config)
     assert "GPU 1 refused" in warnings_of(logged)
     assert "GPU 0 was taken back" in warnings_of(logged)
+
+
+def test_first_limit_refused_leaves_everything(logged: pytest.LogCaptureFixture) -> None:
+    config = StandInConfig()
+    config.refuses = {"GPU 0"}
+    assert isolate(config) is False
+    assert is_untouched(config)
+    assert "taken back" not in warnings_of(logged)
+
+
+def test_limits_of_before_come_back() -> None:
+    config = StandInConfig()
+    assert isolate(config, 0, 1, 100, 200) is True
+    config.refuses = {"GPU 1"}
+    assert isolate(config, 0, 1, 300, 400) is False
+    assert config.limits_mb() == {"GPU 0": [100], "GPU 1": [200]}
+
+
+def test_limit_that_cannot_be_taken_back_is_said(logged: pytest.LogCaptureFixture) -> None:
+    config = StandInConfig()
+    config.refuses = {"GPU 1"}
+    runtime = GpuRuntime(config, NvmlReading, lambda gpu: None)
+    assert setup_gpu_memory_isolation(runtime=runtime) is False
+    assert "GPU 0 could not be taken back: start the program anew" in warnings_of(logged)
 
 
 def test_read_back_that_differs_is_not_success(logged: pytest.LogCaptureFixture) -> None:
     config = StandInConfig()
     config.reported = {"GPU 1": 4096}
     assert isolate(config) is False
-    assert config.limits_mb()["GPU 0"] == []
+    assert "GPU 0" not in config.limits
     assert "4096" in warnings_of(logged)
 
 
@@ -315,14 +329,15 @@ print(json.dumps(answers))
     assert answers["configuration"] is None
 
 
-def test_tensorflow_itself_accepts_the_limits() -> None:
-    # Only the listing of devices is replaced, because there is no public way to pretend GPUs:
-    # TensorFlow's own rules for limits and growth decide.
-    answers = run_snippet("""
+# TensorFlow's own rules for limits and growth, on a machine without GPUs: only the listing of
+# devices is replaced, because there is no public way to pretend.
+PRETEND_THREE_GPUS = """
 import json
+import sys
 import tensorflow as tf
+sys.modules["pynvml"] = None  # the cards of the machine that runs the tests must not decide
 from tensorflow.python.eager import context
-from myxtts.devices.memory import setup_gpu_memory_isolation
+from myxtts.devices.memory import GpuRuntime, setup_gpu_memory_isolation
 names = ["CPU:0", "GPU:0", "GPU:1", "GPU:2"]
 context.pywrap_tfe.TF_ListPhysicalDevices = lambda: [
     f"/physical_device:{name}".encode() for name in names
@@ -331,9 +346,23 @@ gpus = tf.config.list_physical_devices("GPU")
 
 def limits():
     found = [tf.config.get_logical_device_configuration(gpu) for gpu in gpus]
-    return [[part.memory_limit for part in parts or []] for parts in found]
+    return [parts and [part.memory_limit for part in parts] for parts in found]
 
+def growth():
+    return [tf.config.experimental.get_memory_growth(gpu) for gpu in gpus]
+
+def gpus_at_start():
+    settings = context.context().config
+    return settings.device_count["GPU"], len(settings.gpu_options.experimental.virtual_devices)
+"""
+
+
+def test_tensorflow_itself_accepts_the_limits() -> None:
+    answers = run_snippet(
+        PRETEND_THREE_GPUS
+        + """
 answers = {"unknown": setup_gpu_memory_isolation(0, 3), "before": limits()}
+answers["start_before"] = gpus_at_start()
 accept = tf.config.set_logical_device_configuration
 def refuse_third(gpu, parts):
     if gpu == gpus[2]:
@@ -341,19 +370,79 @@ def refuse_third(gpu, parts):
     accept(gpu, parts)
 tf.config.set_logical_device_configuration = refuse_third
 answers["refused"], answers["undone"] = setup_gpu_memory_isolation(0, 2), limits()
+answers["start_undone"] = gpus_at_start()
 tf.config.set_logical_device_configuration = accept
 answers["result"] = setup_gpu_memory_isolation(0, 2, 1000, 2000)
 answers["after"] = limits()
-answers["growth"] = [tf.config.experimental.get_memory_growth(gpu) for gpu in gpus]
+answers["growth"] = growth()
 tf.config.set_visible_devices(gpus[:2], "GPU")
 answers["hidden"] = setup_gpu_memory_isolation(0, 2)
 answers["again"] = setup_gpu_memory_isolation(0, 1, 3000, 4000)
 answers["finally"] = limits()
 print(json.dumps(answers))
-""")
+"""
+    )
     assert answers["unknown"] is answers["refused"] is answers["hidden"] is False
-    assert answers["before"] == answers["undone"] == [[], [], []]
+    assert answers["before"] == answers["undone"] == [None, None, None]
+    assert answers["start_before"] == answers["start_undone"] == [3, 0]
     assert answers["result"] is answers["again"] is True
-    assert answers["after"] == [[1000], [], [2000]]
+    assert answers["after"] == [[1000], None, [2000]]
     assert answers["growth"] == [None, None, None]
     assert answers["finally"] == [[3000], [4000], [2000]]
+
+
+HIDE_CALLS = """
+class Without:
+    \"""tf.config, or a part of it, as if it had no calls of these names.\"""
+    def __init__(self, part, hidden):
+        self.part, self.hidden = part, hidden
+    def __getattr__(self, name):
+        if name in self.hidden:
+            raise AttributeError(name)
+        found = getattr(self.part, name)
+        return Without(found, self.hidden) if name == "experimental" else found
+
+STABLE, VIRTUAL = "set_logical_device_configuration", "set_virtual_device_configuration"
+"""
+
+
+def test_search_finds_the_calls_of_this_tensorflow() -> None:
+    answers = run_snippet(
+        PRETEND_THREE_GPUS
+        + HIDE_CALLS
+        + """
+def found(*hidden):
+    call = GpuRuntime(Without(tf.config, hidden)).find_limit_call()
+    return call and call.name
+
+only_experimental = GpuRuntime(Without(tf.config, [STABLE]))
+print(json.dumps({
+    "all": found(),
+    "experimental": found(STABLE),
+    "none": found(STABLE, VIRTUAL),
+    "result": setup_gpu_memory_isolation(0, 1, 500, 600, runtime=only_experimental),
+    "limits": limits(),
+}))
+"""
+    )
+    assert answers["all"] == "set_logical_device_configuration"
+    assert answers["experimental"] == "experimental.set_virtual_device_configuration"
+    assert answers["none"] is None
+    assert answers["result"] is True
+    assert answers["limits"] == [[500], [600], None]
+
+
+def test_tensorflow_without_any_call_grows() -> None:
+    answers = run_snippet(
+        PRETEND_THREE_GPUS
+        + HIDE_CALLS
+        + """
+runtime = GpuRuntime(Without(tf.config, [STABLE, VIRTUAL]))
+answers = {"result": setup_gpu_memory_isolation(runtime=runtime), "growth": growth()}
+answers["limit_after_growth"] = setup_gpu_memory_isolation()
+print(json.dumps(answers | {"limits": limits()}))
+"""
+    )
+    assert answers["result"] is answers["limit_after_growth"] is False
+    assert answers["growth"] == [True, True, True]
+    assert answers["limits"] == [None, None, None]

@@ -1,0 +1,178 @@
+"""`myxtts doctor`: whether everything that training needs is here and works."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import say
+from myxtts.errors import MyXTTSError
+
+if TYPE_CHECKING:
+    from myxtts.devices.checkup import Finding
+
+EXIT_SOMETHING_IS_BROKEN = 1
+# TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
+_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
+# Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
+_LEAST_DISK_MB, _ENOUGH_DISK_MB = 1_024, 10_240
+_SPOKEN_WORDS = {"en": "hello", "fa": "سلام"}
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "doctor",
+        help="check TensorFlow, GPUs, memory, disk, audio and phonemes",
+        description="Checks what training needs, a line each, with what mends it. Exit code 0: "
+        "nothing is broken (training needs no GPU); 1: something is.",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object with everything")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    from myxtts.devices.checkup import check_up
+    from myxtts.devices.machine import describe_machine
+    from myxtts.devices.nvml import read_nvml
+    from myxtts.devices.probe import ask_tensorflow
+
+    findings = list(_show(_check_surroundings(), options.json))
+    machine, tensorflow, nvml = describe_machine(), ask_tensorflow(), read_nvml()
+    findings += _show(check_up(machine, tensorflow, nvml), options.json)
+    broken = [finding.name for finding in findings if finding.state == "broken"]
+    if options.json:
+        content = {
+            "ok": not broken,
+            "checks": [dataclasses.asdict(finding) for finding in findings],
+            "machine": dataclasses.asdict(machine),
+            "tensorflow": dataclasses.asdict(tensorflow),
+            "nvml": dataclasses.asdict(nvml),
+        }
+        print(json.dumps(content, ensure_ascii=False, indent=1))
+    else:
+        say(f"\nBroken: {', '.join(broken)}" if broken else "\nNothing is broken.")
+    return EXIT_SOMETHING_IS_BROKEN if broken else 0
+
+
+def _show(findings: Iterable[Finding], as_json: bool) -> Iterator[Finding]:
+    for finding in findings:
+        if not as_json:
+            remedy = f"; to mend: {finding.remedy}" if finding.remedy else ""
+            say(f"{finding.state:<8}{finding.name:<12}{finding.text}{remedy}")
+        yield finding
+
+
+def _check_surroundings() -> Iterator[Finding]:
+    yield check_memory()
+    yield check_disk(Path.cwd())
+    yield check_audio()
+    yield check_phonemes()
+
+
+def check_memory(root: Path = Path("/")) -> Finding:
+    from myxtts.devices.checkup import Finding
+    from myxtts.devices.machine import read_memory
+
+    memory = read_memory(root)
+    if memory is None:
+        return Finding("Memory", "note", "unknown on this system")
+    return _judge_amount(
+        Finding("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} are free"),
+        memory.free_mb,
+        (_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB),
+        "close other programs, or train with a smaller --batch-size",
+    )
+
+
+def check_disk(folder: Path) -> Finding:
+    from myxtts.devices.checkup import Finding
+    from myxtts.devices.machine import free_disk_mb
+
+    elsewhere = "--run-dir DIR --set data.cache_dir=DIR"
+    if not os.access(folder, os.W_OK):
+        text = f"nothing can be written in {folder}"
+        return Finding("Disk", "broken", text, f"cd elsewhere, or train with {elsewhere}")
+    free_mb = free_disk_mb(folder)
+    return _judge_amount(
+        Finding("Disk", "fine", f"{_gb(free_mb)} are free in {folder}"),
+        free_mb,
+        (_LEAST_DISK_MB, _ENOUGH_DISK_MB),
+        f"make room, or train with {elsewhere}",
+    )
+
+
+def _judge_amount(
+    finding: Finding, free_mb: int, bounds_mb: tuple[int, int], remedy: str
+) -> Finding:
+    """As it is where the upper bound is free; a note below it; broken below the lower one."""
+    least_mb, enough_mb = bounds_mb
+    if free_mb >= enough_mb:
+        return finding
+    too_little = free_mb < least_mb
+    return dataclasses.replace(
+        finding,
+        state="broken" if too_little else "note",
+        text=f"{finding.text}, expected {_gb(least_mb if too_little else enough_mb)} or more",
+        remedy=remedy,
+    )
+
+
+def _gb(size_mb: int) -> str:
+    return f"{size_mb / 1024:.1f} GB"
+
+
+def check_audio() -> Finding:
+    """Writes a second of sound, reads it back and resamples it."""
+    from myxtts.devices.checkup import Finding, pip_command
+
+    remedy = f"{pip_command()} install --force-reinstall soundfile soxr"
+    try:
+        import numpy as np
+        import soundfile
+        import soxr
+
+        from myxtts.audio.files import read_audio, write_wav
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "second.wav"
+            write_wav(file, np.zeros(22_050, np.float32), 22_050)
+            samples = read_audio(file, 16_000).size
+    except (ImportError, OSError, MyXTTSError) as error:
+        return Finding("Audio", "broken", str(error), remedy)
+    if samples != 16_000:
+        text = f"a second became {samples} samples, expected 16000"
+        return Finding("Audio", "broken", text, remedy)
+    formats = {"WAV", "FLAC", "OGG", "MP3"} & soundfile.available_formats().keys()
+    return Finding(
+        "Audio",
+        "fine",
+        f"soundfile {soundfile.__version__} with libsndfile {soundfile.__libsndfile_version__} "
+        f"reads {', '.join(sorted(formats)).lower()}; soxr {soxr.__version__}",
+    )
+
+
+def check_phonemes() -> Finding:
+    from myxtts.devices.checkup import Finding, pip_command
+
+    try:
+        from myxtts.text.phonemes import phoneme_symbols
+
+        spoken = [
+            f"{language} ({''.join(phoneme_symbols(word, language))})"
+            for language, word in _SPOKEN_WORDS.items()
+        ]
+    except (ImportError, OSError, MyXTTSError) as error:
+        return Finding(
+            "Phonemes",
+            "broken",
+            str(error),
+            f"{pip_command()} install --force-reinstall espeakng-loader, or train with "
+            "--set text.tokens=graphemes",
+        )
+    return Finding("Phonemes", "fine", f"espeak-ng speaks {', '.join(spoken)}")

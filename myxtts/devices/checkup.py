@@ -1,0 +1,205 @@
+"""Whether TensorFlow and the GPUs are in order, why not, and what mends it.
+
+Decides from what was read and reads nothing itself. A GPU that is not there is no fault: training
+runs on the CPU. One that is there and does not compute is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from myxtts.devices.machine import Machine
+from myxtts.devices.nvml import Card, NvmlReading
+from myxtts.devices.probe import SeenGpu, TensorFlowView
+
+_NEWER_DRIVER = "install a newer NVIDIA driver (on Ubuntu: sudo ubuntu-drivers install)"
+_WITHOUT_GPU = "training runs on the CPU"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor."""
+
+    name: str
+    state: Literal["fine", "note", "broken"]
+    text: str
+    remedy: str | None = None
+
+
+def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Iterator[Finding]:
+    """TensorFlow, CUDA, driver and GPUs, one finding each."""
+    yield _judge_tensorflow(view)
+    if view.version is not None:
+        yield _judge_cuda(machine, view)
+    yield _judge_driver(machine, nvml)
+    if view.gpus:
+        for index, gpu in enumerate(view.gpus):
+            yield _judge_gpu(index, gpu, nvml)
+        if len(nvml.cards) > len(view.gpus):
+            yield _judge_left_out(machine, view, nvml)
+    elif view.failure is None:
+        reason, remedy = explain_missing_gpu(machine, view, nvml)
+        yield Finding("GPU", "note", f"none: {reason}; {_WITHOUT_GPU}", remedy)
+
+
+def pip_command() -> str:
+    """pip of the running Python, which need not be the first on the path."""
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    return f"{python} -m pip"
+
+
+def explain_missing_gpu(
+    machine: Machine, view: TensorFlowView, nvml: NvmlReading
+) -> tuple[str, str | None]:
+    """Why TensorFlow sees no GPU, and what would change that; the nearest cause first."""
+    if machine.system == "Windows":
+        return (
+            "TensorFlow after 2.10 uses no GPU on native Windows",
+            "wsl --install, then install and run MyXTTS in there",
+        )
+    if machine.system == "Darwin":
+        return "TensorFlow uses no CUDA on macOS", None
+    if view.cuda_version is None:
+        return "this TensorFlow was built without CUDA", _install_cuda(view)
+    if machine.hidden_by is not None and _hides_everything(machine.hidden_by, len(nvml.cards)):
+        return (
+            f"CUDA_VISIBLE_DEVICES={machine.hidden_by!r} hides every GPU",
+            "unset CUDA_VISIBLE_DEVICES",
+        )
+    if machine.driver_version is None and nvml.driver_version is None:
+        return _explain_missing_driver(machine)
+    if nvml.cuda_version is not None and nvml.cuda_version[0] < _major(view.cuda_version):
+        return (
+            f"driver {nvml.driver_version} runs CUDA up to {_dotted(nvml.cuda_version)}, and "
+            f"TensorFlow {view.version} needs {_major(view.cuda_version)}",
+            _NEWER_DRIVER,
+        )
+    if machine.missing_cuda_wheels:
+        return (
+            f"CUDA libraries are missing ({_some(machine.missing_cuda_wheels)})",
+            _install_cuda(view),
+        )
+    return (
+        f"TensorFlow does not say why (its last words about it: {_last_words(view)})",
+        'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; '
+        "print(tf.config.list_physical_devices('GPU'))\"",
+    )
+
+
+def _judge_tensorflow(view: TensorFlowView) -> Finding:
+    if view.failure is None:
+        return Finding("TensorFlow", "fine", f"{view.version}, computes on the CPU")
+    what = "does not start" if view.version is None else f"{view.version} does not compute"
+    remedy = f"{pip_command()} install --force-reinstall tensorflow"
+    return Finding("TensorFlow", "broken", f"{what}: {view.failure}", remedy)
+
+
+def _judge_cuda(machine: Machine, view: TensorFlowView) -> Finding:
+    if view.cuda_version is None:
+        return Finding("CUDA", "fine", "this TensorFlow was built without it")
+    missing = len(machine.missing_cuda_wheels)
+    wheels = f"{missing} of its wheels are not installed" if missing else "its wheels are installed"
+    text = f"TensorFlow was built for {view.cuda_version} and cuDNN {view.cudnn_version}; {wheels}"
+    return Finding("CUDA", "fine", text)
+
+
+def _judge_driver(machine: Machine, nvml: NvmlReading) -> Finding:
+    if nvml.driver_version is not None and nvml.cuda_version is not None:
+        text = f"NVIDIA {nvml.driver_version}, runs CUDA up to {_dotted(nvml.cuda_version)}"
+        return Finding("Driver", "fine", text)
+    if machine.driver_version is None:
+        return Finding("Driver", "fine", "no NVIDIA driver is loaded")
+    text = f"NVIDIA {machine.driver_version}, of which NVML tells nothing ({nvml.problem})"
+    remedy = f"{pip_command()} install nvidia-ml-py"
+    if nvml.problem is not None and "mismatch" in nvml.problem:
+        remedy = "sudo reboot (the driver was replaced while it was loaded)"
+    return Finding("Driver", "note", text, remedy)
+
+
+def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> Finding:
+    name = f"GPU {index}"
+    parts = [gpu.name]
+    if gpu.compute_capability is not None:
+        parts.append(f"compute capability {_dotted(gpu.compute_capability)}")
+    parts.append(_describe_memory([card for card in nvml.cards if card.name == gpu.name]))
+    text = ", ".join(parts)
+    if gpu.failure is None:
+        return Finding(name, "fine", text)
+    return Finding(
+        name,
+        "broken",
+        f"{text}, does not compute: {gpu.failure}",
+        "leave it out with --visible-gpus, or train on the CPU: CUDA_VISIBLE_DEVICES=-1",
+    )
+
+
+def _describe_memory(alike: list[Card]) -> str:
+    """Of the cards of one name: which of them is which GPU, NVML does not tell."""
+    sizes_mb = [card.memory_mb for card in alike if card.memory_mb is not None]
+    used_mb = [card.used_mb for card in alike if card.used_mb is not None]
+    if not sizes_mb or not used_mb:
+        return "memory unknown"
+    in_use = " or ".join(f"{number}" for number in sorted(set(used_mb)))
+    return f"{' or '.join(str(size) for size in sorted(set(sizes_mb)))} MB, {in_use} MB in use"
+
+
+def _judge_left_out(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Finding:
+    text = f"TensorFlow sees {len(view.gpus)} of {len(nvml.cards)} cards"
+    if machine.hidden_by is None:
+        return Finding("GPUs", "note", text)
+    return Finding(
+        "GPUs",
+        "note",
+        f"{text}: CUDA_VISIBLE_DEVICES={machine.hidden_by!r} hides the others",
+        "unset CUDA_VISIBLE_DEVICES",
+    )
+
+
+def _explain_missing_driver(machine: Machine) -> tuple[str, str | None]:
+    if machine.is_wsl:
+        return (
+            "no NVIDIA driver reaches into WSL",
+            "install the NVIDIA driver in Windows, then: wsl --shutdown",
+        )
+    if machine.nvidia_cards:
+        return (
+            f"{machine.nvidia_cards} NVIDIA card(s) are there, but no driver is loaded",
+            "sudo ubuntu-drivers install (on Ubuntu); in a container: docker run --gpus all",
+        )
+    return "this machine has no NVIDIA card", None
+
+
+def _install_cuda(view: TensorFlowView) -> str:
+    return f"{pip_command()} install 'tensorflow[and-cuda]=={view.version}' nvidia-ml-py"
+
+
+def _hides_everything(value: str, cards: int) -> bool:
+    """CUDA takes the ids up to the first that does not exist. No cards: their number is unknown."""
+    first = value.split(",")[0].strip()
+    return not first or first.startswith("-") or (first.isdecimal() and 0 < cards <= int(first))
+
+
+def _last_words(view: TensorFlowView) -> str:
+    about_gpus = [line for line in view.words if re.search(r"gpu|cuda|cudnn", line, re.IGNORECASE)]
+    # Without glog's prefix: "W0000 00:00:1700000000.000000 1234 gpu_device.cc:2431] ".
+    return about_gpus[-1].rpartition("] ")[2] if about_gpus else "none"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:2])
+    return shown if len(names) <= 2 else f"{shown} and {len(names) - 2} more"
+
+
+def _major(version: str) -> int:
+    return int(version.split(".")[0])
+
+
+def _dotted(pair: tuple[int, int]) -> str:
+    return f"{pair[0]}.{pair[1]}"

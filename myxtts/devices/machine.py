@@ -1,0 +1,118 @@
+"""What this machine is, has and hides, without TensorFlow.
+
+Everything is read below `root`, so that tests can lay out the files of another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/")
+_NVIDIA_VENDOR = "0x10de"
+_DISPLAY_CLASS = "0x03"
+_UNKNOWN_VERSION = "(version unknown)"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What decides whether TensorFlow can find a GPU."""
+
+    system: str  # as platform.system() names it: Linux, Windows, Darwin
+    is_wsl: bool = False
+    hidden_by: str | None = None  # the value of CUDA_VISIBLE_DEVICES, where it is set
+    nvidia_cards: int = 0  # that the kernel sees, with or without a driver
+    driver_version: str | None = None  # None: no driver is loaded
+    missing_cuda_wheels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Memory:
+    total_mb: int
+    free_mb: int
+
+
+def describe_machine(root: Path = _ROOT) -> Machine:
+    system = platform.system()
+    return Machine(
+        system=system,
+        is_wsl=system == "Linux" and "microsoft" in platform.release().lower(),
+        hidden_by=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        nvidia_cards=_count_nvidia_cards(root),
+        driver_version=_read_driver_version(root),
+        missing_cuda_wheels=_find_missing_cuda_wheels(),
+    )
+
+
+def read_memory(root: Path = _ROOT) -> Memory | None:
+    """The memory of the machine or, in a container, of the container; None where unknown."""
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found_kb = {name: int(rest.split()[0]) for name, _, rest in (li.partition(":") for li in lines)}
+    total_mb, free_mb = found_kb["MemTotal"] >> 10, found_kb["MemAvailable"] >> 10
+    limit = _read_container_memory(root / "sys/fs/cgroup")
+    if limit is not None and limit.total_mb < total_mb:
+        return Memory(limit.total_mb, min(free_mb, limit.free_mb))
+    return Memory(total_mb, free_mb)
+
+
+def free_disk_mb(folder: Path) -> int:
+    return shutil.disk_usage(folder).free >> 20
+
+
+def _read_container_memory(group: Path) -> Memory | None:
+    try:
+        limit = (group / "memory.max").read_text().strip()
+        used = int((group / "memory.current").read_text())
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except OSError:
+        return None
+    if limit == "max":
+        return None
+    # The cache of files counts as used, and the kernel gives it up when it is needed.
+    held = used - int(statistics.get("inactive_file", 0))
+    return Memory(int(limit) >> 20, (int(limit) - held) >> 20)
+
+
+def _count_nvidia_cards(root: Path) -> int:
+    count = 0
+    for device in (root / "sys/bus/pci/devices").glob("*"):
+        with contextlib.suppress(OSError):
+            is_nvidia = (device / "vendor").read_text().strip() == _NVIDIA_VENDOR
+            count += is_nvidia and (device / "class").read_text().startswith(_DISPLAY_CLASS)
+    return count
+
+
+def _read_driver_version(root: Path) -> str | None:
+    file = root / "proc/driver/nvidia/version"
+    if file.exists():
+        match = re.search(r"\s(\d+\.[\d.]+)\s", file.read_text())
+        return match[1] if match else _UNKNOWN_VERSION
+    # In WSL the driver is that of Windows, and the kernel tells nothing about it.
+    return _UNKNOWN_VERSION if (root / "usr/lib/wsl/lib/libcuda.so.1").exists() else None
+
+
+def _find_missing_cuda_wheels() -> tuple[str, ...]:
+    """What `tensorflow[and-cuda]` would install beside TensorFlow and is not installed."""
+    try:
+        requirements = importlib.metadata.requires("tensorflow") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    names = [re.split(r"[^\w.-]", line)[0] for line in requirements if "and-cuda" in line]
+    return tuple(name for name in names if not _is_installed(name))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

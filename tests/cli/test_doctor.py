@@ -1,0 +1,118 @@
+"""`myxtts doctor` as a user types it, and its checks on machines that lack something."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from myxtts.cli import doctor
+from myxtts.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Without a GPU everything else is in order."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "myxtts.cli.main", "doctor"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    names = [line.split()[1] for line in lines[:-2]]
+    assert names == ["Memory", "Disk", "Audio", "Phonemes", "TensorFlow", "CUDA", "Driver", "GPU"]
+    assert "reads flac, mp3, ogg, wav" in done.stdout
+    assert lines[-3].startswith("note    GPU         none: ")
+    assert "training runs on the CPU" in lines[-3]
+    assert lines[-1] == "Nothing is broken."
+
+
+def test_json_and_what_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "soxr", None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert main(["doctor", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is False
+    broken = [check for check in answer["checks"] if check["state"] == "broken"]
+    assert [check["name"] for check in broken] == ["Audio"]
+    assert "soxr" in broken[0]["text"]
+    assert "install --force-reinstall soundfile soxr" in broken[0]["remedy"]
+    assert answer["machine"]["hidden_by"] == "-1"
+    assert answer["tensorflow"]["gpus"] == []
+    assert "cards" in answer["nvml"]
+
+
+def test_an_unknown_flag_is_for_the_user_to_change() -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["doctor", "--jsn"])
+
+
+def test_help_loads_neither_numpy_nor_tensorflow() -> None:
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "try:\n    main(['doctor', '--help'])\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "assert 'tensorflow' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "state", "says"),
+    [
+        (8_000, "fine", "7.8 GB of 15.6 GB are free"),
+        (3_000, "note", "expected 4.0 GB or more"),
+        (500, "broken", "expected 1.5 GB or more"),
+    ],
+)
+def test_memory(tmp_path: Path, free_mb: int, state: str, says: str) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(
+        f"MemTotal: {16_000 * 1024} kB\nMemAvailable: {free_mb * 1024} kB\n"
+    )
+    finding = doctor.check_memory(tmp_path)
+    assert finding.state == state
+    assert says in finding.text
+    assert (finding.remedy is None) == (state == "fine")
+
+
+def test_memory_that_is_unknown_is_no_fault(tmp_path: Path) -> None:
+    assert doctor.check_memory(tmp_path).state == "note"
+
+
+def test_a_disk_that_cannot_be_written() -> None:
+    finding = doctor.check_disk(Path("/proc"))
+    assert finding.state == "broken"
+    assert "--run-dir" in (finding.remedy or "")
+
+
+def test_phonemes_that_are_missing() -> None:
+    """In a process of its own: espeak-ng cannot be unloaded from this one."""
+    program = (
+        "import dataclasses, json, sys\n"
+        "sys.modules['espeakng_loader'] = None\n"
+        "from myxtts.cli.doctor import check_phonemes\n"
+        "print(json.dumps(dataclasses.asdict(check_phonemes())))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    finding = json.loads(done.stdout)
+    assert finding["state"] == "broken"
+    assert "espeakng_loader" in finding["text"]
+    assert "--set text.tokens=graphemes" in finding["remedy"]

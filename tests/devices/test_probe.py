@@ -1,0 +1,72 @@
+"""What TensorFlow tells of itself in a process of its own, and how its failures are reported."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from myxtts.devices.probe import SeenGpu, TensorFlowView, ask_tensorflow, read_answer
+
+
+def python_that(folder: Path, does: str) -> str:
+    """A program in place of Python."""
+    program = folder / "python"
+    program.write_text(f"#!/bin/sh\n{does}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
+
+
+def test_the_installed_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    view = ask_tensorflow()
+    assert view.version == tf.__version__
+    assert view.failure is None
+    assert view.gpus == ()
+    assert any("cuda" in line.lower() for line in view.words)
+
+
+@pytest.mark.parametrize(
+    ("does", "failure"),
+    [
+        ("echo Traceback >&2; echo \"ImportError: no such thing\" >&2; exit 1", "ImportError: no"),
+        ("kill -ILL $$", "died of SIGILL"),
+        ("exit 3", "ended with code 3"),
+    ],
+)  # fmt: skip
+def test_a_tensorflow_that_does_not_start(tmp_path: Path, does: str, failure: str) -> None:
+    view = ask_tensorflow(python_that(tmp_path, does))
+    assert view.version is None
+    assert view.failure is not None
+    assert view.failure.startswith(failure)
+
+
+def test_without_tensorflow(tmp_path: Path) -> None:
+    without_packages = python_that(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
+    assert ask_tensorflow(without_packages).failure == (
+        "ModuleNotFoundError: No module named 'tensorflow'"
+    )
+
+
+def test_an_answer_with_gpus() -> None:
+    answer = {
+        "version": "2.21.0",
+        "cuda_version": "12.5.1",
+        "cudnn_version": "9",
+        "failure": None,
+        "gpus": [
+            {"name": "A", "compute_capability": [8, 6], "failure": None},
+            {"name": "B", "compute_capability": None, "failure": "no kernel image"},
+        ],
+    }
+    assert read_answer(json.dumps(answer), ("a word",)) == TensorFlowView(
+        version="2.21.0",
+        cuda_version="12.5.1",
+        cudnn_version="9",
+        gpus=(SeenGpu("A", (8, 6)), SeenGpu("B", None, "no kernel image")),
+        words=("a word",),
+    )
