@@ -6,6 +6,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -61,5 +62,14 @@ def map_in_workers(
 def _start_worker(initializer: Callable[[], None] | None) -> None:
     # The parent hears of an interrupt too and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer is not None:
         initializer()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends no workers; they would wait for tasks for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
