@@ -13,17 +13,15 @@ import argparse
 import importlib.util
 import json
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.diagnosis import typical_lengths
+from myxtts.data.diagnosis import measured_ratios, typical_lengths
 from myxtts.data.schedule import Clips, Schedule
-from myxtts.data.shapes import plan_shapes
-from myxtts.models.work import computed_multiplications, real_multiplications
+from myxtts.data.shapes import Shape, plan_shapes
 
 FRAMES_PER_SECOND = 86
 
@@ -33,8 +31,8 @@ def planned(clips: Clips, **settings: Any) -> dict[str, Any]:
     plan = plan_shapes(clips.token_counts, clips.frame_counts, config)
     schedule = Schedule(clips, plan, config)
     batches = [schedule.batch_at(step) for step in range(schedule.batches_per_epoch)]
-    return measured(
-        clips, ((batch.clips, *batch.shape) for batch in batches), plan.shape_of_clip < 0
+    return described(
+        clips, [(batch.clips, batch.shape, 1) for batch in batches], plan.shape_of_clip < 0
     )
 
 
@@ -55,37 +53,22 @@ def sampled_by_lhotse(clips: Clips, buckets: int) -> dict[str, Any]:
         shuffle=True,
         seed=0,
     )
-
-    def batches() -> Iterable[tuple[Any, ...]]:
-        for cuts_of_batch in sampler:
-            members = np.array([int(cut.id) for cut in cuts_of_batch])
-            tokens = int(clips.token_counts[members].max())
-            frames = int(clips.frame_counts[members].max())
-            yield members, members.size, tokens, frames, members.size * tokens
-
-    return measured(clips, batches(), np.zeros(clips.token_counts.size, bool))
+    batches = []
+    for cuts_of_batch in sampler:
+        members = np.array([int(cut.id) for cut in cuts_of_batch])
+        tokens, frames = clips.token_counts[members].max(), clips.frame_counts[members].max()
+        shape = Shape(members.size, int(tokens), int(frames), members.size * int(tokens))
+        batches.append((members, shape, 1))
+    return described(clips, batches, np.zeros(clips.token_counts.size, bool))
 
 
-def measured(clips: Clips, batches: Iterable[tuple[Any, ...]], left_out: Any) -> dict[str, Any]:
-    """From batches as (clips, size, tokens, frames, slots)."""
-    config = XTTSConfig()
-    shapes, steps = set(), 0
-    frames, work = np.zeros(2), np.zeros(2)
-    for members, size, tokens, length, slots in batches:
-        steps += 1
-        shapes.add((size, tokens, length, slots))
-        real_tokens, real_frames = clips.token_counts[members], clips.frame_counts[members]
-        frames += (real_frames.sum(), size * length)
-        computed = computed_multiplications(
-            np.array(tokens), np.array(length), np.array(slots / size), config
-        )
-        real = real_multiplications(real_tokens, real_frames, real_frames, config)
-        work += (real.sum(), size * float(computed))
+def described(clips: Clips, batches: list[Any], left_out: Any) -> dict[str, Any]:
+    frames, work = measured_ratios(clips, batches, XTTSConfig())
     return {
-        "steps": steps,
-        "shapes": len(shapes),
-        "real frames": frames[0] / frames[1],
-        "real work": work[0] / work[1],
+        "steps": len(batches),
+        "shapes": len({shape for _, shape, _ in batches}),
+        "real frames": frames,
+        "real work": work,
         "frames left out": float(clips.frame_counts[left_out].sum() / clips.frame_counts.sum()),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -101,6 +102,9 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
 
     devices = parser.add_argument_group("devices")
     devices.add_argument("--multi-gpu", action="store_true", help="mirror over all visible GPUs")
+    devices.add_argument(
+        "--strict-devices", action="store_true", help="no fallback when mirroring fails"
+    )
     devices.add_argument("--visible-gpus", metavar="IDS", help="such as 0,1")
     devices.add_argument("--data-gpu", type=int, metavar="ID", help="computes features")
     devices.add_argument("--model-gpu", metavar="IDS", help="trains")
@@ -114,11 +118,16 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from myxtts.data.plan_files import PLAN_FILE
+
     resumed = _run_to_resume(options)
     config = _configuration(options, resumed)
-    _refuse_to_mix_runs(options, resumed)
+    is_chief = _is_chief(options)
+    if is_chief:
+        _refuse_to_mix_runs(options, resumed)
+    plan_file = resumed and resumed / PLAN_FILE
     if options.json:
-        return _print_plan(config, options.dry_run)
+        return _print_plan(config, options.dry_run, plan_file)
     say(_configuration_block(config))
     if config.data.train_data is None:
         config = _with_demo_corpus(config)
@@ -126,28 +135,27 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.training.accounting import TimeAccount
 
     account = TimeAccount()
-    with LiveRun() as live:
+    with contextlib.ExitStack() as stack:
+        live = stack.enter_context(LiveRun())
         live.on_phase("loading TensorFlow")
         compilation_log = load_tensorflow(_xla_cache(config))
-        from myxtts.data.corpus import open_corpus
-        from myxtts.data.plan_files import PLAN_FILE
-        from myxtts.devices.strategy import uses_xla
-        from myxtts.training.launch import describe_mode, set_up_devices, start_trainer
+        if compilation_log is not None:
+            stack.callback(compilation_log.stop)
+        from myxtts.training.launch import (
+            describe_mode,
+            open_corpus_for,
+            set_up_devices,
+            start_trainer,
+        )
 
         strategy = set_up_devices(config)
         say(describe_mode(strategy, config))
-        plan_file = resumed and resumed / PLAN_FILE
-        corpus = open_corpus(
-            config,
-            live.on_prepare,
-            replicas=strategy.num_replicas_in_sync,
-            xla=uses_xla(strategy, config.training.xla),
-            plan_file=plan_file if plan_file and plan_file.exists() else None,
-        )
+        corpus = open_corpus_for(strategy, config, live.on_prepare, plan_file)
         _describe(corpus, config)
         if options.dry_run:
             return 0
         run_dir = resumed or _make_run_folder(options.run_dir)
+        say(f"Run folder: {run_dir}")
         trainer = start_trainer(
             config,
             corpus,
@@ -159,10 +167,25 @@ def run(options: argparse.Namespace) -> int:
             resume=resumed is not None,
             init_from=options.init_from,
         )
-        say(f"Run folder: {run_dir}")
         report = trainer.fit()
-    _describe_report(report, run_dir, corpus)
+    if is_chief:
+        _describe_report(report, run_dir, corpus)
     return 0
+
+
+def _is_chief(options: argparse.Namespace) -> bool:
+    """Whether this process writes the run; of several machines only one does."""
+    from myxtts.devices.cluster import find_cluster
+
+    cluster = find_cluster()
+    if cluster is None:
+        return True
+    if options.run_dir is None and options.resume is None:
+        raise ConfigError(
+            f"--run-dir: needed for training on {cluster.workers} machines; name a folder that "
+            "all of them see"
+        )
+    return cluster.index == 0
 
 
 def _xla_cache(config: XTTSConfig) -> Path | None:
@@ -178,16 +201,25 @@ def _xla_cache(config: XTTSConfig) -> Path | None:
     return Path(user_cache) / "myxtts" / "xla"
 
 
-def _print_plan(config: XTTSConfig, dry_run: bool) -> int:
+def _print_plan(config: XTTSConfig, dry_run: bool, plan_file: Path | None) -> int:
     if not dry_run or config.data.train_data is None:
         raise ConfigError("--json: goes with --dry-run and --train-data DIR")
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data.corpus import open_corpus
+    from myxtts.training.launch import open_corpus_for, set_up_devices
 
-    part = (corpus := open_corpus(config)).train
-    plan = {
+    strategy = set_up_devices(config)
+    corpus = open_corpus_for(strategy, config, lambda what, done, total: None, plan_file)
+    print(json.dumps(_plan(corpus, config), ensure_ascii=False, indent=1))
+    return 0
+
+
+def _plan(corpus: Corpus, config: XTTSConfig) -> dict[str, Any]:
+    part = corpus.train
+    # What dynamic batching pads is known only batch by batch.
+    frames, work = part.plan.valid_frame_ratio, part.plan.valid_work_ratio
+    return {
         "configuration": config.as_dict(),
         "corpus": part.cache.description,
         "clips": len(part.cache),
@@ -199,12 +231,10 @@ def _print_plan(config: XTTSConfig, dry_run: bool) -> int:
         "clips_of_shapes": [
             len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
         ],
-        "valid_frame_ratio": part.plan.valid_frame_ratio,
-        "valid_work_ratio": part.plan.valid_work_ratio,
+        "valid_frame_ratio": None if part.plan.dynamic else frames,
+        "valid_work_ratio": None if part.plan.dynamic else work,
         "batches_per_epoch": part.schedule.batches_per_epoch,
     }
-    print(json.dumps(plan, ensure_ascii=False, indent=1))
-    return 0
 
 
 def _configuration(options: argparse.Namespace, resumed: Path | None) -> XTTSConfig:
@@ -323,6 +353,8 @@ def _describe(corpus: Corpus, config: XTTSConfig) -> None:
         say(f"Left out: {count} clips, {reason}")
     for line in part.cache.rejections[:5]:
         say(f"  {line}")
+    for count in corpus.validation.plan.rejected.values():
+        say(f"Left out of validation: {count} clips longer than every training shape")
     say(describe_plan(part.plan, part.cache.frame_counts))
 
 

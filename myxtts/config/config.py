@@ -269,6 +269,10 @@ class DeviceConfig(Section):
     model_gpu_memory_mb: int | None = setting(
         None, "Memory limit of the model GPU; null: recommended from the card's size.", least=1
     )
+    strict_devices: bool = setting(
+        False,
+        "Stop when mirrored training does not work, instead of going on with one device.",
+    )
     virtual_devices: int = setting(
         0, "Logical CPU devices that stand in for GPUs; 0 uses the real ones.", least=0, most=64
     )

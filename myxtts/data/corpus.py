@@ -60,13 +60,9 @@ def open_corpus(
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
     tokenizer = train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
-    if plan_file is None or config.data.batching_mode != "bucketed":
-        plan = plan_shapes(
-            train.token_counts, train.frame_counts, config, replicas=replicas, xla=xla
-        )
-    else:
-        shapes = load_padded_shapes(plan_file)
-        plan = assign_shapes(train.token_counts, train.frame_counts, shapes, config, shares=shares)
+    plan = _plan_of_run(train, config, shares, plan_file) or plan_shapes(
+        train.token_counts, train.frame_counts, config, replicas=replicas, xla=xla
+    )
     validation_plan = assign_shapes(
         validation.token_counts,
         validation.frame_counts,
@@ -81,6 +77,29 @@ def open_corpus(
             "than the training clips; choose others with --val-data"
         )
     return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def _plan_of_run(
+    cache: FeatureCache, config: XTTSConfig, shares: int, plan_file: Path | None
+) -> ShapePlan | None:
+    if plan_file is None or not plan_file.exists():
+        return None
+    shapes = load_padded_shapes(plan_file, config)
+    if shapes is None:
+        _log.warning(
+            "the settings that decide about shapes are not those of %s: the shapes are planned "
+            "anew, and the epoch under way starts over",
+            plan_file,
+        )
+        return None
+    return assign_shapes(
+        cache.token_counts,
+        cache.frame_counts,
+        shapes,
+        config,
+        shares=shares,
+        dynamic=config.data.batching_mode == "dynamic",
+    )
 
 
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:

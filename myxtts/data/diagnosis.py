@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.config.config import BATCHING_MODES, DEFAULT_EPOCHS, XTTSConfig
-from myxtts.data.schedule import Clips, PlannedBatch, Schedule
-from myxtts.data.shapes import COMPILE_SECONDS_PER_SHAPE, plan_shapes
-from myxtts.errors import DataError
+from myxtts.config.config import BATCHING_MODES, XTTSConfig
+from myxtts.data.lengths import IntArray
+from myxtts.data.recommendation import with_data_settings
+from myxtts.data.schedule import Clips, Schedule
+from myxtts.data.shapes import COMPILE_SECONDS_PER_SHAPE, Shape, plan_shapes
+from myxtts.errors import MyXTTSError
 from myxtts.models.work import computed_multiplications, real_multiplications
 
 # Looking at the batches of so many steps tells enough about all of them.
@@ -26,7 +29,7 @@ class Prediction:
     """Different shapes among the batches."""
     traces: int
     compilations: int
-    """By XLA, all of them."""
+    """By XLA: one for each shape on each replica's device."""
     compilations_after_warmup: int
     compile_seconds: float
     """Estimated, at COMPILE_SECONDS_PER_SHAPE each."""
@@ -42,7 +45,7 @@ class Diagnosis:
     """As configured; None: on GPUs and not on CPUs."""
     clips: int
     predictions: tuple[Prediction, ...]
-    """One for each way of batching."""
+    """One for each way of batching that is possible here."""
 
     @property
     def prediction(self) -> Prediction:
@@ -58,18 +61,22 @@ def diagnose(clips: Clips, config: XTTSConfig) -> Diagnosis:
     """Predicts from the clips' lengths alone; nothing is traced or trained."""
     # Where the device decides about XLA, the answer is for a GPU, where it is on.
     xla = config.training.xla is not False
-    predictions = tuple(
-        _predict(clips, _with_batching(config, mode), xla) for mode in BATCHING_MODES
-    )
-    return Diagnosis(
-        config.data.batching_mode, config.training.xla, clips.token_counts.size, predictions
-    )
+    configured = config.data.batching_mode
+    predictions = []
+    for mode in BATCHING_MODES:
+        try:
+            predictions.append(_predict(clips, with_data_settings(config, batching=mode), xla))
+        except MyXTTSError:
+            # What only another way of batching cannot do is no fault of this configuration.
+            if mode == configured:
+                raise
+    return Diagnosis(configured, config.training.xla, clips.token_counts.size, tuple(predictions))
 
 
 def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
     """The cause of compilations, what to change, and what else stands out."""
     predicted = diagnosis.prediction
-    by_mode = {item.batching: item for item in diagnosis.predictions}
+    bucketed = next((it for it in diagnosis.predictions if it.batching == "bucketed"), None)
     sentences = []
     if diagnosis.would_compile_again:
         sentences.append(
@@ -77,17 +84,18 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
             f"makes {predicted.shapes} shapes in {predicted.steps} steps, and XLA compiles each"
             f"{'' if diagnosis.xla else ' (on a GPU, where it is on by default)'}."
         )
+        few = "a few" if bucketed is None else bucketed.shapes
         sentences.append(
-            f"Change: data.batching: bucketed has {by_mode['bucketed'].shapes} shapes, compiled "
-            "once before the first step."
+            f"Change: data.batching: bucketed has {few} shapes, compiled once before the first "
+            "step."
         )
     elif predicted.batching == "dynamic":
         sentences.append(
             "XLA is off, so one trace serves every length; with XLA it would compile for each of "
             f"{predicted.shapes} shapes. Change: data.batching: bucketed."
         )
-    elif predicted.batching == "fixed":
-        gain = by_mode["bucketed"].valid_work_ratio - predicted.valid_work_ratio
+    elif predicted.batching == "fixed" and bucketed is not None:
+        gain = bucketed.valid_work_ratio - predicted.valid_work_ratio
         if gain > 0.02:
             sentences.append(
                 f"{gain:.0%} more of the arithmetic would be on real tokens and frames with "
@@ -95,10 +103,12 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
             )
     if predicted.clips_left_out:
         share = predicted.clips_left_out / diagnosis.clips
+        limits = [f"data.max_text_length = {config.data.max_text_length}"]
+        if config.data.max_mel_frames is not None:
+            limits.append(f"data.max_mel_frames = {config.data.max_mel_frames}")
         sentences.append(
-            f"{predicted.clips_left_out} clips ({share:.1%}) are over data.max_text_length = "
-            f"{config.data.max_text_length} or data.max_mel_frames = {config.data.max_mel_frames} "
-            "and are left out; myxtts stats recommends limits."
+            f"{predicted.clips_left_out} clips ({share:.1%}) are over {' or '.join(limits)} and "
+            "are left out; myxtts stats recommends limits."
         )
     return sentences
 
@@ -119,35 +129,40 @@ def typical_lengths(count: int = 5_000) -> Clips:
     )
 
 
-def _with_batching(config: XTTSConfig, mode: str) -> XTTSConfig:
-    settings = config.as_dict()
-    settings["data"] |= {"batching": mode, "pad_to_fixed_length": False}
-    return XTTSConfig(**settings)
+def expected_replicas(config: XTTSConfig) -> int:
+    """As far as the configuration tells; how many GPUs there are, only the machine knows."""
+    training = config.training
+    if not training.multi_gpu:
+        return 1
+    if training.visible_gpus:
+        return len(training.visible_gpus.split(","))
+    return max(1, config.devices.virtual_devices)
 
 
 def _predict(clips: Clips, config: XTTSConfig, xla: bool) -> Prediction:
-    try:
-        plan = plan_shapes(clips.token_counts, clips.frame_counts, config, xla=xla)
-    except DataError as error:
-        raise DataError(f"{error}; myxtts stats recommends limits") from error
+    replicas = expected_replicas(config)
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, replicas=replicas, xla=xla)
     schedule = Schedule(clips, plan, config)
-    steps = min(_planned_steps(schedule, config), MOST_STEPS)
+    steps = min(schedule.planned_steps(config.training), MOST_STEPS)
+    shapes: set[Shape] = set(plan.shapes)
+    after_warmup: set[Shape] = set()
+    ratios = plan.valid_frame_ratio, plan.valid_work_ratio
     if plan.dynamic:
         batches = [schedule.batch_at(step) for step in range(steps)]
-        shapes = {batch.shape for batch in batches}
-        ratios = _measured_ratios(clips, batches, config)
-    else:
-        shapes = set(plan.shapes)
-        ratios = plan.valid_frame_ratio, plan.valid_work_ratio
-    compilations = len(shapes) if xla else 0
+        met = {batch.shape for batch in batches}
+        # Warm-up runs the shape that holds every clip; all others come as surprises.
+        shapes, after_warmup = met | shapes, met - shapes
+        ratios = measured_ratios(
+            clips, [(batch.clips, batch.shape, batch.shares) for batch in batches], config
+        )
+    compilations = replicas * len(shapes) if xla else 0
     return Prediction(
         batching=config.data.batching_mode,
         steps=steps,
         shapes=len(shapes),
         traces=1,
         compilations=compilations,
-        # Warm-up compiles the declared shapes; dynamic batching declares only the largest.
-        compilations_after_warmup=compilations if plan.dynamic else 0,
+        compilations_after_warmup=replicas * len(after_warmup) if xla else 0,
         compile_seconds=compilations * COMPILE_SECONDS_PER_SHAPE,
         clips_left_out=sum(plan.rejected.values()),
         valid_frame_ratio=ratios[0],
@@ -155,22 +170,15 @@ def _predict(clips: Clips, config: XTTSConfig, xla: bool) -> Prediction:
     )
 
 
-def _planned_steps(schedule: Schedule, config: XTTSConfig) -> int:
-    training = config.training
-    if training.max_steps is not None:
-        return training.max_steps
-    return (training.epochs or DEFAULT_EPOCHS) * schedule.batches_per_epoch
-
-
-def _measured_ratios(
-    clips: Clips, batches: list[PlannedBatch], config: XTTSConfig
+def measured_ratios(
+    clips: Clips, batches: Iterable[tuple[IntArray, Shape, int]], config: XTTSConfig
 ) -> tuple[float, float]:
+    """Real over computed frames and arithmetic of batches, as (clips, shape, shares)."""
     frames, work = np.zeros(2), np.zeros(2)
-    for batch in batches:
-        tokens, lengths = clips.token_counts[batch.clips], clips.frame_counts[batch.clips]
-        shape = batch.shape
+    for members, shape, shares in batches:
+        tokens, lengths = clips.token_counts[members], clips.frame_counts[members]
         frames += (lengths.sum(), shape.batch * shape.frames)
-        slots = np.array(shape.slots * batch.shares / shape.batch)
+        slots = np.array(shape.slots * shares / shape.batch)
         computed = computed_multiplications(
             np.array(shape.tokens), np.array(shape.frames), slots, config
         )

@@ -117,13 +117,23 @@ def batch_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Batch:
 
 
 def feed(
-    loader: BatchLoader, schedule: Schedule, config: XTTSConfig, first_step: int, last_step: int
+    loader: BatchLoader,
+    schedule: Schedule,
+    config: XTTSConfig,
+    first_step: int,
+    last_step: int,
+    *,
+    worker: int = 0,
+    workers: int = 1,
 ) -> Iterator[Batch]:
-    """The batches of steps [first_step, last_step), up to data.buffer_size of them ahead."""
+    """The batches of steps [first_step, last_step), up to data.buffer_size of them ahead.
+
+    Of several machines each gets its own part of every batch.
+    """
     signature = batch_signature(config)
 
     def load(step: np.int64) -> Batch:
-        return loader.load(schedule.batch_at(int(step)))
+        return loader.load(schedule.batch_at(int(step)).part(worker, workers))
 
     def load_in_graph(step: tf.Tensor) -> Batch:
         tensors = tf.numpy_function(load, [step], [spec.dtype for spec in signature])

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
-from myxtts.data.shapes import plan_shapes
+from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
+from myxtts.data.shapes import frame_multiple, plan_shapes
 from myxtts.data.statistics import CorpusMeasures
 
 SHAPE_COUNTS = (2, 4, 8, 16)
@@ -45,37 +45,37 @@ def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
     """The configuration as it is, one fixed shape at three limits, and more and more shapes."""
     choices = [_weigh(measures, config, "as configured")]
     for name, share in (("p95", 95), ("p99", 99), ("longest", 100)):
-        fixed = _with_data_settings(config, batching="fixed", **_limits(measures, share))
+        fixed = with_data_settings(config, batching="fixed", **_limits(measures, config, share))
         choices.append(_weigh(measures, fixed, f"fixed, {name}"))
     for count in SHAPE_COUNTS:
-        bucketed = _with_data_settings(
-            config, batching="bucketed", shape_count=count, **recommended_limits(measures)
+        bucketed = with_data_settings(
+            config, batching="bucketed", shape_count=count, **recommended_limits(measures, config)
         )
         choices.append(_weigh(measures, bucketed, f"bucketed, {count}"))
     return choices
 
 
-def recommended_limits(measures: CorpusMeasures) -> dict[str, int]:
+def recommended_limits(measures: CorpusMeasures, config: XTTSConfig) -> dict[str, int]:
     """Limits that keep every clip but the outliers."""
-    longest, usual = _limits(measures, 100), _limits(measures, 99)
-    multiples = {"max_text_length": TOKEN_MULTIPLE, "max_mel_frames": FRAME_MULTIPLE}
+    longest, usual = _limits(measures, config, 100), _limits(measures, config, 99)
+    multiples = {"max_text_length": TOKEN_MULTIPLE, "max_mel_frames": frame_multiple(config)}
     return {
         name: min(longest[name], round_up(int(_OUTLIER_FACTOR * usual[name]), multiple))
         for name, multiple in multiples.items()
     }
 
 
-def _limits(measures: CorpusMeasures, share: int) -> dict[str, int]:
+def _limits(measures: CorpusMeasures, config: XTTSConfig, share: int) -> dict[str, int]:
     def limit(lengths: IntArray, multiple: int) -> int:
         return round_up(int(np.percentile(lengths, share, method="inverted_cdf")), multiple)
 
     return {
         "max_text_length": limit(measures.token_counts, TOKEN_MULTIPLE),
-        "max_mel_frames": limit(measures.frame_counts, FRAME_MULTIPLE),
+        "max_mel_frames": limit(measures.frame_counts, frame_multiple(config)),
     }
 
 
-def _with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
+def with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
     settings = config.as_dict()
     settings["data"] |= {"pad_to_fixed_length": False} | changes
     return XTTSConfig(**settings)
@@ -84,7 +84,8 @@ def _with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
 def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
     limits = {
         "max_text_length": config.data.max_text_length,
-        "max_mel_frames": config.data.max_mel_frames or _limits(measures, 100)["max_mel_frames"],
+        "max_mel_frames": config.data.max_mel_frames
+        or _limits(measures, config, 100)["max_mel_frames"],
     }
     batching = config.data.batching_mode
     if not _fitting(measures, limits).any():
@@ -130,7 +131,7 @@ def recommend(
 
     How many shapes there are is left to the planner.
     """
-    limits = recommended_limits(measures)
+    limits = recommended_limits(measures, config)
     batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
     reasons = {
         "max_text_length": _left_out(choices[-1].clips_left_out),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import DEFAULT_EPOCHS, TrainingConfig, XTTSConfig
 from myxtts.data.dealing import strata_by_row
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.shapes import Shape, ShapePlan
@@ -33,6 +33,18 @@ class PlannedBatch:
     """For each clip, a clip of the same speaker: another one where there is one."""
     reference_starts: npt.NDArray[np.float64]
     """Where each reference is cut, as a share of the room there is."""
+
+    def part(self, worker: int, workers: int) -> PlannedBatch:
+        """The rows that one of several machines trains on."""
+        size = self.clips.size // workers
+        rows = slice(worker * size, (worker + 1) * size)
+        return PlannedBatch(
+            self.shape.part(workers),
+            self.shares // workers,
+            self.clips[rows],
+            self.references[rows],
+            self.reference_starts[rows],
+        )
 
 
 class Clips(NamedTuple):
@@ -69,6 +81,12 @@ class Schedule:
             -(-clips.size // shape.batch)
             for clips, shape in zip(self._clips_of_shape, self._plan.shapes, strict=True)
         )
+
+    def planned_steps(self, training: TrainingConfig) -> int:
+        """max_steps, or epochs in steps, or as many passes as a corpus usually needs."""
+        if training.max_steps is not None:
+            return training.max_steps
+        return (training.epochs or DEFAULT_EPOCHS) * self.batches_per_epoch
 
     def batch_at(self, step: int) -> PlannedBatch:
         """The batch of a training step, counted from 0 through all epochs."""

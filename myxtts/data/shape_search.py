@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray
+from myxtts.data.lengths import IntArray
 
 # The search compares every pair of candidates; beyond this many the grid is made coarser.
 _MOST_CANDIDATES = 2_500
@@ -39,13 +39,19 @@ class _Candidates(NamedTuple):
 
 
 def nested_sizes(
-    token_counts: IntArray, frame_counts: IntArray, cost_of_clip: CostOfClip, most: int
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    cost_of_clip: CostOfClip,
+    most: int,
+    *,
+    multiples: tuple[int, int],
 ) -> list[list[Size]]:
     """The cheapest sizes for 1, 2, … `most` shapes, as long as one more is cheaper.
 
-    `cost_of_clip` says for arrays of padded tokens and frames what a clip costs there.
+    `cost_of_clip` says for arrays of padded tokens and frames what a clip costs there; the two
+    lengths are multiples of `multiples`.
     """
-    candidates = _candidates(token_counts, frame_counts)
+    candidates = _candidates(token_counts, frame_counts, multiples)
     tokens, frames, fitting = candidates
     cost = cost_of_clip(tokens, frames)
     holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
@@ -68,8 +74,10 @@ def nested_sizes(
     ]
 
 
-def _candidates(token_counts: IntArray, frame_counts: IntArray) -> _Candidates:
-    token_multiple, frame_multiple = TOKEN_MULTIPLE, FRAME_MULTIPLE
+def _candidates(
+    token_counts: IntArray, frame_counts: IntArray, multiples: tuple[int, int]
+) -> _Candidates:
+    token_multiple, frame_multiple = multiples
     while True:
         rows, columns = -(-token_counts // token_multiple), -(-frame_counts // frame_multiple)
         width = int(columns.max()) + 1

@@ -5,6 +5,7 @@ Each clip is padded to one of the shapes, so the compiled step meets only shapes
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
 from myxtts.data.dealing import slots_of_share, strata_by_row
-from myxtts.data.lengths import FRAME_MULTIPLE, IntArray, round_up
+from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
 from myxtts.data.shape_search import Size, nested_sizes
 from myxtts.errors import ConfigError, DataError
 from myxtts.models.work import (
@@ -51,6 +52,10 @@ class Shape(NamedTuple):
         """Batch, tokens and frames: the shape of the padded text and mel."""
         return self.batch, self.tokens, self.frames
 
+    def part(self, parts: int) -> Shape:
+        """Of one of equal parts of the batch."""
+        return self._replace(batch=self.batch // parts)
+
 
 @dataclass(frozen=True)
 class ShapePlan:
@@ -68,6 +73,11 @@ class ShapePlan:
     def rejected(self) -> dict[str, int]:
         left_out = int(np.sum(self.shape_of_clip < 0))
         return {"over the length limits": left_out} if left_out else {}
+
+    def part(self, workers: int) -> ShapePlan:
+        """As one of several machines sees it."""
+        shapes = tuple(shape.part(workers) for shape in self.shapes)
+        return dataclasses.replace(self, shapes=shapes, shares=self.shares // workers)
 
     def clips_of(self, shape: int) -> IntArray:
         return np.flatnonzero(self.shape_of_clip == shape).astype(np.int32)
@@ -87,26 +97,27 @@ def plan_shapes(
     """
     data = config.data
     shares = replicas * config.training.gradient_accumulation_steps
-    most_frames = data.max_mel_frames or round_up(int(frame_counts.max()), FRAME_MULTIPLE)
-    most_frames = round_up(most_frames, config.model.frames_per_position)
-    fits = (token_counts <= data.max_text_length) & (frame_counts <= most_frames)
+    fits = token_counts <= data.max_text_length
+    longest = int(frame_counts[fits].max(initial=1))
+    most_frames = data.max_mel_frames or round_up(longest, frame_multiple(config))
+    fits &= frame_counts <= most_frames
     if not fits.any():
         raise DataError(
             f"no clip fits data.max_text_length = {data.max_text_length} and "
-            f"data.max_mel_frames = {most_frames}; raise them"
+            f"data.max_mel_frames = {data.max_mel_frames or 'as the longest clip'}; raise them"
         )
     if data.batching_mode != "bucketed":
         padded = [(data.batch_size, data.max_text_length, most_frames)]
     else:
-        sizes = _best_sizes(token_counts[fits], frame_counts[fits], config, xla)
+        sizes = [
+            size._replace(
+                tokens=min(size.tokens, data.max_text_length), frames=min(size.frames, most_frames)
+            )
+            for size in _best_sizes(token_counts[fits], frame_counts[fits], config, xla)
+        ]
         batches = _batch_sizes(sizes, float(token_counts[fits].mean()), config, shares)
         padded = [
-            (
-                batch,
-                min(size.tokens, data.max_text_length),
-                min(round_up(size.frames, config.model.frames_per_position), most_frames),
-            )
-            for size, batch in zip(sizes, batches, strict=True)
+            (batch, size.tokens, size.frames) for size, batch in zip(sizes, batches, strict=True)
         ]
     return assign_shapes(
         token_counts,
@@ -139,6 +150,11 @@ def assign_shapes(
         shapes.append(Shape(batch, tokens, frames, slots))
     ratios = _valid_ratios(token_counts, frame_counts, shapes, shape_of_clip, shares, config)
     return ShapePlan(tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic)
+
+
+def frame_multiple(config: XTTSConfig) -> int:
+    """What frames of a shape are rounded up to: whole positions among other things."""
+    return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
 
 
 def _slots(clips: IntArray, token_counts: IntArray, batch: int, shares: int, most: int) -> int:
@@ -180,13 +196,20 @@ def _best_sizes(
         seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
         return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
 
+    def plans_up_to(most: int) -> list[list[Size]]:
+        return nested_sizes(
+            token_counts,
+            frame_counts,
+            cost_of_clip,
+            most,
+            multiples=(TOKEN_MULTIPLE, frame_multiple(config)),
+        )
+
     count = config.data.shape_count
     if count is not None:
-        return nested_sizes(token_counts, frame_counts, cost_of_clip, count)[-1]
+        return plans_up_to(count)[-1]
     affordable = token_counts.size // (_BATCHES_PER_SHAPE * config.data.batch_size)
-    most = max(1, min(MOST_SHAPES, affordable))
-    plans = nested_sizes(token_counts, frame_counts, cost_of_clip, most)
-    return min(plans, key=training_seconds)
+    return min(plans_up_to(max(1, min(MOST_SHAPES, affordable))), key=training_seconds)
 
 
 def _planned_epochs(clips: int, config: XTTSConfig) -> float:

@@ -8,23 +8,30 @@ crashing program are shown too.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 _SETTINGS = {
     # The level that lets the line through, and the module that writes it.
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "device_compilation_profiler=1",
 }
-_MARK = "myxtts asks for the count: "
+_MARK = b"<myxtts asks for the count of compilations>"
 
 # With the standard library alone it starts in milliseconds. What TensorFlow marks as information
 # or warning (I or W and a date) is kept from the screen, and so is its complaint about entries of
-# the persistent cache, which it tries to read as text before it reads them as what they are.
+# the persistent cache, which it tries to read as text before it reads them as what they are. The
+# mark may stand behind words without an end of line. An interrupt is for the program, not for the
+# reader, and a screen that is gone is no reason to stop counting.
 _READER = """
-import re, sys
+import contextlib, re, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 count = 0
 noise = re.compile(
     rb"[IW]\\d{4} |\\d{4}-\\d\\d-\\d\\d [^ ]+ [IW] |"
@@ -33,13 +40,16 @@ noise = re.compile(
 for line in sys.stdin.buffer:
     if b"device_compilation_profiler" in line and b" Compiled " in line:
         count += 1
-    elif line.startswith(MARK):
+        continue
+    before, mark, _ = line.partition(MARK)
+    if before and not noise.match(before):
+        with contextlib.suppress(OSError):
+            sys.stderr.buffer.write(before)
+            sys.stderr.buffer.flush()
+    if mark:
         sys.stdout.buffer.write(b"%d\\n" % count)
         sys.stdout.buffer.flush()
-    elif not noise.match(line):
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
-""".replace("MARK", repr(_MARK.encode()))
+""".replace("MARK", repr(_MARK))
 
 
 class CompilationLog:
@@ -60,15 +70,19 @@ class CompilationLog:
         os.dup2(self._reader.stdin.fileno(), 2)
         self._reader.stdin.close()
 
-    def count(self) -> int:
+    def count(self) -> int | None:
         """Compilations so far, everything that was logged before this call included.
 
-        Programs that are loaded from XLA's persistent cache count as well.
+        Programs that are loaded from XLA's persistent cache count as well. None if the reader is
+        gone.
         """
         assert self._reader.stdout is not None
-        sys.stderr.flush()
-        os.write(2, f"{_MARK}\n".encode())
-        return int(self._reader.stdout.readline())
+        # An empty answer is no number.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+            os.write(2, _MARK + b"\n")
+            return int(self._reader.stdout.readline())
+        return None
 
     def stop(self) -> None:
         sys.stderr.flush()
@@ -85,7 +99,20 @@ def use_persistent_cache(folder: Path) -> None:
     The flag is TensorFlow's own; flags that the user set stay.
     """
     given = os.environ.get("TF_XLA_FLAGS", "")
-    if "persistent_cache_directory" not in given:
+    if "persistent_cache_directory" in given:
+        return
+    try:
+        # TensorFlow reads its flags up to the next blank.
+        if any(map(str.isspace, str(folder))):
+            raise OSError("its name has a blank in it")
         folder.mkdir(parents=True, exist_ok=True)
-        flag = f"--tf_xla_persistent_cache_directory={folder}"
-        os.environ["TF_XLA_FLAGS"] = f"{given} {flag}".strip()
+    except OSError as error:
+        _log.warning(
+            "%s: compiled programs cannot be kept there (%s); name another folder with "
+            "training.xla_cache_dir",
+            folder,
+            error.strerror or error,
+        )
+        return
+    flag = f"--tf_xla_persistent_cache_directory={folder}"
+    os.environ["TF_XLA_FLAGS"] = f"{given} {flag}".strip()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from myxtts.devices.cluster import Cluster
 from myxtts.devices.discovery import Accelerators, current_accelerators
+from myxtts.errors import DeviceError
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +17,66 @@ logger = logging.getLogger(__name__)
 def setup_gpu_strategy(enable_multi_gpu: bool = False) -> tf.distribute.Strategy:
     """The strategy for the devices of this process, virtual ones and visible_gpus included."""
     return choose_strategy(current_accelerators(), enable_multi_gpu)
+
+
+class Place(NamedTuple):
+    """Which of the machines that train together this one is."""
+
+    worker: int
+    workers: int
+
+    @property
+    def is_chief(self) -> bool:
+        """The one that writes the run."""
+        return self.worker == 0
+
+
+def place_of(strategy: tf.distribute.Strategy) -> Place:
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return Place(0, 1)
+    resolver = strategy.cluster_resolver
+    members = resolver.cluster_spec().as_dict()
+    chiefs, workers = len(members.get("chief", ())), len(members.get("worker", ()))
+    before = chiefs if resolver.task_type == "worker" else 0
+    return Place(before + int(resolver.task_id), chiefs + workers)
+
+
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns when every machine has come here."""
+    if place_of(strategy).workers == 1:
+        return
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def meet() -> tf.Tensor:
+        def say_here() -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(1.0))
+
+        return strategy.experimental_local_results(strategy.run(say_here))[0]
+
+    with strategy.scope():
+        meet().numpy()
+
+
+def machines_strategy(
+    cluster: Cluster, accelerators: Accelerators, multi_gpu: bool
+) -> tf.distribute.Strategy:
+    """The same training on several machines; to be called before any other TensorFlow work."""
+    if accelerators.kind == "virtual":
+        raise DeviceError(
+            "--virtual-devices: stand in for the GPUs of one machine, and this process is worker "
+            f"{cluster.index} of {cluster.workers} by {cluster.source}; leave one of the two out"
+        )
+    gpus = accelerators.gpu_count if multi_gpu else min(1, accelerators.gpu_count)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=cluster.resolver(gpus))
+    logger.info(
+        "strategy: MultiWorkerMirroredStrategy, worker %d of %d by %s, %d replicas in all",
+        cluster.index,
+        cluster.workers,
+        cluster.source,
+        strategy.num_replicas_in_sync,
+    )
+    return strategy
 
 
 def choose_strategy(accelerators: Accelerators, multi_gpu: bool) -> tf.distribute.Strategy:
@@ -27,11 +90,28 @@ def choose_strategy(accelerators: Accelerators, multi_gpu: bool) -> tf.distribut
         strategy = tf.distribute.OneDeviceStrategy(devices[0])
     logger.info(
         "strategy: %s on %s, because %s",
-        type(strategy).__name__.lstrip("_"),
+        name_of(strategy),
         ", ".join(devices),
         _reason(accelerators, multi_gpu),
     )
     return strategy
+
+
+def name_of(strategy: tf.distribute.Strategy) -> str:
+    """By its public name, which its class does not always have."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return "MultiWorkerMirroredStrategy"
+    return type(strategy).__name__.lstrip("_")
+
+
+def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
+    """The devices of this machine that train, such as "GPU:0"."""
+    try:
+        devices = strategy.extended.worker_devices
+    except RuntimeError:
+        # TensorFlow's default strategy, which stands for the CPU here, has no list of devices.
+        return ["CPU:0"]
+    return [device.rpartition("device:")[2] for device in devices]
 
 
 def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
@@ -41,9 +121,7 @@ def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
     """
     if wanted is not None:
         return wanted
-    with strategy.scope():
-        probe = tf.Variable(0)
-    return any("GPU" in copy.device for copy in strategy.experimental_local_results(probe))
+    return any(device.startswith("GPU") for device in devices_here(strategy))
 
 
 def _mirrored(accelerators: Accelerators) -> tf.distribute.Strategy:

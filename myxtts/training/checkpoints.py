@@ -85,6 +85,10 @@ def find_checkpoint(run_dir: Path) -> Checkpoint:
     return Checkpoint(complete[-1], _read_info(complete[-1]))
 
 
+def has_checkpoint(run_dir: Path, step: int) -> bool:
+    return any(_read_info(folder).step == step for folder in _complete_checkpoints(run_dir))
+
+
 def _complete_checkpoints(run_dir: Path) -> list[Path]:
     return sorted(file.parent for file in (run_dir / _FOLDER).glob("step_*/checkpoint.json"))
 

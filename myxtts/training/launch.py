@@ -9,16 +9,26 @@ from pathlib import Path
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import Corpus
+from myxtts.data.corpus import Corpus, OnProgress, open_corpus
+from myxtts.data.plan_files import PLAN_FILE
+from myxtts.devices.cluster import find_cluster
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
 from myxtts.devices.limits import recommend_limits
 from myxtts.devices.memory import setup_gpu_memory_isolation
-from myxtts.devices.strategy import choose_strategy
+from myxtts.devices.strategy import (
+    choose_strategy,
+    devices_here,
+    machines_strategy,
+    place_of,
+    uses_xla,
+    wait_for_all,
+)
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
+from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
-from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer, device_names
+from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +45,9 @@ def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
             "going on in single-GPU buffered mode"
         )
     model_gpus = _model_gpus(config)
+    cluster = find_cluster()
+    if cluster is not None:
+        return machines_strategy(cluster, accelerators, config.training.multi_gpu)
     if not model_gpus:
         return choose_strategy(accelerators, config.training.multi_gpu)
     chosen = _choose(accelerators, model_gpus)
@@ -84,13 +97,35 @@ def _choose(accelerators: Accelerators, ids: list[int]) -> Accelerators:
 
 def describe_mode(strategy: tf.distribute.Strategy, config: XTTSConfig) -> str:
     """Where data and model are and how much is kept ready, in one line."""
-    with strategy.scope():
-        probe = tf.Variable(0)
-    devices = device_names(strategy, [probe])
     return (
-        f"Mode: {MODE}; data on {DATA_DEVICE}, model on {', '.join(devices)}; "
+        f"Mode: {MODE}; data on {DATA_DEVICE}, model on {', '.join(devices_here(strategy))}; "
         f"up to {config.data.buffer_size} batches kept ready"
     )
+
+
+def open_corpus_for(
+    strategy: tf.distribute.Strategy,
+    config: XTTSConfig,
+    on_progress: OnProgress,
+    plan_file: Path | None,
+) -> Corpus:
+    """The corpus, planned for the replicas and for XLA where it is used.
+
+    Of several machines the chief comes first: where they share a disk, the others find its work.
+    """
+    is_chief = place_of(strategy).is_chief
+    if not is_chief:
+        wait_for_all(strategy)
+    corpus = open_corpus(
+        config,
+        on_progress,
+        replicas=strategy.num_replicas_in_sync,
+        xla=uses_xla(strategy, config.training.xla),
+        plan_file=plan_file,
+    )
+    if is_chief:
+        wait_for_all(strategy)
+    return corpus
 
 
 def start_trainer(
@@ -101,22 +136,46 @@ def start_trainer(
     *,
     observer: Observer,
     account: TimeAccount,
-    compilation_log: CompilationLog | None,
-    resume: bool,
-    init_from: Path | None,
+    compilation_log: CompilationLog | None = None,
+    resume: bool = False,
+    init_from: Path | None = None,
 ) -> XTTSTrainer:
-    trainer = XTTSTrainer(
-        config,
-        corpus,
-        run_dir,
-        strategy=strategy,
-        observer=observer,
-        account=account,
-        compilation_log=compilation_log,
-    )
-    if resume:
-        step = trainer.resume()
-        observer.on_phase(f"going on from step {step}")
-    elif init_from is not None:
-        trainer.start_from(init_from)
-    return trainer
+    """A trainer that is ready for its first step.
+
+    Where mirrored training fails its trial, one device goes on alone, unless the devices are
+    strict.
+    """
+
+    def start(strategy: tf.distribute.Strategy, corpus: Corpus) -> XTTSTrainer:
+        trainer = XTTSTrainer(
+            config,
+            corpus,
+            run_dir,
+            strategy=strategy,
+            observer=observer,
+            account=account,
+            compilation_log=compilation_log,
+        )
+        if resume:
+            step = trainer.resume()
+            observer.on_phase(f"going on from step {step}")
+        elif init_from is not None:
+            trainer.start_from(init_from)
+        trainer.prepare()
+        return trainer
+
+    try:
+        return start(strategy, corpus)
+    except ReplicasFailedError as error:
+        if config.devices.strict_devices or place_of(strategy).workers > 1:
+            raise
+        first = devices_here(strategy)[0]
+        _log.warning(
+            "mirrored training does not work here: %s; going on with %s alone "
+            "(--strict-devices stops instead)",
+            error,
+            first,
+        )
+    alone = tf.distribute.OneDeviceStrategy(first)
+    plan_file = run_dir / PLAN_FILE
+    return start(alone, open_corpus_for(alone, config, observer.on_prepare, plan_file))

@@ -83,6 +83,22 @@ class FlatAdamW(tf.Module):
         """Starts the average anew, after the weights were set by other means than training."""
         self.average.assign(self.weights())
 
+    def take_weights_of_first_replica(self) -> None:
+        """The same weights on every machine, whatever each has set by itself."""
+        strategy = tf.distribute.get_strategy()
+
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def first_weights() -> tf.Tensor:
+            def share() -> tf.Tensor:
+                context = tf.distribute.get_replica_context()
+                is_first = tf.equal(context.replica_id_in_sync_group, 0)
+                own = tf.where(is_first, self.weights(), 0.0)
+                return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+            return strategy.experimental_local_results(strategy.run(share))[0]
+
+        self.assign_weights(first_weights())
+
     def averages_by_name(self) -> Tensors:
         return self._by_name(self.average)
 
@@ -96,6 +112,10 @@ class FlatAdamW(tf.Module):
     def restore(self, state: Tensors, source: Path) -> None:
         """Takes what `state` gave; anything missing, added or of another shape is an error."""
         _require_same_shapes(state, self.state(), source)
+        self.restore_state(state)
+
+    def restore_state(self, state: Tensors) -> None:
+        """Takes back what this optimizer's own `state` gave."""
         flat = {
             kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self._variables])
             for kind in self._flat_parts()
@@ -171,7 +191,9 @@ def _assign_on_every_replica(assignments: Sequence[tuple[tf.Variable, tf.Tensor]
     """Each replica sets its own copy; the values are the same on all, from the same gradient."""
     variables = [variable for variable, _ in assignments]
     values = [value for _, value in assignments]
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+    if not tf.distribute.has_strategy() or isinstance(
+        tf.distribute.get_strategy(), tf.distribute.OneDeviceStrategy
+    ):
         for variable, value in assignments:
             variable.assign(value)
         return

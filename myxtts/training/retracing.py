@@ -16,17 +16,25 @@ class RetracingMonitor:
     """Watches one compiled function.
 
     Traces are TensorFlow's own count. XLA's compilations are counted by its log where there is
-    one; else by the distinct shapes that were met, because it compiles once for each.
+    one; else by the distinct shapes that were met, because it compiles once for each on each
+    device.
     """
 
     def __init__(
-        self, compiled_step: Any, plan: ShapePlan, *, xla: bool, log: CompilationLog | None = None
+        self,
+        compiled_step: Any,
+        plan: ShapePlan,
+        *,
+        xla: bool,
+        devices: int = 1,
+        log: CompilationLog | None = None,
     ) -> None:
         self._compiled_step = compiled_step
         self._declared = None if plan.dynamic else set(plan.shapes)
         self._xla = xla
+        self._devices = devices
         self._log = log
-        self._met: set[Shape] = set()
+        self.met: set[Shape] = set()
         self._traces_before = self._compilations_before = 0
         self.compilations_after_warmup = 0
 
@@ -38,7 +46,8 @@ class RetracingMonitor:
     def compilations(self) -> int:
         if not self._xla:
             return 0
-        return len(self._met) if self._log is None else self._log.count()
+        logged = None if self._log is None else self._log.count()
+        return self._devices * len(self.met) if logged is None else logged
 
     def counts(self) -> dict[str, int]:
         """As metrics.jsonl and report.json have them."""
@@ -48,13 +57,9 @@ class RetracingMonitor:
             "compilations_after_warmup": self.compilations_after_warmup,
         }
 
-    def padded_shapes(self) -> list[tuple[int, int, int]]:
-        """Batch, tokens and frames of the declared shapes, or of those met where none is."""
-        return sorted({shape.padded for shape in self._declared or self._met})
-
     def compiles(self, shape: Shape) -> bool:
         """Whether a step of this shape will have to be compiled first."""
-        return self._xla and shape not in self._met
+        return self._xla and shape not in self.met
 
     def require_declared(self, shape: Shape) -> None:
         """To be called before each step; a shape that was not planned never reaches the step."""
@@ -69,14 +74,15 @@ class RetracingMonitor:
 
     def note(self, shape: Shape) -> None:
         """To be called after the step has met a shape in the warm-up."""
-        self._met.add(shape)
+        self.met.add(shape)
 
     def check(self, step: int, shape: Shape) -> None:
         """To be called after each step with the shape of its batch."""
-        was_met = shape in self._met
-        self._met.add(shape)
+        was_met = shape in self.met
+        self.met.add(shape)
         traces, compilations = self.traces, self.compilations
-        new = traces + compilations - self._traces_before - self._compilations_before
+        # Under XLA a new trace is compiled as well: one event.
+        new = max(traces - self._traces_before, compilations - self._compilations_before)
         if new <= 0:
             return
         self.compilations_after_warmup += new

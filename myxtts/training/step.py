@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from myxtts.devices.strategy import place_of
 from myxtts.models.xtts import XTTS, Batch, Counts, Draws, LossParts
 from myxtts.training.losses import total_loss
 from myxtts.training.optimizer import FlatAdamW
@@ -27,9 +28,10 @@ def compile_training_step(
     seed: int,
     xla: bool,
 ) -> Any:
-    """A function (Batch, update) -> StepResult that is traced once for every shape.
+    """A function (Batch, update) -> StepResult that needs one trace for all shapes.
 
-    Each replica of the current strategy takes an equal share of the batch, in micro-batches.
+    The batch is this machine's part of the whole one, which is all of it where there is but one
+    machine. Each of its replicas takes an equal share, in micro-batches.
     Random numbers are drawn, and what the losses are averaged over is counted, for the whole
     batch: neither replicas nor micro-batches change the result. Randomness comes from the seed
     and the step alone, so a resumed run repeats it. Without `update` everything is computed and
@@ -37,7 +39,8 @@ def compile_training_step(
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
-    shares = replicas * accumulation_steps
+    place = place_of(strategy)
+    replicas_here = replicas // place.workers
     variables = model.trainable_variables
 
     def gradient_of(batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
@@ -51,23 +54,29 @@ def compile_training_step(
 
     def replica_step(batch: Batch, draws: Draws, counts: Counts, update: tf.Tensor) -> StepResult:
         context = tf.distribute.get_replica_context()
-        first_share = context.replica_id_in_sync_group * accumulation_steps
+        if place.workers > 1:
+            # Counted on this machine; each of its replicas brings the same numbers.
+            totals = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(counts))
+            counts = Counts(*tf.unstack(totals / replicas_here, len(counts)))
+        replica = context.replica_id_in_sync_group
+        replica_here = replica - place.worker * replicas_here
         sums: list[Any] = []
         for index in range(accumulation_steps):
-            share = first_share + index
-            micro_batch = Batch(*(_share_of(tensor, share, shares) for tensor in batch))
-            micro_draws = Draws(*(_share_of(tensor, share, shares) for tensor in draws))
+            # The batch is this machine's part of the whole one; draws are for the whole.
+            here = replica_here * accumulation_steps + index, replicas_here * accumulation_steps
+            of_all = replica * accumulation_steps + index, replicas * accumulation_steps
+            micro_batch = Batch(*(_share_of(tensor, *here) for tensor in batch))
+            micro_draws = Draws(*(_share_of(tensor, *of_all) for tensor in draws))
             parts, gradient = compute(micro_batch, micro_draws, counts)
             terms = [*parts, gradient]
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
-        if replicas > 1:
-            sums = context.all_reduce(tf.distribute.ReduceOp.SUM, sums)
-        loss_parts = LossParts(*sums[:-1])
-        norm, rate = optimizer.apply(sums[-1], update)
+        loss_parts, gradient = _sum_over_replicas(LossParts(*sums[:-1]), sums[-1])
+        norm, rate = optimizer.apply(gradient, update)
         return StepResult(total_loss(loss_parts), loss_parts, norm, rate)
 
     def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
-        draws = model.draw(_batch_size(batch), tf.stack([seed, tf.cast(optimizer.step, tf.int32)]))
+        size = _batch_size(batch) * place.workers
+        draws = model.draw(size, tf.stack([seed, tf.cast(optimizer.step, tf.int32)]))
         result = strategy.run(replica_step, args=(batch, draws, model.count(batch), update))
         # Every replica has the same result.
         return tf.nest.map_structure(
@@ -79,6 +88,17 @@ def compile_training_step(
         input_signature=[signature, tf.TensorSpec([], tf.bool, name="update")],
         autograph=False,
     )
+
+
+def _sum_over_replicas(parts: LossParts, gradient: tf.Tensor) -> tuple[LossParts, tf.Tensor]:
+    """One reduction for everything: it succeeds or fails as a whole, and so does the step."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return parts, gradient
+    together = tf.concat([tf.stack(parts), gradient], 0)
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, together)
+    count = len(parts)
+    return LossParts(*tf.unstack(together[:count], count)), together[count:]
 
 
 def _batch_size(batch: Batch) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,24 +12,30 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
+from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature, feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
-from myxtts.devices.strategy import uses_xla
+from myxtts.devices.strategy import name_of, place_of, uses_xla
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError
+from myxtts.errors import CheckpointError, ConfigError, DeviceError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount, advice
-from myxtts.training.checkpoints import CheckpointInfo, find_checkpoint, save_checkpoint
+from myxtts.training.checkpoints import (
+    CheckpointInfo,
+    find_checkpoint,
+    has_checkpoint,
+    save_checkpoint,
+)
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
 from myxtts.training.reporting import Observer, RunWriter, SilentObserver
 from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.step import compile_evaluation_step, compile_training_step
@@ -39,6 +47,8 @@ _log = logging.getLogger(__name__)
 MODE = "single-gpu-buffered"
 DATA_DEVICE = "CPU:0"
 _KEPT_CHECKPOINTS = 3
+_TRIAL_STEPS = 2
+_SECONDS_BETWEEN_SURVIVORS = 3.0
 
 
 class XTTSTrainer:
@@ -66,8 +76,9 @@ class XTTSTrainer:
         self.account = account or TimeAccount()
         self._compilation_log = compilation_log
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
-        self.total_steps = planned_steps(config, corpus)
-        self._knows_symbols = False
+        self.total_steps = corpus.train.schedule.planned_steps(config.training)
+        self.place = place_of(self.strategy)
+        self._knows_symbols = self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
         with self.strategy.scope():
@@ -114,32 +125,51 @@ class XTTSTrainer:
         self.optimizer.start_from(checkpoint.averaged_weights(), checkpoint.folder)
         self._knows_symbols = True
 
+    def prepare(self) -> None:
+        """Everything before the first step: a first alignment, compiling, trying the devices."""
+        train = self.corpus.train
+        self._loader = BatchLoader(train.cache, self.corpus.tokenizer, self.config)
+        self._peak_memory = PeakMemory(self._model_devices())
+        if not self._knows_symbols:
+            self.observer.on_phase("finding a first alignment")
+            set_symbol_means(self.model, self._loader, train.schedule, self.config)
+            self._knows_symbols = True
+            self.optimizer.forget_average()
+        # A function that is called in another scope than it was traced in is traced again.
+        with self.strategy.scope(), self.account.spending("compile"):
+            if self.place.workers > 1:
+                self.optimizer.take_weights_of_first_replica()
+            self._compile()
+            self._warm_up()
+            if self.strategy.num_replicas_in_sync > 1:
+                self.observer.on_phase("trying two steps on all replicas")
+                batches = (self._load(step) for step in range(_TRIAL_STEPS))
+                try_replicas(self._training_step, self.optimizer, batches)
+        self._is_prepared = True
+
     def fit(self) -> dict[str, Any]:
         """Trains to the planned number of steps and returns the report."""
-        self.run_dir.mkdir(parents=True, exist_ok=True)
-        save_config(self.config, self.run_dir / "config.yaml")
-        self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-        save_plan(self.corpus.train.plan, self.run_dir / PLAN_FILE)
-        writer = RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
-        loader = BatchLoader(self.corpus.train.cache, self.corpus.tokenizer, self.config)
-        self._peak_memory = PeakMemory(self._model_devices())
-        try:
-            if not self._knows_symbols:
-                self.observer.on_phase("finding a first alignment")
-                set_symbol_means(self.model, loader, self.corpus.train.schedule, self.config)
-                self.optimizer.forget_average()
-            # A function that is called in another scope than it was traced in is traced again.
-            with self.strategy.scope():
-                with self.account.spending("compile"):
-                    self._compile()
-                    self._warm_up()
-                return self._loop(loader, writer)
-        finally:
-            writer.close()
+        if not self._is_prepared:
+            self.prepare()
+        with self.strategy.scope():
+            if not self.place.is_chief:
+                return self._loop(None)
+            self.run_dir.mkdir(parents=True, exist_ok=True)
+            save_config(self.config, self.run_dir / "config.yaml")
+            self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+            save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
+            with contextlib.closing(
+                RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
+            ) as writer:
+                return self._loop(writer)
+
+    def _load(self, step: int) -> Batch:
+        planned = self.corpus.train.schedule.batch_at(step).part(*self.place)
+        return Batch(*map(tf.convert_to_tensor, self._loader.load(planned)))
 
     def _compile(self) -> None:
         self.observer.on_phase("tracing the training step")
-        plan, training = self.corpus.train.plan, self.config.training
+        plan, training = self.corpus.train.plan.part(self.place.workers), self.config.training
         self._training_step = compile_training_step(
             self.model,
             self.optimizer,
@@ -150,7 +180,11 @@ class XTTSTrainer:
         )
         self._training_step.get_concrete_function()
         self._monitor = RetracingMonitor(
-            self._training_step, plan, xla=self.xla, log=self._compilation_log
+            self._training_step,
+            plan,
+            xla=self.xla,
+            devices=self.strategy.num_replicas_in_sync // self.place.workers,
+            log=self._compilation_log,
         )
         validation = self.corpus.validation
         self._validation = Validation(
@@ -164,7 +198,7 @@ class XTTSTrainer:
         )
 
     def _warm_up(self) -> None:
-        plan = self.corpus.train.plan
+        plan = self.corpus.train.plan.part(self.place.workers)
         if plan.dynamic:
             _log.warning(
                 "batching: dynamic gives every batch its own shape%s; it is for comparison, and "
@@ -180,42 +214,72 @@ class XTTSTrainer:
             on_progress=lambda done, total: self.observer.on_warm_up(done, total),
         )
 
-    def _loop(self, loader: BatchLoader, writer: RunWriter) -> dict[str, Any]:
+    def _loop(self, writer: RunWriter | None) -> dict[str, Any]:
+        """Of several machines only the chief has a writer: it evaluates and saves."""
         account, every = self.account, self.config.training
         first = int(self.optimizer.step.numpy())
-        batches = feed(loader, self.corpus.train.schedule, self.config, first, self.total_steps)
+        batches = feed(
+            self._loader,
+            self.corpus.train.schedule,
+            self.config,
+            first,
+            self.total_steps,
+            worker=self.place.worker,
+            workers=self.place.workers,
+        )
         metrics = RunMetrics(self.config, account)
-        report: dict[str, Any] = {}
-        update = tf.constant(True)
         self.observer.on_phase("first step")
         account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
             with account.spending("data_wait"):
                 batch = next(batches)
-            shape = _shape_of(batch)
-            self._monitor.require_declared(shape)
-            with account.spending("compile" if self._monitor.compiles(shape) else "compute"):
-                result = self._training_step(batch, update)
-                result.loss.numpy()  # waits for the device
-            self._monitor.check(step, shape)
-            metrics.add(batch, result)
-            if step % every.save_every == 0 or last:
+            self._step(step, batch, metrics)
+            if writer and (step % every.save_every == 0 or last):
                 with account.spending("checkpoint"):
                     self.save(step)
             evaluates = step % every.evaluate_every == 0 or last
             if step % every.log_every == 0 or evaluates:
                 means = metrics.flush() | self._monitor.counts()
                 self.observer.on_step(step, self.total_steps, means)
-                if evaluates:
-                    with account.spending("evaluation"), self.optimizer.averaged_weights():
-                        losses = self._validation.run(step, writer)
-                    self.observer.on_evaluation(step, losses)
-                    report = self._report(step, metrics)
-                    writer.write_report(report)
-                    means |= losses
-                writer.write_metrics(step, means)
-        return report
+                if writer and evaluates:
+                    means |= self._evaluate(step, writer)
+                    writer.write_report(self._report(step, metrics))
+                if writer:
+                    writer.write_metrics(step, means)
+        return self._report(self.total_steps, metrics)
+
+    def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
+        shape = _shape_of(batch)
+        self._monitor.require_declared(shape)
+        compiles = self._monitor.compiles(shape)
+        with self.account.spending("compile" if compiles else "compute"):
+            try:
+                result = self._training_step(batch, tf.constant(True))
+                result.loss.numpy()  # waits for the device
+            except LOST_MACHINE_ERRORS as error:
+                if self.place.workers == 1:
+                    raise
+                raise DeviceError(self._save_without_the_others(step - 1)) from error
+        self._monitor.check(step, shape)
+        metrics.add(batch, result)
+
+    def _evaluate(self, step: int, writer: RunWriter) -> dict[str, float]:
+        with self.account.spending("evaluation"), self.optimizer.averaged_weights():
+            losses = self._validation.run(step, writer)
+        self.observer.on_evaluation(step, losses)
+        return losses
+
+    def _save_without_the_others(self, step: int) -> str:
+        """Saves the last whole step, which every machine has; one of those that are left does."""
+        # The first of those that are left to come writes; the others find its checkpoint.
+        time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
+        if not has_checkpoint(self.run_dir, step):
+            self.save(step)
+        return (
+            f"another machine was lost after step {step}; that step is saved in {self.run_dir}: go "
+            f"on with --resume {self.run_dir}, on as many machines as you like"
+        )
 
     def _model_devices(self) -> list[str]:
         weights = [variable.value for variable in self.model.trainable_variables]
@@ -233,6 +297,12 @@ class XTTSTrainer:
             _KEPT_CHECKPOINTS,
         )
 
+    def _shapes(self) -> list[list[int]]:
+        """Batch, tokens and frames of the declared shapes, or of those met where none is."""
+        plan = self.corpus.train.plan
+        shapes = self._monitor.met if plan.dynamic else plan.shapes
+        return [list(padded) for padded in sorted({shape.padded for shape in shapes})]
+
     def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
         seconds = self.account.seconds()
         return {
@@ -242,24 +312,16 @@ class XTTSTrainer:
             "valid_work_ratio": metrics.valid_work_ratio,
             "useful_utilisation": metrics.useful_utilisation,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
-            "shapes": [list(shape) for shape in self._monitor.padded_shapes()],
+            "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
             "mode": MODE,
-            "strategy": type(self.strategy).__name__.lstrip("_"),
+            "strategy": name_of(self.strategy),
             "data_device": DATA_DEVICE,
             "model_devices": self._model_devices(),
             "buffer_size": self.config.data.buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
-
-
-def planned_steps(config: XTTSConfig, corpus: Corpus) -> int:
-    """max_steps, or epochs in steps, or as many passes as a corpus usually needs."""
-    training = config.training
-    if training.max_steps is not None:
-        return training.max_steps
-    return (training.epochs or DEFAULT_EPOCHS) * corpus.train.schedule.batches_per_epoch
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:

@@ -41,7 +41,7 @@ def cheapest_chain(tokens, frames, most):
 @given(CLIPS, st.integers(1, 3))
 def test_the_sizes_are_the_cheapest_there_are(clips, most):
     tokens, frames = (np.array(lengths, np.int32) for lengths in zip(*clips, strict=True))
-    sizes = nested_sizes(tokens, frames, cost_of_clip, most)[-1]
+    sizes = nested_sizes(tokens, frames, cost_of_clip, most, multiples=(4, 8))[-1]
     assert len(sizes) <= most
     found = padded_cost(tokens, frames, [(size.tokens, size.frames) for size in sizes])
     assert np.isclose(found, cheapest_chain(tokens, frames, most))
@@ -51,7 +51,7 @@ def test_the_sizes_are_the_cheapest_there_are(clips, most):
 @given(CLIPS, st.integers(1, 5))
 def test_each_size_says_how_many_clips_it_adds(clips, most):
     tokens, frames = (np.array(lengths, np.int32) for lengths in zip(*clips, strict=True))
-    for sizes in nested_sizes(tokens, frames, cost_of_clip, most):
+    for sizes in nested_sizes(tokens, frames, cost_of_clip, most, multiples=(4, 8)):
         taken = np.zeros(len(clips), bool)
         for size in sizes:
             fits = (tokens <= size.tokens) & (frames <= size.frames) & ~taken
@@ -64,6 +64,6 @@ def test_a_large_corpus_is_searched_on_a_coarser_grid():
     generator = np.random.default_rng(0)
     frames = generator.integers(50, 4_000, 20_000).astype(np.int32)
     tokens = (frames * generator.uniform(0.05, 0.25, frames.size)).astype(np.int32)
-    sizes = nested_sizes(tokens, frames, cost_of_clip, 8)[-1]
+    sizes = nested_sizes(tokens, frames, cost_of_clip, 8, multiples=(4, 8))[-1]
     assert len(sizes) == 8
     assert sum(size.clips for size in sizes) == frames.size

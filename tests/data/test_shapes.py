@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.diagnosis import typical_lengths
 from myxtts.data.plan_files import load_padded_shapes, save_plan
 from myxtts.data.shapes import MOST_SHAPES, assign_shapes, describe_plan, plan_shapes
 from myxtts.errors import CheckpointError, ConfigError, DataError
@@ -11,13 +12,9 @@ from myxtts.errors import CheckpointError, ConfigError, DataError
 LENGTHS = st.lists(st.integers(16, 400), min_size=1, max_size=30)
 
 
-def like_ljspeech(clips=13_100, seed=0):
-    """Tokens and frames of clips of 1.1 to 10.1 seconds, 6.6 on average."""
-    generator = np.random.default_rng(seed)
-    seconds = generator.normal(6.9, 2.2, 2 * clips)
-    seconds = seconds[(seconds > 1.1) & (seconds < 10.1)][:clips]
-    tokens = seconds * 14 * generator.normal(1, 0.08, seconds.size)
-    return tokens.astype(np.int32), (seconds * 22_050 / 256).astype(np.int32)
+def like_ljspeech(count=13_100):
+    clips = typical_lengths(count)
+    return clips.token_counts, clips.frame_counts
 
 
 @settings(max_examples=60, deadline=None)
@@ -128,15 +125,45 @@ def test_the_table_counts_every_clip():
 
 def test_a_saved_plan_gives_the_same_shapes(tmp_path):
     tokens, frames = like_ljspeech(200)
-    plan = plan_shapes(tokens, frames, XTTSConfig())
-    save_plan(plan, tmp_path / "shapes.json")
-    padded = load_padded_shapes(tmp_path / "shapes.json")
-    again = assign_shapes(tokens, frames, padded, XTTSConfig(), shares=1)
+    config = XTTSConfig()
+    plan = plan_shapes(tokens, frames, config)
+    save_plan(plan, config, tmp_path / "shapes.json")
+    padded = load_padded_shapes(tmp_path / "shapes.json", config)
+    again = assign_shapes(tokens, frames, padded, config, shares=1)
     assert again.shapes == plan.shapes
     np.testing.assert_array_equal(again.shape_of_clip, plan.shape_of_clip)
 
 
-def test_a_broken_plan_is_named(tmp_path):
-    (tmp_path / "shapes.json").write_text('{"shapes": [{"batch": 3}]}')
+@pytest.mark.parametrize(
+    "change",
+    [{"batch_size": 8}, {"batching": "dynamic"}, {"frame_budget": 9_000}, {"shape_count": 2}],
+)
+def test_other_settings_have_other_shapes(tmp_path, change):
+    tokens, frames = like_ljspeech(200)
+    save_plan(plan_shapes(tokens, frames, XTTSConfig()), XTTSConfig(), tmp_path / "shapes.json")
+    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
+    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(max_steps=7)) is not None
+
+
+@pytest.mark.parametrize("text", ['{"shapes": [{"batch": 3}]}', '{"shapes": []}', "[", "{}"])
+def test_a_broken_plan_is_named(tmp_path, text):
+    (tmp_path / "shapes.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"shapes\.json: is not a plan of shapes"):
-        load_padded_shapes(tmp_path / "shapes.json")
+        load_padded_shapes(tmp_path / "shapes.json", XTTSConfig())
+
+
+@settings(max_examples=40, deadline=None)
+@given(LENGTHS, st.integers(1, 6), st.sampled_from([1, 2, 3, 4]))
+def test_no_shape_is_empty_and_frames_are_whole_positions(lengths, count, per_position):
+    frames = np.array(lengths, np.int32)
+    config = XTTSConfig(shape_count=count, frames_per_position=per_position)
+    plan = plan_shapes(frames // 6 + 1, frames, config)
+    for index, shape in enumerate(plan.shapes):
+        assert plan.clips_of(index).size > 0
+        assert shape.frames % per_position == 0
+
+
+def test_clips_that_are_left_out_make_no_shape_longer():
+    tokens, frames = np.array([20, 300]), np.array([100, 3_000])
+    (shape,) = plan_shapes(tokens, frames, XTTSConfig(batching="fixed")).shapes
+    assert shape.frames == 104

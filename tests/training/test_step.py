@@ -4,8 +4,6 @@ import tensorflow as tf
 
 from myxtts.data.corpus import open_corpus
 from myxtts.data.pipeline import BatchLoader, batch_signature
-from myxtts.data.schedule import Clips, Schedule
-from myxtts.data.shapes import plan_shapes
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_evaluation_step, compile_training_step
@@ -69,18 +67,19 @@ def test_xla_agrees(plain, miniature, corpus):
 
 def test_with_one_shape_any_other_is_refused(miniature, corpus):
     config = miniature(pad_to_fixed_length=True, max_mel_frames=400, max_text_length=70)
-    plan = plan_shapes(corpus.train.cache.token_counts, corpus.train.cache.frame_counts, config)
-    signature = batch_signature(config, plan)
-    assert signature.token_ids.shape == (4, 70)
-    assert signature.mel.shape == (4, 400, 80)
-    cache = corpus.train.cache
-    clips = Clips(cache.token_counts, cache.frame_counts, cache.index["speaker"])
-    schedule = Schedule(clips, plan, config)
-    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
-    for step in range(schedule.batches_per_epoch):
-        batch = loader.load(schedule.batch_at(step))
+    part = open_corpus(config).train
+    model = XTTS(
+        config, symbols=len(corpus.tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
+    )
+    evaluate = compile_evaluation_step(model, batch_signature(config, part.plan), seed=0)
+    loader = BatchLoader(part.cache, corpus.tokenizer, config)
+    for step in range(part.schedule.batches_per_epoch):
+        batch = loader.load(part.schedule.batch_at(step))
         assert batch.token_ids.shape == (4, 70)
         assert batch.mel.shape == (4, 400, 80)
+    longer = np.pad(batch.mel, [(0, 0), (0, 2), (0, 0)])
+    with pytest.raises((TypeError, ValueError), match=r"402"):
+        evaluate(Batch(*batch._replace(mel=longer)))
 
 
 def test_evaluation_is_repeatable_and_changes_nothing(miniature, corpus):

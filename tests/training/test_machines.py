@@ -1,0 +1,107 @@
+"""Two real processes that train together over the loopback."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.trainer import XTTSTrainer
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for opened in sockets:
+        opened.bind(("127.0.0.1", 0))
+    ports = [opened.getsockname()[1] for opened in sockets]
+    for opened in sockets:
+        opened.close()
+    return ports
+
+
+@pytest.fixture
+def start_machines(miniature, user_environment, tmp_path):
+    """Starts `myxtts train` as so many workers of one cluster; they end with the test."""
+    config_file = tmp_path / "config.yaml"
+    config_file.write_text(json.dumps(miniature().as_dict()))
+    started = []
+
+    def start(count, *arguments):
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        processes = []
+        for index in range(count):
+            task = {
+                "cluster": {"worker": addresses},
+                "task": {"type": "worker", "index": index},
+            }
+            environment = {"TF_CONFIG": json.dumps(task)} if count > 1 else {}
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "myxtts.cli.main", "train", *map(str, arguments)],
+                    env=user_environment | environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        started.extend(processes)
+        return processes
+
+    yield lambda count, *arguments: start(count, f"--config={config_file}", *arguments)
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finished(process):
+    output, errors = process.communicate(timeout=300)
+    return process.returncode, output, errors
+
+
+def test_two_machines_give_the_weights_of_one(start_machines, miniature, corpus, tmp_path):
+    machines = start_machines(2, "--run-dir", tmp_path / "two")
+    XTTSTrainer(miniature(), corpus, tmp_path / "one").fit()
+    for code, _, errors in map(finished, machines):
+        assert code == 0, errors
+    report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert report["strategy"] == "MultiWorkerMirroredStrategy"
+    assert report["traces"] == 1
+    one, two = (find_checkpoint(tmp_path / run) for run in ("one", "two"))
+    for name, value in one.training_state().items():
+        np.testing.assert_allclose(two.training_state()[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines, tmp_path, lost):
+    run_dir = tmp_path / "run"
+    machines = start_machines(
+        *(2, "--run-dir", run_dir, "--max-steps", 100_000, "--set=training.log_every=1"),
+        *("--save-every", 100_000, "--evaluate-every", 100_000),
+    )
+    metrics = run_dir / "metrics.jsonl"
+    deadline = time.monotonic() + 240
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert time.monotonic() < deadline
+        assert all(machine.poll() is None for machine in machines), finished(machines[0])
+        time.sleep(0.2)
+    machines[lost].kill()
+    code, _, errors = finished(machines[1 - lost])
+    assert code == 2
+    last_line = errors.strip().splitlines()[-1]
+    assert last_line.startswith("myxtts train: another machine was lost after step")
+    step = find_checkpoint(run_dir).info.step
+    assert step >= 3
+    (alone,) = start_machines(1, "--resume", run_dir, "--max-steps", step + 2)
+    code, _, errors = finished(alone)
+    assert code == 0, errors
+    assert find_checkpoint(run_dir).info.step == step + 2
+
+
+def test_several_machines_need_a_folder_that_all_see(start_machines):
+    for code, _, errors in map(finished, start_machines(2)):
+        assert code == 2
+        assert "--run-dir: needed for training on 2 machines" in errors

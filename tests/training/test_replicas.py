@@ -1,0 +1,87 @@
+"""The trial before a mirrored run, on virtual devices in processes of their own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import tensorflow as tf
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus import open_corpus
+from myxtts.devices.discovery import find_accelerators
+from myxtts.errors import MyXTTSError
+from myxtts.training.accounting import TimeAccount
+from myxtts.training.launch import start_trainer
+from myxtts.training.reporting import SilentObserver
+
+
+class LeavesReplicasAlone(tf.distribute.ReductionToOneDevice):
+    '''A fault like a broken link: every replica keeps what it had.'''
+
+    def reduce_implementation(self, reduce_op, value, destinations, options):
+        return value
+
+    def batch_reduce_implementation(self, reduce_op, pairs, options):
+        return [value for value, _ in pairs]
+
+
+config = XTTSConfig(**json.loads(sys.stdin.read()))
+accelerators = find_accelerators(2)
+reduction = LeavesReplicasAlone() if sys.argv[2] == "broken" else tf.distribute.ReductionToOneDevice()
+strategy = tf.distribute.MirroredStrategy(list(accelerators.devices), cross_device_ops=reduction)
+corpus = open_corpus(config, replicas=2)
+try:
+    trainer = start_trainer(
+        config,
+        corpus,
+        Path(sys.argv[1]),
+        strategy,
+        observer=SilentObserver(),
+        account=TimeAccount(),
+    )
+    step_before = int(trainer.optimizer.step.numpy())
+    report = trainer.fit()
+    print(json.dumps([step_before, report["strategy"], report["model_devices"]]))
+except MyXTTSError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.fixture
+def start(miniature, user_environment, tmp_path):
+    def run(link, **settings):
+        config = miniature(max_steps=3, evaluate_every=9, save_every=9, **settings)
+        result = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(tmp_path / "run"), link],
+            input=json.dumps(config.as_dict()),
+            capture_output=True,
+            text=True,
+            env=user_environment,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout.splitlines()[-1]), result.stderr
+
+    return run
+
+
+def test_replicas_that_agree_start_as_if_never_tried(start):
+    (step, strategy, devices), _ = start("sound")
+    assert (step, strategy, devices) == (0, "MirroredStrategy", ["CPU:0", "CPU:1"])
+
+
+def test_replicas_that_differ_leave_one_device_to_go_on(start):
+    (step, strategy, devices), errors = start("broken")
+    assert (step, strategy, devices) == (0, "OneDeviceStrategy", ["CPU:0"])
+    assert "mirrored training does not work here" in errors
+    assert "the weights of the replicas differ by up to" in errors
+    assert "going on with CPU:0 alone" in errors
+
+
+def test_strict_devices_stop_instead(start):
+    message, _ = start("broken", strict_devices=True)
+    assert "the weights of the replicas differ" in message
