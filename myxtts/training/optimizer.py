@@ -51,6 +51,11 @@ class FlatAdamW(tf.Module):
         self.average = tf.Variable(self.weights(), trainable=False, name="average")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
 
+    @property
+    def variables_here(self) -> list[tf.Variable]:
+        """The weights as TensorFlow's variables, each with a copy for every replica."""
+        return [variable.value for variable in self._variables]
+
     def weights(self) -> tf.Tensor:
         return self.flatten([tf.convert_to_tensor(variable) for variable in self._variables])
 

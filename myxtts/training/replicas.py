@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.errors import DeviceError
@@ -19,7 +20,7 @@ LOST_MACHINE_ERRORS = (
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
-# The mean of equal numbers can differ from them by rounding.
+# The mean of equal sums can differ from them by rounding.
 _TOLERANCE = 1e-6
 
 
@@ -48,17 +49,28 @@ def try_replicas(training_step: Any, optimizer: FlatAdamW, batches: Iterable[Bat
 
 
 def _largest_difference(optimizer: FlatAdamW) -> float:
-    """Between a weight on any replica and its mean over all of them, beside the largest weight."""
+    """Between the weights of any two replicas, beside the largest weight.
+
+    The copies of this machine are compared one by one, without the exchange that is on trial; of
+    other machines their sums.
+    """
     strategy = tf.distribute.get_strategy()
+    differences = [0.0]
+    largest = 1e-9
+    for variable in optimizer.variables_here:
+        copies = [np.asarray(copy) for copy in strategy.experimental_local_results(variable)]
+        largest = max(largest, float(np.max(np.abs(copies[0]))))
+        differences += [float(np.max(np.abs(copy - copies[0]))) for copy in copies[1:]]
 
-    def compare() -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        own = optimizer.weights()
-        mean = context.all_reduce(tf.distribute.ReduceOp.MEAN, own)
-        return tf.reduce_max(tf.abs(own - mean)) / tf.reduce_max(tf.abs(own))
+    def compare_sums() -> tf.Tensor:
+        weights = optimizer.weights()
+        own = tf.stack([tf.reduce_sum(weights), tf.reduce_sum(tf.square(weights))])
+        mean = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, own)
+        return tf.reduce_max(tf.abs(own - mean)) / tf.cast(tf.size(weights), tf.float32)
 
-    compared = tf.function(lambda: strategy.run(compare), autograph=False)()
-    return max(float(value) for value in strategy.experimental_local_results(compared))
+    compared = tf.function(lambda: strategy.run(compare_sums), autograph=False)()
+    differences += [float(value) for value in strategy.experimental_local_results(compared)]
+    return max(differences) / largest
 
 
 def _first_line(error: Exception) -> str:

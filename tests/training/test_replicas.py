@@ -31,7 +31,8 @@ class LeavesReplicasAlone(tf.distribute.ReductionToOneDevice):
 
 config = XTTSConfig(**json.loads(sys.stdin.read()))
 accelerators = find_accelerators(2)
-reduction = LeavesReplicasAlone() if sys.argv[2] == "broken" else tf.distribute.ReductionToOneDevice()
+links = {"broken": LeavesReplicasAlone, "sound": tf.distribute.ReductionToOneDevice}
+reduction = links[sys.argv[2]]()
 strategy = tf.distribute.MirroredStrategy(list(accelerators.devices), cross_device_ops=reduction)
 corpus = open_corpus(config, replicas=2)
 try:
