@@ -14,6 +14,12 @@ import numpy as np
 
 from myxtts.data.lengths import IntArray
 
+# Halves that differ by less than this share of their frames are left as they are.
+_EVEN_ENOUGH = 0.005
+_MOST_SWAPS = 4
+# Swaps that would help most, tried in turn until the texts fit.
+_SWAPS_TRIED = 12
+
 
 def strata_by_row(clips: IntArray, token_counts: IntArray, batch: int) -> list[IntArray]:
     """For each row of a batch, the clips that it is drawn from; every clip is in one of them.
@@ -50,3 +56,62 @@ def slots_of_share(strata: list[IntArray], token_counts: IntArray, shares: int) 
     """The most tokens that a share of a batch can have, whatever is drawn from the strata."""
     longest = np.array([token_counts[stratum].max() for stratum in strata])
     return int(longest.reshape(shares, -1).sum(axis=1).max())
+
+
+def room_of_shares(strata: list[IntArray], token_counts: IntArray) -> dict[int, int]:
+    """For every number of shares that a batch can be split among, the slots of each."""
+    rows = len(strata)
+    return {
+        shares: slots_of_share(strata, token_counts, shares)
+        for shares in range(2, rows + 1)
+        if rows % shares == 0
+    }
+
+
+def evened_out(
+    clips: IntArray, frame_counts: IntArray, token_counts: IntArray, room: dict[int, int]
+) -> IntArray:
+    """The clips of a batch in an order whose halves, and quarters, have equally many frames.
+
+    Rows change places only where the texts of every share still fit their room, whatever the
+    number of shares: the order does not depend on it.
+    """
+    order = clips.copy()
+
+    def texts_fit() -> bool:
+        tokens = token_counts[order]
+        return all(
+            tokens.reshape(shares, -1).sum(axis=1).max() <= slots for shares, slots in room.items()
+        )
+
+    def swap_rows(start: int, middle: int, end: int) -> bool:
+        """Makes the halves more equal; whether it could."""
+        frames = frame_counts[order[start:end]].astype(np.int64)
+        first, second = frames[: middle - start], frames[middle - start :]
+        excess = first.sum() - second.sum()
+        if abs(excess) <= _EVEN_ENOUGH * frames.sum():
+            return False
+        left = np.abs(excess - 2 * (first[:, None] - second))
+        for place in np.argsort(left, axis=None)[:_SWAPS_TRIED]:
+            row, other = divmod(int(place), second.size)
+            if left[row, other] >= abs(excess):
+                break
+            pair = [start + row, middle + other]
+            order[pair] = order[pair[::-1]]
+            if texts_fit():
+                return True
+            order[pair] = order[pair[::-1]]
+        return False
+
+    def even_out(start: int, end: int) -> None:
+        middle = (start + end) // 2
+        if (end - start) % 2 or middle == start:
+            return
+        for _ in range(_MOST_SWAPS):
+            if not swap_rows(start, middle, end):
+                break
+        even_out(start, middle)
+        even_out(middle, end)
+
+    even_out(0, order.size)
+    return order

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import DEFAULT_EPOCHS, TrainingConfig, XTTSConfig
-from myxtts.data.dealing import strata_by_row
+from myxtts.data.dealing import evened_out, room_of_shares, strata_by_row
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.shapes import Shape, ShapePlan
 
@@ -92,6 +92,9 @@ class Schedule:
         """The batch of a training step, counted from 0 through all epochs."""
         epoch, number = divmod(step, self.batches_per_epoch)
         shape_index, clips = self._epoch(epoch)[number]
+        if not self._plan.dynamic:
+            room = self._room_of_shares(shape_index)
+            clips = evened_out(clips, self._frame_counts, self._token_counts, room)
         generator = self._generator(_REFERENCE_STREAM, step)
         shape = self._plan.shapes[shape_index]
         return PlannedBatch(
@@ -127,6 +130,12 @@ class Schedule:
         count = -(-clips.size // size)
         rows = strata_by_row(clips, self._token_counts, size)
         return np.stack([np.resize(generator.permutation(row), count) for row in rows], axis=1)
+
+    @functools.cache  # noqa: B019 - a schedule lives as long as its run
+    def _room_of_shares(self, shape_index: int) -> dict[int, int]:
+        clips, size = self._clips_of_shape[shape_index], self._plan.shapes[shape_index].batch
+        strata = strata_by_row(clips, self._token_counts, size)
+        return room_of_shares(strata, self._token_counts)
 
     def _deal_freely(
         self, clips: IntArray, size: int, generator: np.random.Generator

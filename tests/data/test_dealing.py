@@ -2,7 +2,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.dealing import balanced_order, slots_of_share, strata_by_row
+from myxtts.data.dealing import (
+    balanced_order,
+    evened_out,
+    room_of_shares,
+    slots_of_share,
+    strata_by_row,
+)
 
 TOKENS = st.lists(st.integers(3, 200), min_size=1, max_size=60)
 
@@ -50,3 +56,24 @@ def test_the_bound_hardly_exceeds_the_mean():
     token_counts = generator.integers(60, 121, 1_000).astype(np.int32)
     rows = strata_by_row(np.arange(1_000, dtype=np.int32), token_counts, 16)
     assert slots_of_share(rows, token_counts, 1) < 1.03 * 16 * token_counts.mean()
+
+
+@settings(max_examples=80, deadline=None)
+@given(TOKENS, st.sampled_from([2, 4, 6, 8]), st.integers(0, 9))
+def test_evening_out_moves_clips_and_overflows_nothing(tokens, batch, seed):
+    generator = np.random.default_rng(seed)
+    token_counts = np.array(tokens, np.int32)
+    frame_counts = (token_counts * generator.uniform(4, 8, token_counts.size)).astype(np.int32)
+    rows = strata_by_row(np.arange(token_counts.size, dtype=np.int32), token_counts, batch)
+    room = room_of_shares(rows, token_counts)
+    drawn = np.array([generator.choice(row) for row in rows])
+    order = evened_out(drawn, frame_counts, token_counts, room)
+    assert sorted(order) == sorted(drawn)
+    for shares, slots in room.items():
+        assert token_counts[order].reshape(shares, -1).sum(axis=1).max() <= slots
+
+    def imbalance(clips):
+        first, second = frame_counts[clips].reshape(2, -1).sum(axis=1, dtype=np.int64)
+        return abs(first - second)
+
+    assert imbalance(order) <= imbalance(drawn)

@@ -4,10 +4,12 @@ import sys
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.diagnosis import typical_lengths
 from myxtts.data.schedule import Clips, Schedule
 from myxtts.data.shapes import plan_shapes
 
@@ -120,3 +122,13 @@ print(plan.shapes, [schedule.batch_at(step).clips.tolist() for step in (0, 7, 1_
         for number in (1, 2)
     }
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("batching", ["bucketed", "fixed"])
+def test_two_replicas_get_equally_many_frames(batching):
+    clips, config = typical_lengths(2_000), XTTSConfig(batching=batching)
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, replicas=2)
+    schedule = Schedule(clips, plan, config)
+    for batch in batches(schedule):
+        frames = clips.frame_counts[batch.clips].reshape(2, -1).sum(axis=1)
+        assert frames.max() / frames.mean() <= 1.02
