@@ -50,7 +50,8 @@ def compile_training_step(
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         return parts, optimizer.flatten(gradients)
 
-    compute = tf.function(gradient_of, jit_compile=True, autograph=False) if xla else gradient_of
+    # A function of its own is traced once for all micro-batches.
+    compute = tf.function(gradient_of, jit_compile=xla, autograph=False)
 
     def replica_step(batch: Batch, draws: Draws, counts: Counts, update: tf.Tensor) -> StepResult:
         context = tf.distribute.get_replica_context()

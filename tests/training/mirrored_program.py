@@ -1,4 +1,4 @@
-"""Trains a few steps on N virtual devices and prints the weights' checksum as JSON.
+"""Trains a few steps on N virtual devices and prints what happened as JSON.
 
 Logical devices can be set only once per process, so the test runs this in processes of its own.
 """
@@ -8,38 +8,40 @@ import sys
 from pathlib import Path
 
 
-def main(corpus_dir: str, run_dir: str, devices: int, accumulation: int) -> None:
+def main(run_dir: str, devices: int) -> None:
     from myxtts.config.config import XTTSConfig
     from myxtts.data.corpus import open_corpus
     from myxtts.devices.discovery import find_accelerators
     from myxtts.devices.strategy import choose_strategy
-    from myxtts.training.checkpoints import find_checkpoint
     from myxtts.training.trainer import XTTSTrainer
 
-    settings = json.loads(sys.stdin.read())
-    config = XTTSConfig(**settings, train_data=corpus_dir, gradient_accumulation_steps=accumulation)
-    accelerators = find_accelerators(devices)
-    strategy = choose_strategy(accelerators, multi_gpu=True)
+    config = XTTSConfig(**json.loads(sys.stdin.read()))
+    strategy = choose_strategy(find_accelerators(devices), multi_gpu=True)
     corpus = open_corpus(config, replicas=strategy.num_replicas_in_sync)
     trainer = XTTSTrainer(config, corpus, Path(run_dir), strategy=strategy)
     report = trainer.fit()
-    copies = {
-        part.device.rpartition("device:")[2]
+    copies = [
+        copy
         for variable in trainer.model.trainable_variables
-        for part in strategy.experimental_local_results(variable.value)
-    }
+        for copy in strategy.experimental_local_results(variable.value)
+    ]
+    with strategy.scope():
+        graph = trainer._training_step.get_concrete_function().graph
+    products = [operation for operation in graph.get_operations() if operation.type == "MatMul"]
     print(
         json.dumps(
-            {
-                "strategy": report["strategy"],
-                "traces": report["traces"],
-                "model_devices": report["model_devices"],
-                "devices_of_weights": sorted(copies),
-                "step": find_checkpoint(Path(run_dir)).info.step,
+            report
+            | {
+                "devices_of_weights": names(copies),
+                "devices_of_products": names(products),
             }
         )
     )
 
 
+def names(placed) -> list[str]:
+    return sorted({thing.device.rpartition("device:")[2] for thing in placed if thing.device})
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,47 +1,79 @@
+"""N replicas give the weights of one device with the same global batch, on virtual devices."""
+
+import itertools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from myxtts.training.checkpoints import find_checkpoint
 
-ROOT = Path(__file__).parents[2]
+STEPS = 20
+# Replicas, micro-batches, XLA: two cases by default, all of them with the slow tests.
+CASES = [(2, 1, False), (2, 4, False)]
+CASES += [
+    pytest.param(*case, marks=pytest.mark.slow)
+    for case in itertools.product((2, 4), (1, 4), (False, True))
+    if case not in CASES
+]
 
 
-def train(demo_corpus, miniature, run_dir, devices, accumulation=1):
-    """A finished run on virtual devices: what it printed and where its weights are."""
-    settings = {
-        name: value
-        for section in miniature(max_steps=4, evaluate_every=4, save_every=4).as_dict().values()
-        for name, value in section.items()
-        if name not in ("train_data", "gradient_accumulation_steps")
-    }
-    result = subprocess.run(
-        [
-            sys.executable,
-            str(Path(__file__).with_name("mirrored_program.py")),
-            *map(str, (demo_corpus, run_dir, devices, accumulation)),
-        ],
-        input=json.dumps(settings),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1]), find_checkpoint(run_dir).training_state()
+@pytest.fixture(scope="module")
+def train(demo_corpus, miniature, user_environment, tmp_path_factory):
+    """Trains on virtual devices: what was printed and where the run is. Each case once."""
+    finished = {}
+
+    def run(replicas, accumulation, xla):
+        case = (replicas, accumulation, xla)
+        if case not in finished:
+            run_dir = tmp_path_factory.mktemp("mirrored") / "run"
+            config = miniature(
+                batch_size=16,
+                shape_count=1 if xla else 2,
+                gradient_accumulation_steps=accumulation,
+                xla=xla,
+                clip_norm=0.5,
+                # The moments of AdamW turn rounding in gradients near zero into whole steps.
+                learning_rate=5e-4,
+                max_steps=STEPS,
+                evaluate_every=STEPS,
+                save_every=STEPS,
+            )
+            program = Path(__file__).with_name("mirrored_program.py")
+            result = subprocess.run(
+                [sys.executable, str(program), str(run_dir), str(replicas)],
+                input=json.dumps(config.as_dict()),
+                capture_output=True,
+                text=True,
+                env=user_environment,
+                check=False,
+            )
+            assert result.returncode == 0, result.stderr
+            finished[case] = json.loads(result.stdout.splitlines()[-1]), run_dir
+        return finished[case]
+
+    return run
 
 
-def test_replicas_equal_one_device_with_the_global_batch(demo_corpus, miniature, tmp_path):
-    one, expected = train(demo_corpus, miniature, tmp_path / "one", 1)
-    two, found = train(demo_corpus, miniature, tmp_path / "two", 2, accumulation=2)
+@pytest.mark.parametrize(("replicas", "accumulation", "xla"), CASES)
+def test_replicas_equal_one_device_with_the_global_batch(train, replicas, accumulation, xla):
+    one, expected = train(1, 1, xla)
+    several, found = train(replicas, accumulation, xla)
     assert one["strategy"] == "OneDeviceStrategy"
-    assert two["strategy"] == "MirroredStrategy"
-    assert one["traces"] == two["traces"] == 1
-    assert one["devices_of_weights"] == ["CPU:0"]
-    assert two["devices_of_weights"] == two["model_devices"] == ["CPU:0", "CPU:1"]
+    assert several["strategy"] == "MirroredStrategy"
+    assert several["traces"] == 1
+    assert several["compilations_after_warmup"] == 0
+    expected, found = (find_checkpoint(run).training_state() for run in (expected, found))
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+
+
+def test_weights_and_arithmetic_are_on_the_devices_that_were_asked_for(train):
+    one, _ = train(1, 1, False)
+    assert one["devices_of_weights"] == one["devices_of_products"] == ["CPU:0"]
+    several, _ = train(2, 1, False)
+    assert several["devices_of_weights"] == several["model_devices"] == ["CPU:0", "CPU:1"]
+    assert several["devices_of_products"] == ["CPU:0", "CPU:1"]
