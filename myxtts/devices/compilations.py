@@ -27,11 +27,10 @@ _MARK = b"<myxtts asks for the count of compilations>"
 # With the standard library alone it starts in milliseconds. What TensorFlow marks as information
 # or warning (I or W and a date) is kept from the screen, and so is its complaint about entries of
 # the persistent cache, which it tries to read as text before it reads them as what they are. The
-# mark may stand behind words without an end of line. An interrupt is for the program, not for the
-# reader, and a screen that is gone is no reason to stop counting.
+# mark may stand behind words without an end of line. A screen that is gone is no reason to stop
+# counting.
 _READER = """
-import contextlib, re, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
+import contextlib, re, sys
 count = 0
 noise = re.compile(
     rb"[IW]\\d{4} |\\d{4}-\\d\\d-\\d\\d [^ ]+ [IW] |"
@@ -65,6 +64,8 @@ class CompilationLog:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._screen,
+            # An interrupt at the terminal is for the program, not for its reader.
+            start_new_session=True,
         )
         assert self._reader.stdin is not None
         os.dup2(self._reader.stdin.fileno(), 2)

@@ -27,13 +27,14 @@ def main(run_dir: str, devices: int) -> None:
     ]
     with strategy.scope():
         graph = trainer._training_step.get_concrete_function().graph
-    products = [operation for operation in graph.get_operations() if operation.type == "MatMul"]
+    # The gradient of each replica is a function of its own.
+    gradients = [it for it in graph.get_operations() if it.type.endswith("PartitionedCall")]
     print(
         json.dumps(
             report
             | {
                 "devices_of_weights": names(copies),
-                "devices_of_products": names(products),
+                "devices_of_gradients": names(gradients),
             }
         )
     )
