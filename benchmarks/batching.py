@@ -73,6 +73,18 @@ def described(clips: Clips, batches: list[Any], left_out: Any) -> dict[str, Any]
     }
 
 
+def largest_imbalance(clips: Clips, replicas: int) -> float:
+    """Frames of the busiest replica over the mean, in the worst batch of an epoch."""
+    config = XTTSConfig()
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, replicas=replicas)
+    schedule = Schedule(clips, plan, config)
+    frames = (
+        clips.frame_counts[schedule.batch_at(step).clips].reshape(replicas, -1).sum(axis=1)
+        for step in range(schedule.batches_per_epoch)
+    )
+    return max(float(of_replicas.max() / of_replicas.mean()) for of_replicas in frames)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clips", type=int, default=13_100)
@@ -97,13 +109,16 @@ def main() -> None:
             for value in result.values()
         )
         print(f"{name:20}" + "".join(cells))
+    imbalance = largest_imbalance(clips, replicas=2)
+    print(f"\nframes of the busier of two replicas over the mean, at most: {imbalance:.3f}")
     million = typical_lengths(1_000_000)
     started = time.perf_counter()
     plan_shapes(million.token_counts, million.frame_counts, XTTSConfig())
     seconds = time.perf_counter() - started
-    print(f"\nplanning 1,000,000 clips: {seconds:.2f} s")
+    print(f"planning 1,000,000 clips: {seconds:.2f} s")
     if options.json:
         results["planning a million"] = {"seconds": seconds}
+        results["two replicas"] = {"largest imbalance": imbalance}
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
