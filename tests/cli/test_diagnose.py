@@ -37,12 +37,13 @@ def test_without_xla_variable_shapes_do_not_compile(capsys):
 
 def test_json_compares_every_way_of_batching(capsys, demo_corpus):
     content = json.loads(shown(capsys, "--train-data", demo_corpus, "--xla", "--json"))
-    assert content["corpus"] == str(demo_corpus)
+    assert content["corpus"].startswith(str(demo_corpus))
     assert content["would_compile_again"] is False
     modes = {mode["batching"]: mode for mode in content["modes"]}
     assert set(modes) == {"bucketed", "fixed", "dynamic"}
     assert modes["fixed"]["compilations"] == 1
-    assert modes["dynamic"]["compilations_after_warmup"] == modes["dynamic"]["shapes"] > 1
+    # Warm-up compiles one of them, which holds every clip.
+    assert modes["dynamic"]["compilations_after_warmup"] == modes["dynamic"]["shapes"] - 1 > 1
     assert modes["dynamic"]["compile_seconds"] > modes["fixed"]["compile_seconds"]
 
 
