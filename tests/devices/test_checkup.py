@@ -132,7 +132,8 @@ def test_a_driver_that_nvml_does_not_describe(problem: str, remedy: str) -> None
     assert remedy in (finding.remedy or "")
 
 
-def test_pip_is_that_of_the_running_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_is_that_of_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     assert pip_command() == f"{sys.executable} -m pip"
     environment = Path(sys.executable).parents[1]
     monkeypatch.chdir(environment)
