@@ -115,33 +115,33 @@ class Schedule:
         ):
             if clips.size == 0:
                 continue
-            deal = self._deal_freely if self._plan.dynamic else self._deal_evenly
-            batches += [(index, batch) for batch in deal(clips, shape.batch, generator)]
+            count = -(-clips.size // shape.batch)
+            if self._plan.dynamic:
+                order = np.resize(generator.permutation(clips), (count, shape.batch))
+            else:
+                order = self._deal_evenly(index, count, generator)
+            batches += [(index, batch) for batch in order]
         return [batches[place] for place in generator.permutation(len(batches))]
 
     def _deal_evenly(
-        self, clips: IntArray, size: int, generator: np.random.Generator
+        self, shape_index: int, count: int, generator: np.random.Generator
     ) -> npt.NDArray[np.int32]:
-        """[batches, size]: each row's clips in a new order, one of them in each batch.
+        """[count, batch]: each row's clips in a new order, one of them in each batch.
 
         A row with a clip too few repeats one of its own, so that the bound on the tokens of a
         batch holds for the filled-up batch as well.
         """
-        count = -(-clips.size // size)
-        rows = strata_by_row(clips, self._token_counts, size)
+        rows = self._strata(shape_index)
         return np.stack([np.resize(generator.permutation(row), count) for row in rows], axis=1)
 
     @functools.cache  # noqa: B019 - a schedule lives as long as its run
-    def _room_of_shares(self, shape_index: int) -> dict[int, int]:
+    def _strata(self, shape_index: int) -> list[IntArray]:
         clips, size = self._clips_of_shape[shape_index], self._plan.shapes[shape_index].batch
-        strata = strata_by_row(clips, self._token_counts, size)
-        return room_of_shares(strata, self._token_counts)
+        return strata_by_row(clips, self._token_counts, size)
 
-    def _deal_freely(
-        self, clips: IntArray, size: int, generator: np.random.Generator
-    ) -> npt.NDArray[np.int32]:
-        count = -(-clips.size // size)
-        return np.resize(generator.permutation(clips), count * size).reshape(count, size)
+    @functools.cache  # noqa: B019 - a schedule lives as long as its run
+    def _room_of_shares(self, shape_index: int) -> dict[int, int]:
+        return room_of_shares(self._strata(shape_index), self._token_counts)
 
     def _shape_of(self, clips: IntArray) -> Shape:
         """As long as the longest of these clips, and room for each text as if it were that long."""
