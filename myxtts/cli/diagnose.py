@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
+from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.cli.stats import measure_folder
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.data.diagnosis import Diagnosis
     from myxtts.data.schedule import Clips
-
-EXIT_THE_ANSWER_IS_NO = 1
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
     else:
         say("\n".join(_describe(diagnosis, source, advice)))
-    return EXIT_THE_ANSWER_IS_NO if diagnosis.would_compile_again else 0
+    return THE_ANSWER_IS_NO if diagnosis.would_compile_again else 0
 
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:

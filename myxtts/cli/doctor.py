@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
+from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
     from myxtts.devices.checkup import Finding
 
-EXIT_SOMETHING_IS_BROKEN = 1
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
 _LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(content, ensure_ascii=False, indent=1))
     else:
         say(f"\nBroken: {', '.join(broken)}" if broken else "\nNothing is broken.")
-    return EXIT_SOMETHING_IS_BROKEN if broken else 0
+    return THE_ANSWER_IS_NO if broken else 0
 
 
 def _show(findings: Iterable[Finding], as_json: bool) -> Iterator[Finding]:

@@ -19,10 +19,8 @@ from myxtts.cli import (
     train,
     validate,
 )
+from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
 from myxtts.errors import MyXTTSError
-
-EXIT_USER_MUST_CHANGE_SOMETHING = 2
-EXIT_INTERRUPTED = 130
 
 _COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, doctor)
 
@@ -40,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.traceback:
             traceback.print_exc()
         print(f"myxtts {options.command}: {error}", file=sys.stderr)
-        return EXIT_USER_MUST_CHANGE_SOMETHING
+        return USER_MUST_CHANGE_SOMETHING
     except KeyboardInterrupt:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.errors import DataError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from myxtts.data.checks import Finding
     from myxtts.data.corpus_checks import CorpusReport, MetadataFile
 
-EXIT_ERRORS_FOUND = 1
 _LINES_PER_REASON = 5
 
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for out, rows in written.items():
             say(f"Wrote {rows} rows to {out}; its paths are relative to {report.folder}")
-    return EXIT_ERRORS_FOUND if report.errors else 0
+    return THE_ANSWER_IS_NO if report.errors else 0
 
 
 def _refuse_to_replace(out: Path) -> None:
