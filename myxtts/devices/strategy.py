@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -41,21 +42,22 @@ def place_of(strategy: tf.distribute.Strategy) -> Place:
     return Place(before + int(resolver.task_id), chiefs + workers)
 
 
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Returns when every machine has come here."""
-    if place_of(strategy).workers == 1:
-        return
+def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """What `own` gives on each replica, on this machine and on others, in sum."""
 
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def meet() -> tf.Tensor:
-        def say_here() -> tf.Tensor:
-            context = tf.distribute.get_replica_context()
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(1.0))
-
-        return strategy.experimental_local_results(strategy.run(say_here))[0]
+    def exchange() -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, own())
 
     with strategy.scope():
-        meet().numpy()
+        summed = tf.function(lambda: strategy.run(exchange), autograph=False)()
+    return strategy.experimental_local_results(summed)[0]
+
+
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Returns when every machine has come here."""
+    if place_of(strategy).workers > 1:
+        sum_over_replicas(strategy, lambda: tf.constant(1.0)).numpy()
 
 
 def machines_strategy(

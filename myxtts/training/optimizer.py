@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
+from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
 from myxtts.training.checkpoints import Tensors
 from myxtts.training.schedules import average_decay, learning_rate
@@ -90,19 +91,13 @@ class FlatAdamW(tf.Module):
 
     def take_weights_of_first_replica(self) -> None:
         """The same weights on every machine, whatever each has set by itself."""
+
+        def first_or_nothing() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return tf.where(tf.equal(replica, 0), self.weights(), 0.0)
+
         strategy = tf.distribute.get_strategy()
-
-        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-        def first_weights() -> tf.Tensor:
-            def share() -> tf.Tensor:
-                context = tf.distribute.get_replica_context()
-                is_first = tf.equal(context.replica_id_in_sync_group, 0)
-                own = tf.where(is_first, self.weights(), 0.0)
-                return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
-
-            return strategy.experimental_local_results(strategy.run(share))[0]
-
-        self.assign_weights(first_weights())
+        self.assign_weights(sum_over_replicas(strategy, first_or_nothing))
 
     def averages_by_name(self) -> Tensors:
         return self._by_name(self.average)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import DeviceError
 from myxtts.models.xtts import Batch
 from myxtts.training.optimizer import FlatAdamW
@@ -62,14 +63,13 @@ def _largest_difference(optimizer: FlatAdamW) -> float:
         largest = max(largest, float(np.max(np.abs(copies[0]))))
         differences += [float(np.max(np.abs(copy - copies[0]))) for copy in copies[1:]]
 
-    def compare_sums() -> tf.Tensor:
+    def own_sums() -> tf.Tensor:
         weights = optimizer.weights()
-        own = tf.stack([tf.reduce_sum(weights), tf.reduce_sum(tf.square(weights))])
-        mean = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, own)
-        return tf.reduce_max(tf.abs(own - mean)) / tf.cast(tf.size(weights), tf.float32)
+        return tf.stack([tf.reduce_sum(weights), tf.reduce_sum(tf.square(weights))])
 
-    compared = tf.function(lambda: strategy.run(compare_sums), autograph=False)()
-    differences += [float(value) for value in strategy.experimental_local_results(compared)]
+    mean = sum_over_replicas(strategy, own_sums) / strategy.num_replicas_in_sync
+    size = sum(int(np.prod(variable.shape)) for variable in optimizer.variables_here)
+    differences.append(float(tf.reduce_max(tf.abs(own_sums() - mean))) / size)
     return max(differences) / largest
 
 
