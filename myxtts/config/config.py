@@ -237,6 +237,9 @@ class TrainingConfig(Section):
         500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
     )
     save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    keep_checkpoints: int = setting(
+        3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
+    )
     log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
     xla: bool | None = setting(
         None, "Compile the step with XLA; null does so on GPUs and not on CPUs."

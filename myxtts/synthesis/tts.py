@@ -11,13 +11,11 @@ import numpy.typing as npt
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.audio.mel import clip_log_mel
-from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.sentences import split_sentences
-from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.checkpoints import find_checkpoint
 
 FloatArray = npt.NDArray[np.float32]
@@ -38,9 +36,9 @@ class TTS:
 
     def __init__(self, run_dir: str | Path) -> None:
         folder = Path(run_dir)
-        checkpoint = find_checkpoint(folder)
-        self.config = load_config(folder / "config.yaml")
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        checkpoint = find_checkpoint(folder, to_speak=True)
+        self.config = checkpoint.config()
+        self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
         model = XTTS(
             self.config,
@@ -55,7 +53,7 @@ class TTS:
             if value is None or value.shape != tuple(variable.shape):
                 raise CheckpointError(
                     f"{checkpoint.folder}: {variable.path} is missing or has another shape than "
-                    f"{folder / 'config.yaml'} says"
+                    "its config.yaml says"
                 )
             variable.assign(value)
         self._sampler = SpeechSampler(model)

@@ -26,6 +26,7 @@ from myxtts.devices.strategy import (
 )
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
+from myxtts.training.interruption import Interruption
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
 from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer
@@ -139,6 +140,7 @@ def start_trainer(
     compilation_log: CompilationLog | None = None,
     resume: bool = False,
     init_from: Path | None = None,
+    interruption: Interruption | None = None,
 ) -> XTTSTrainer:
     """A trainer that is ready for its first step.
 
@@ -155,6 +157,7 @@ def start_trainer(
             observer=observer,
             account=account,
             compilation_log=compilation_log,
+            interruption=interruption,
         )
         if resume:
             step = trainer.resume()

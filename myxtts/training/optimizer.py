@@ -20,7 +20,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoints import Tensors
+from myxtts.training.checkpoint_files import Tensors
 from myxtts.training.schedules import average_decay, learning_rate
 
 _EPSILON = 1e-8
@@ -51,6 +51,8 @@ class FlatAdamW(tf.Module):
         self.second_moment = tf.Variable(zeros, trainable=False, name="second_moment")
         self.average = tf.Variable(self.weights(), trainable=False, name="average")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
+        # Of the planned learning rate; lowered when a run meets bad numbers.
+        self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
 
     @property
     def variables_here(self) -> list[tf.Variable]:
@@ -103,8 +105,11 @@ class FlatAdamW(tf.Module):
         return self._by_name(self.average)
 
     def state(self) -> Tensors:
-        """Everything that training goes on from, by name."""
-        state: Tensors = {"step": np.array(self.step.numpy())}
+        """Everything that training goes on from, by name; copies that no later step changes."""
+        state: Tensors = {
+            "step": np.array(self.step.numpy()),
+            "rate_factor": np.array(self.rate_factor.numpy()),
+        }
         for kind, flat in self._flat_parts().items():
             state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
         return state
@@ -125,6 +130,7 @@ class FlatAdamW(tf.Module):
         self.first_moment.assign(flat["first_moment"])
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
+        self.rate_factor.assign(state["rate_factor"])
 
     def start_from(self, weights: Tensors, source: Path) -> None:
         """Takes weights alone; moments and step stay as they are."""
@@ -142,26 +148,29 @@ class FlatAdamW(tf.Module):
         }
 
     def _by_name(self, flat: tf.Tensor) -> Tensors:
-        parts = np.split(np.asarray(flat), np.cumsum(self._sizes)[:-1])
+        parts = np.split(np.array(flat), np.cumsum(self._sizes)[:-1])
         return {
             variable.path: part.reshape(variable.shape)
             for variable, part in zip(self._variables, parts, strict=True)
         }
 
-    def apply(self, gradient: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def apply(
+        self, gradient: tf.Tensor, loss: tf.Tensor, update: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """One update from the flat gradient; returns its norm before clipping and the rate.
 
-        A gradient that is not finite changes nothing but the step count, and without `update`
-        nothing changes at all.
+        A gradient or a loss that is not finite changes no weight, only the step count. Both are
+        the sums over all replicas, so all of them decide alike. Without `update` nothing changes
+        at all.
         """
         training = self._training
         norm = tf.norm(gradient)
-        usable = tf.math.is_finite(norm) & update
+        usable = tf.math.is_finite(norm) & tf.math.is_finite(loss) & update
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
         gradient = tf.where(usable, gradient * scale, 0.0)
         next_step = self.step + 1
         step = tf.cast(next_step, tf.float32)
-        rate = learning_rate(step, self._total_steps, training)
+        rate = learning_rate(step, self._total_steps, training) * self.rate_factor
         first = self.first_moment + (1.0 - training.beta_1) * (gradient - self.first_moment)
         second = self.second_moment + (1.0 - training.beta_2) * (
             tf.square(gradient) - self.second_moment

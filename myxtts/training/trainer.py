@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +19,37 @@ from myxtts.data.pipeline import BatchLoader, batch_signature, feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
-from myxtts.devices.strategy import name_of, place_of, uses_xla
+from myxtts.devices.strategy import name_of, place_of, uses_xla, wait_for_all
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError, DeviceError
+from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
-from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount, advice
+from myxtts.training.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
+from myxtts.training.checkpoint_writer import CheckpointWriter
 from myxtts.training.checkpoints import (
     CheckpointInfo,
+    checkpoint_folders,
     find_checkpoint,
     has_checkpoint,
-    save_checkpoint,
+    remove_unfinished,
 )
 from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.interruption import Interruption
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
-from myxtts.training.reporting import Observer, RunWriter, SilentObserver
+from myxtts.training.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
+from myxtts.training.resuming import add_seconds, changes_since
 from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
-from myxtts.training.warmup import warm_up
+from myxtts.training.warmup import out_of_memory, warm_up
 
 _log = logging.getLogger(__name__)
 
 MODE = "single-gpu-buffered"
 DATA_DEVICE = "CPU:0"
-_KEPT_CHECKPOINTS = 3
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
 
@@ -67,6 +70,7 @@ class XTTSTrainer:
         observer: Observer | None = None,
         account: TimeAccount | None = None,
         compilation_log: CompilationLog | None = None,
+        interruption: Interruption | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -75,6 +79,10 @@ class XTTSTrainer:
         self.observer = observer or SilentObserver()
         self.account = account or TimeAccount()
         self._compilation_log = compilation_log
+        self.interruption = interruption or Interruption()
+        self._bad_numbers = BadNumbers(corpus.train, run_dir / "evidence")
+        self._last_metrics: dict[str, float] = {}
+        self._seconds_before: dict[str, float] = {}
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
@@ -102,7 +110,8 @@ class XTTSTrainer:
                 f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
                 "were asked for; ask for more with --max-steps or --epochs"
             )
-        if Tokenizer.load(self.run_dir / "tokenizer.json") != self.corpus.tokenizer:
+        changes_since(checkpoint, self.config)
+        if checkpoint.tokenizer() != self.corpus.tokenizer:
             raise CheckpointError(
                 f"{self.run_dir}: was trained with another vocabulary than this corpus has; "
                 "resume it with the data it was trained on, or start anew with --init-from"
@@ -110,13 +119,14 @@ class XTTSTrainer:
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._seconds_before = checkpoint.info.seconds
         self._knows_symbols = True
         return checkpoint.info.step
 
     def start_from(self, other_run: Path) -> None:
         """Takes the averaged weights of another run, which must have the same vocabulary."""
         checkpoint = find_checkpoint(other_run)
-        theirs = Tokenizer.load(other_run / "tokenizer.json")
+        theirs = checkpoint.tokenizer()
         if theirs != self.corpus.tokenizer:
             raise CheckpointError(
                 f"{other_run}: has another vocabulary than this corpus; symbols that it does not "
@@ -148,20 +158,55 @@ class XTTSTrainer:
         self._is_prepared = True
 
     def fit(self) -> dict[str, Any]:
-        """Trains to the planned number of steps and returns the report."""
+        """Trains to the planned number of steps, or until it is interrupted; returns the report."""
         if not self._is_prepared:
             self.prepare()
         with self.strategy.scope():
-            if not self.place.is_chief:
-                return self._loop(None)
-            self.run_dir.mkdir(parents=True, exist_ok=True)
-            save_config(self.config, self.run_dir / "config.yaml")
-            self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-            save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
-            with contextlib.closing(
-                RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
-            ) as writer:
+            if self.place.is_chief:
+                self.run_dir.mkdir(parents=True, exist_ok=True)
+                remove_unfinished(self.run_dir)
+                save_config(self.config, self.run_dir / "config.yaml")
+                self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+                save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
+            while True:
+                try:
+                    return self._train()
+                except TooManyBadStepsError:
+                    self._go_back()
+
+    def _train(self) -> dict[str, Any]:
+        if not self.place.is_chief:
+            return self._loop(None)
+        with (
+            contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
+            self._checkpoint_writer() as self._checkpoints,
+        ):
+            try:
                 return self._loop(writer)
+            except DataError:
+                # Between two steps the state is whole, whatever became of the data.
+                self.save(self._step_now())
+                raise
+
+    def _go_back(self) -> None:
+        """To the newest checkpoint, where there is one, and on with a lower learning rate."""
+        wait_for_all(self.strategy)
+        factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
+        if checkpoint_folders(self.run_dir):
+            checkpoint = find_checkpoint(self.run_dir)
+            self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
+        self.optimizer.rate_factor.assign(factor)
+        _log.warning(
+            "too many bad steps in a row: going on from step %d with %g of the learning rate",
+            self._step_now(),
+            factor,
+        )
+
+    def _step_now(self) -> int:
+        return int(self.optimizer.step.numpy())
+
+    def _checkpoint_writer(self) -> CheckpointWriter:
+        return CheckpointWriter(self.run_dir, self.config.training.keep_checkpoints)
 
     def _load(self, step: int) -> Batch:
         planned = self.corpus.train.schedule.batch_at(step).part(*self.place)
@@ -217,7 +262,7 @@ class XTTSTrainer:
     def _loop(self, writer: RunWriter | None) -> dict[str, Any]:
         """Of several machines only the chief has a writer: it evaluates and saves."""
         account, every = self.account, self.config.training
-        first = int(self.optimizer.step.numpy())
+        first = step = self._step_now()
         batches = feed(
             self._loader,
             self.corpus.train.schedule,
@@ -230,24 +275,30 @@ class XTTSTrainer:
         metrics = RunMetrics(self.config, account)
         self.observer.on_phase("first step")
         account.settle("host")
+        self.interruption.begin_training()
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
-            with account.spending("data_wait"):
+            with account.spending("data_wait"), _reading(self.corpus.train.cache.folder, step):
                 batch = next(batches)
             self._step(step, batch, metrics)
-            if writer and (step % every.save_every == 0 or last):
+            stops = self.interruption.requested
+            if writer and (step % every.save_every == 0 or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
-            evaluates = step % every.evaluate_every == 0 or last
-            if step % every.log_every == 0 or evaluates:
+            evaluates = (step % every.evaluate_every == 0 or last) and not stops
+            if step % every.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts()
                 self.observer.on_step(step, self.total_steps, means)
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
+                if writer and (evaluates or stops):
                     writer.write_report(self._report(step, metrics))
                 if writer:
                     writer.write_metrics(step, means)
-        return self._report(self.total_steps, metrics)
+                self._last_metrics = means
+            if stops:
+                break
+        return self._report(step, metrics)
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -261,8 +312,11 @@ class XTTSTrainer:
                 if self.place.workers == 1:
                     raise
                 raise DeviceError(self._save_without_the_others(step - 1)) from error
+            except tf.errors.ResourceExhaustedError as error:
+                raise DeviceError(out_of_memory(shape, self.config)) from error
         self._monitor.check(step, shape)
         metrics.add(batch, result)
+        self._bad_numbers.check(step, batch, result)
 
     def _evaluate(self, step: int, writer: RunWriter) -> dict[str, float]:
         with self.account.spending("evaluation"), self.optimizer.averaged_weights():
@@ -275,7 +329,10 @@ class XTTSTrainer:
         # The first of those that are left to come writes; the others find its checkpoint.
         time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
         if not has_checkpoint(self.run_dir, step):
+            if not self.place.is_chief:
+                self._checkpoints = self._checkpoint_writer()
             self.save(step)
+            self._checkpoints.wait()
         return (
             f"another machine was lost after step {step}; that step is saved in {self.run_dir}: go "
             f"on with --resume {self.run_dir}, on as many machines as you like"
@@ -285,17 +342,24 @@ class XTTSTrainer:
         weights = [variable.value for variable in self.model.trainable_variables]
         return device_names(self.strategy, weights)
 
-    def save(self, step: int) -> Path:
+    def save(self, step: int) -> None:
+        """Begins to save; what was copied here is written while training goes on."""
+        epoch, batch = divmod(step, self.corpus.train.schedule.batches_per_epoch)
         info = CheckpointInfo(
-            step=step, mel_mean=self.model.mel_mean, mel_deviation=self.model.mel_deviation
+            step=step,
+            mel_mean=self.model.mel_mean,
+            mel_deviation=self.model.mel_deviation,
+            seed=self.config.training.seed,
+            epoch=epoch,
+            batch=batch,
+            metrics=numbers_or_null(self._last_metrics),
+            seconds=self._seconds(),
         )
-        return save_checkpoint(
-            self.run_dir,
-            info,
-            self.optimizer.averages_by_name(),
-            self.optimizer.state(),
-            _KEPT_CHECKPOINTS,
-        )
+        self._checkpoints.save(info, self.optimizer.state())
+
+    def _seconds(self) -> dict[str, float]:
+        """Of the whole run, with what it took before it was resumed."""
+        return add_seconds(self.account.seconds(), self._seconds_before)
 
     def _shapes(self) -> list[list[int]]:
         """Batch, tokens and frames of the declared shapes, or of those met where none is."""
@@ -304,13 +368,13 @@ class XTTSTrainer:
         return [list(padded) for padded in sorted({shape.padded for shape in shapes})]
 
     def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
-        seconds = self.account.seconds()
+        seconds = self._seconds()
         return {
             "steps": step,
             **self._monitor.counts(),
             "valid_frame_ratio": metrics.valid_frame_ratio,
             "valid_work_ratio": metrics.valid_work_ratio,
-            "useful_utilisation": metrics.useful_utilisation,
+            "useful_utilisation": seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
@@ -322,6 +386,19 @@ class XTTSTrainer:
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
+
+
+@contextlib.contextmanager
+def _reading(features: Path, step: int) -> Iterator[None]:
+    """Errors of the disk and of damaged features as one line."""
+    try:
+        yield
+    except (tf.errors.OpError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise DataError(
+            f"{features}: the features of step {step} cannot be read ({reason}); the run is saved: "
+            "check the disk, remove that folder, which is made again, and go on with --resume"
+        ) from error
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
