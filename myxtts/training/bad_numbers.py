@@ -45,28 +45,28 @@ class BadNumbers:
         self._part = part
         self._evidence = evidence
         self._losses: deque[float] = deque(maxlen=_REMEMBERED_LOSSES)
-        self._in_a_row = self._returns = self._good_steps = 0
+        self.in_a_row = self._returns = self._good_steps = 0
         self._on_a_spike = False
 
     def check(self, step: int, batch: Batch, result: StepResult) -> None:
         """To be called after every step, with the batch that it was trained on."""
         loss, norm = float(result.loss), float(result.gradient_norm)
         if math.isfinite(loss) and math.isfinite(norm):
-            self._in_a_row = 0
+            self.in_a_row = 0
             self._good_steps += 1
             if self._good_steps >= _GOOD_STEPS_TO_FORGET:
                 self._returns = 0
             self._look_for_spike(step, loss)
             return
-        self._in_a_row += 1
+        self.in_a_row += 1
         self._good_steps = 0
         _log.warning(
             "step %d was left out: its loss is %g and its gradient's norm %g; clips: %s",
             *(step, loss, norm, self._names(step)),
         )
-        if self._in_a_row < _BAD_STEPS_BEFORE_GOING_BACK:
+        if self.in_a_row < _BAD_STEPS_BEFORE_GOING_BACK:
             return
-        self._in_a_row = 0
+        self.in_a_row = 0
         self._returns += 1
         if self._returns <= _MOST_RETURNS:
             raise TooManyBadStepsError

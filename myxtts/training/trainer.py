@@ -282,7 +282,9 @@ class XTTSTrainer:
                 batch = next(batches)
             self._step(step, batch, metrics)
             stops = self.interruption.requested
-            if writer and (step % every.save_every == 0 or last or stops):
+            # In a row of bad steps the checkpoint before it is the one to go back to.
+            is_due = step % every.save_every == 0 and not self._bad_numbers.in_a_row
+            if writer and (is_due or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
             evaluates = (step % every.evaluate_every == 0 or last) and not stops
