@@ -10,7 +10,7 @@ import pytest
 from myxtts.training.interruption import Interruption
 
 PROGRAM = """
-import sys, time
+import sys, threading, time
 from myxtts.training.interruption import Interruption
 
 def deaf():
@@ -21,10 +21,11 @@ def deaf():
 with Interruption() as interruption:
     if "training" in sys.argv:
         interruption.begin_training()
-    print("ready", flush=True)
-    if "deaf" in sys.argv:
-        deaf()
     try:
+        if "deaf" in sys.argv:
+            threading.Timer(0.5, lambda: print("ready", flush=True)).start()
+            deaf()
+        print("ready", flush=True)
         while not interruption.requested:
             time.sleep(0.01)
         print("saving", flush=True)
