@@ -52,9 +52,11 @@ def start(run_dir: Path, corpus: Path, steps: int) -> subprocess.Popen[str]:
     config = run_dir.parent / "config.yaml"
     config.write_text(json.dumps(MINIATURE))
     return subprocess.Popen(
-        [sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"]
-        + [f"--train-data={corpus}", f"--run-dir={run_dir}", f"--max-steps={steps}"]
-        + ["--resume=auto"],
+        [
+            *(sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"),
+            *(f"--train-data={corpus}", f"--run-dir={run_dir}", f"--max-steps={steps}"),
+            "--resume=auto",
+        ],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
