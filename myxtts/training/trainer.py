@@ -14,12 +14,13 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
+from myxtts.data.batches import BatchLoader, batch_signature
 from myxtts.data.corpus import Corpus
-from myxtts.data.pipeline import BatchLoader, batch_signature, feed
+from myxtts.data.pipeline import HOST, Feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
-from myxtts.devices.strategy import name_of, place_of, uses_xla
+from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DeviceError
 from myxtts.models.speech import SpeechSampler
@@ -44,8 +45,6 @@ from myxtts.training.warmup import warm_up
 
 _log = logging.getLogger(__name__)
 
-MODE = "single-gpu-buffered"
-DATA_DEVICE = "CPU:0"
 _KEPT_CHECKPOINTS = 3
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
@@ -67,6 +66,7 @@ class XTTSTrainer:
         observer: Observer | None = None,
         account: TimeAccount | None = None,
         compilation_log: CompilationLog | None = None,
+        feed: Feed | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -78,6 +78,7 @@ class XTTSTrainer:
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
+        self._feed = feed
         self._knows_symbols = self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
@@ -151,17 +152,19 @@ class XTTSTrainer:
         """Trains to the planned number of steps and returns the report."""
         if not self._is_prepared:
             self.prepare()
-        with self.strategy.scope():
+        first = int(self.optimizer.step.numpy())
+        if self._feed is None:
+            self._feed = make_feed(self.corpus, self.config, self.strategy, self.total_steps)
+            self._feed.start(first)
+        with contextlib.closing(self._feed) as feed, self.strategy.scope():
             if not self.place.is_chief:
-                return self._loop(None)
+                return self._loop(feed, None)
             self.run_dir.mkdir(parents=True, exist_ok=True)
             save_config(self.config, self.run_dir / "config.yaml")
             self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
             save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
-            with contextlib.closing(
-                RunWriter(self.run_dir, int(self.optimizer.step.numpy()))
-            ) as writer:
-                return self._loop(writer)
+            with contextlib.closing(RunWriter(self.run_dir, first)) as writer:
+                return self._loop(feed, writer)
 
     def _load(self, step: int) -> Batch:
         planned = self.corpus.train.schedule.batch_at(step).part(*self.place)
@@ -214,26 +217,17 @@ class XTTSTrainer:
             on_progress=lambda done, total: self.observer.on_warm_up(done, total),
         )
 
-    def _loop(self, writer: RunWriter | None) -> dict[str, Any]:
+    def _loop(self, feed: Feed, writer: RunWriter | None) -> dict[str, Any]:
         """Of several machines only the chief has a writer: it evaluates and saves."""
         account, every = self.account, self.config.training
         first = int(self.optimizer.step.numpy())
-        batches = feed(
-            self._loader,
-            self.corpus.train.schedule,
-            self.config,
-            first,
-            self.total_steps,
-            worker=self.place.worker,
-            workers=self.place.workers,
-        )
         metrics = RunMetrics(self.config, account)
         self.observer.on_phase("first step")
         account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
             with account.spending("data_wait"):
-                batch = next(batches)
+                batch = next(feed)
             self._step(step, batch, metrics)
             if writer and (step % every.save_every == 0 or last):
                 with account.spending("checkpoint"):
@@ -244,10 +238,10 @@ class XTTSTrainer:
                 self.observer.on_step(step, self.total_steps, means)
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
-                    writer.write_report(self._report(step, metrics))
+                    writer.write_report(self._report(step, metrics, feed))
                 if writer:
                     writer.write_metrics(step, means)
-        return self._report(self.total_steps, metrics)
+        return self._report(self.total_steps, metrics, feed)
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -303,7 +297,7 @@ class XTTSTrainer:
         shapes = self._monitor.met if plan.dynamic else plan.shapes
         return [list(padded) for padded in sorted({shape.padded for shape in shapes})]
 
-    def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
+    def _report(self, step: int, metrics: RunMetrics, feed: Feed) -> dict[str, Any]:
         seconds = self.account.seconds()
         return {
             "steps": step,
@@ -314,14 +308,38 @@ class XTTSTrainer:
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
-            "mode": MODE,
+            "mode": feed.mode,
             "strategy": name_of(self.strategy),
-            "data_device": DATA_DEVICE,
+            "data_device": feed.data_device,
             "model_devices": self._model_devices(),
-            "buffer_size": self.config.data.buffer_size,
+            "buffer_size": feed.buffer_size,
+            "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
+
+
+def make_feed(
+    corpus: Corpus,
+    config: XTTSConfig,
+    strategy: tf.distribute.Strategy,
+    last_step: int,
+    data_device: str | None = None,
+) -> Feed:
+    """What brings the batches to the devices of a strategy."""
+    devices, place = devices_here(strategy), place_of(strategy)
+    # Replicas take their shares of a batch from the host, or from the first of them.
+    model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
+    return Feed(
+        corpus.train,
+        corpus.tokenizer,
+        config,
+        last_step,
+        data_device=data_device,
+        model_device=model_device,
+        worker=place.worker,
+        workers=place.workers,
+    )
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
