@@ -81,8 +81,8 @@ def open_and_take_a_batch(folder: str) -> None:
 
     load_tensorflow()
     from myxtts.data import requests
+    from myxtts.data.batches import BatchLoader, feed
     from myxtts.data.corpus import open_corpus
-    from myxtts.data.pipeline import BatchLoader, feed
 
     # There is no audio to look at, so the features are trusted at any size.
     requests.LARGE_METADATA_BYTES = 0

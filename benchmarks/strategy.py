@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 from step import random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data.pipeline import batch_signature  # noqa: E402
+from myxtts.data.batches import batch_signature  # noqa: E402
 from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402

@@ -27,10 +27,14 @@ def mel_frame_count(samples: int, audio: AudioConfig) -> int:
     return samples // audio.hop_samples + 1
 
 
-@functools.lru_cache(maxsize=8)
-def mel_weights(audio: AudioConfig, n_mels: int) -> FloatArray:
-    """Weights of each band over the bins of the spectrum, [bins, mels]."""
-    bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1)
+@functools.lru_cache(maxsize=64)
+def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArray:
+    """Weights of each band over the bins of the spectrum, [bins, mels].
+
+    With a `pitch` the mel is that of a voice so many times as high: what the spectrum has at a
+    frequency counts as lying at `pitch` times that frequency.
+    """
+    bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1) * pitch
     edges_mel = np.linspace(_hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz), n_mels + 2)
     edges_hz = _mel_to_hz(edges_mel)
     widths_hz = np.diff(edges_hz)
@@ -42,24 +46,32 @@ def mel_weights(audio: AudioConfig, n_mels: int) -> FloatArray:
     return (triangles * equal_area).astype(np.float32)
 
 
-def magnitude_spectrogram(waveform: Any, audio: AudioConfig, bins: int) -> tf.Tensor:
-    """[..., samples] -> [..., frames, bins], the lowest `bins` of the spectrum."""
-    waveform = tf.convert_to_tensor(waveform, tf.float32)
-    half = audio.fft_samples // 2
-    no_padding = [[0, 0]] * (waveform.shape.rank - 1)
-    padded = tf.pad(waveform, [*no_padding, [half, half]])
-    spectrum = tf.signal.stft(padded, audio.fft_samples, audio.hop_samples, audio.fft_samples)
-    spectrum = spectrum[..., :bins]
+def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
+    """[..., frames, samples of a window] -> [..., frames, mels], by `mel_weights`.
+
+    Bins that no band hears can be left out of the weights.
+    """
+    window = tf.signal.hann_window(frames.shape[-1])
+    spectrum = tf.signal.rfft(frames * window)[..., : weights.shape[-2]]
     # tf.abs guards against overflow, which samples within [-1, 1] cannot cause, and is slow.
-    return tf.sqrt(tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum)))
+    magnitude = tf.sqrt(tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum)))
+    return tf.math.log(tf.maximum(tf.matmul(magnitude, weights), LOG_FLOOR))
+
+
+def heard_bins(weights: FloatArray) -> int:
+    """The lowest bins that hold everything any band hears."""
+    return int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
 
 
 def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     """[..., samples] -> [..., frames, mels]."""
+    waveform = tf.convert_to_tensor(waveform, tf.float32)
+    half = audio.fft_samples // 2
+    no_padding = [[0, 0]] * (waveform.shape.rank - 1)
+    padded = tf.pad(waveform, [*no_padding, [half, half]])
     weights = mel_weights(audio, n_mels)
-    heard_bins = int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
-    mel = tf.matmul(magnitude_spectrogram(waveform, audio, heard_bins), weights[:heard_bins])
-    return tf.math.log(tf.maximum(mel, LOG_FLOOR))
+    frames = tf.signal.frame(padded, audio.fft_samples, audio.hop_samples)
+    return log_mel_of_frames(frames, weights[: heard_bins(weights)])
 
 
 @functools.lru_cache(maxsize=8)

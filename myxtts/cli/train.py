@@ -167,9 +167,9 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
             start_trainer,
         )
 
-        strategy = set_up_devices(config)
-        say(describe_mode(strategy, config))
-        corpus = open_corpus_for(strategy, config, live.on_prepare, plan_file)
+        devices = set_up_devices(config)
+        corpus = open_corpus_for(devices.strategy, config, live.on_prepare, plan_file)
+        say(describe_mode(config, corpus, devices))
         _describe(corpus, config)
         if options.dry_run:
             return 0
@@ -181,7 +181,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
             config,
             corpus,
             run_dir,
-            strategy,
+            devices,
             observer=live,
             account=account,
             compilation_log=compilation_log,
@@ -233,7 +233,7 @@ def _print_plan(config: XTTSConfig, dry_run: bool, plan_file: Path | None) -> in
     load_tensorflow()
     from myxtts.training.launch import open_corpus_for, set_up_devices
 
-    strategy = set_up_devices(config)
+    strategy = set_up_devices(config).strategy
     corpus = open_corpus_for(strategy, config, lambda what, done, total: None, plan_file)
     print(json.dumps(_plan(corpus, config), ensure_ascii=False, indent=1))
     return 0

@@ -162,9 +162,23 @@ class DataConfig(Section):
         0.2, "A run stops when more than this share of the clips cannot be used.", least=0, most=1
     )
     workers: int | None = setting(
-        None, "Processes that prepare features; null takes one per core.", least=1
+        None,
+        "Processes that prepare features, and threads that load batches; null takes one per core.",
+        least=1,
     )
-    buffer_size: int = setting(50, "Batches kept ready ahead of the model.", least=1)
+    buffer_size: int = setting(
+        50,
+        "Batches kept ready ahead of the model, if memory_share allows; the number grows when the "
+        "model waits for data and shrinks when it never does.",
+        least=1,
+    )
+    memory_share: float = setting(
+        0.25,
+        "Most of the free memory that a run may take for its data: half of it for the batches "
+        "that are kept ready, half for the features of the corpus where they fit.",
+        least=0.01,
+        most=0.9,
+    )
 
     @property
     def batching_mode(self) -> str:
@@ -231,6 +245,18 @@ class TrainingConfig(Section):
     )
     gradient_accumulation_steps: int = setting(
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
+    )
+    augment_speed: float = setting(
+        0.0, "Clips are made up to this share faster or slower.", least=0, most=0.3
+    )
+    augment_pitch_semitones: float = setting(
+        0.0, "Voices are made up to this much higher or lower.", least=0, most=6
+    )
+    augment_gain_db: float = setting(
+        0.0, "References are made up to this much louder or softer.", least=0, most=30
+    )
+    augment_noise_dbfs: float | None = setting(
+        None, "References get noise up to this level; null: none.", least=-90, most=-10
     )
     seed: int = setting(0, "Everything random in a run follows from it.", least=0, most=2**31 - 1)
     evaluate_every: int = setting(

@@ -23,7 +23,9 @@ import numpy.typing as npt
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
 
-CACHE_FORMAT = "myxtts-features-2"
+CACHE_FORMAT = "myxtts-features-3"
+# What a sample of 1.0 is kept as.
+FULL_SCALE = 32_767
 PARTS = ("tokens", "mels", "audio", "texts")
 INDEX_TYPE = np.dtype(
     [
@@ -107,7 +109,9 @@ def open_cache(folder: Path) -> FeatureCache:
         return FeatureCache(
             folder=folder,
             index=np.load(folder / "index.npy", mmap_mode="r"),
-            arrays={name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in PARTS},
+            arrays={
+                name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in PARTS
+            },
             tokenizer=Tokenizer(
                 content["tokens"], tuple(content["symbols"]), tuple(content["languages"])
             ),

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import INDEX_TYPE, PARTS, FeatureCache
+from myxtts.data.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
 from myxtts.data.checks import Rejection, check_clip
 from myxtts.data.ljspeech import Utterance
 from myxtts.text.tokenizer import EDGE_SYMBOL
@@ -166,12 +166,12 @@ def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
     clip = check_clip(item, config)
     if clip.waveform is None or clip.rejections:
         return clip.rejections[0]
-    mel = clip_log_mel(config.audio, config.data.n_mels)(clip.waveform)
-    return _Features(
-        (EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL),
-        mel.astype(np.float16),
-        np.round(np.clip(clip.waveform, -1.0, 1.0) * 32_767).astype(np.int16),
+    samples = np.round(np.clip(clip.waveform, -1.0, 1.0) * FULL_SCALE).astype(np.int16)
+    # Of the samples as they are kept: a data device computes the same mel from them.
+    mel = clip_log_mel(config.audio, config.data.n_mels)(
+        np.divide(samples, FULL_SCALE, dtype=np.float32)
     )
+    return _Features((EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL), mel.astype(np.float16), samples)
 
 
 def _content_key(item: Utterance) -> bytes:

@@ -1,150 +1,218 @@
-"""Feeds the model: batches of static shape, loaded ahead of use from the memory-mapped cache."""
+"""Feeds the model: batches made ahead of use, from the cache or on a device of their own.
+
+single-gpu-buffered   cached mels -> tf.data, several workers -> buffer -> model device
+multi-gpu             cached samples -> tf.data -> features on the data device -> buffer
+                      -> model device
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import FeatureCache
-from myxtts.data.lengths import IntArray
-from myxtts.data.schedule import PlannedBatch, Schedule
-from myxtts.data.shapes import Shape, ShapePlan
+from myxtts.data.augmentation import Augmentation
+from myxtts.data.batches import BatchLoader, batch_signature
+from myxtts.data.buffer import Buffer
+from myxtts.data.buffer_size import AdaptiveSize, initial_size
+from myxtts.data.corpus import CorpusPart
+from myxtts.data.features import compile_features, waveform_signature
+from myxtts.data.memory_cache import MemoryCache, bytes_of
+from myxtts.data.shapes import Shape
+from myxtts.data.workers import worker_count
+from myxtts.devices.machine import read_memory
+from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
+from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.models.xtts import Batch
-from myxtts.text.tokenizer import PADDING_ID, Tokenizer
+from myxtts.text.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
+HOST = "CPU:0"
+# A batch that came sooner than this was not waited for.
+_SECONDS_OF_A_WAIT = 1e-3
+# On the model device, beside the one that is trained on.
+_BATCHES_ON_MODEL_DEVICE = 2
 
 
-class BatchLoader:
-    """Copies the features of a planned batch into padded arrays. No TensorFlow per clip."""
+class Feed:
+    """The batches of a run's steps, in order.
 
-    def __init__(self, cache: FeatureCache, tokenizer: Tokenizer, config: XTTSConfig) -> None:
-        self._cache = cache
-        self._n_mels = config.data.n_mels
-        self._reference_frames = config.model.reference_frames
-        # The cache numbers symbols and languages by itself; the run's tokenizer decides.
-        self._token_ids = np.array(
-            [tokenizer.symbols.index(symbol) for symbol in cache.tokenizer.symbols], np.int32
-        )
-        self._language_ids = np.array(
-            [tokenizer.language_id(language) for language in cache.tokenizer.languages], np.int32
-        )
-
-    def token_ids(self, clip: int) -> npt.NDArray[np.int32]:
-        return self._token_ids[self._cache.clip_tokens(clip)]
-
-    def language_id(self, clip: int) -> int:
-        return int(self._language_ids[self._cache.index[clip]["language"]])
-
-    def load(self, planned: PlannedBatch) -> Batch:
-        cache, shape = self._cache, planned.shape
-        token_ids = np.full((shape.batch, shape.tokens), PADDING_ID, np.int32)
-        mel = np.full((shape.batch, shape.frames, self._n_mels), cache.mel_mean, np.float32)
-        reference = np.full(
-            (shape.batch, self._reference_frames, self._n_mels), cache.mel_mean, np.float32
-        )
-        reference_lengths = np.zeros(shape.batch, np.int32)
-        for row, clip in enumerate(planned.clips):
-            tokens, frames = self.token_ids(clip), cache.clip_mel(clip)
-            token_ids[row, : len(tokens)] = tokens
-            mel[row, : len(frames)] = frames
-            other = cache.clip_mel(planned.references[row])
-            slack = max(0, len(other) - self._reference_frames)
-            start = int(planned.reference_starts[row] * (slack + 1))
-            cut = other[start : start + self._reference_frames]
-            reference[row, : len(cut)] = cut
-            reference_lengths[row] = len(cut)
-        records = cache.index[planned.clips]
-        token_lengths = records["tokens_count"].astype(np.int32)
-        return Batch(
-            token_ids=token_ids,
-            token_lengths=token_lengths,
-            slots=filled_slots(token_lengths, shape, planned.shares),
-            mel=mel,
-            mel_lengths=records["mels_count"].astype(np.int32),
-            reference=reference,
-            reference_lengths=reference_lengths,
-            language_ids=self._language_ids[records["language"]],
-        )
-
-
-def filled_slots(token_lengths: IntArray, shape: Shape, shares: int) -> IntArray:
-    """The place of each real token in its share's [clips, tokens], and -1 behind the last."""
-    slots = np.full((shares, shape.slots), -1, np.int32)
-    is_token = np.arange(shape.tokens) < token_lengths[:, None]
-    for share, rows in enumerate(is_token.reshape(shares, -1)):
-        places = np.flatnonzero(rows)
-        slots[share, : places.size] = places
-    return slots
-
-
-def blank_batch(shape: Shape, shares: int, config: XTTSConfig) -> Batch:
-    """A batch of a shape with nothing in it, as long as the shape allows."""
-    size, n_mels = shape.batch, config.data.n_mels
-    lengths = np.full(size, min(shape.tokens, shape.slots * shares // size), np.int32)
-    reference_frames = config.model.reference_frames
-    return Batch(
-        token_ids=np.full((size, shape.tokens), PADDING_ID, np.int32),
-        token_lengths=lengths,
-        slots=filled_slots(lengths, shape, shares),
-        mel=np.zeros((size, shape.frames, n_mels), np.float32),
-        mel_lengths=np.full(size, shape.frames, np.int32),
-        reference=np.zeros((size, reference_frames, n_mels), np.float32),
-        reference_lengths=np.full(size, reference_frames, np.int32),
-        language_ids=np.zeros(size, np.int32),
-    )
-
-
-def batch_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Batch:
-    """Specification of a batch: of the one shape if the plan has only one, else of any."""
-    n_mels, reference_frames = config.data.n_mels, config.model.reference_frames
-    if plan is None or plan.dynamic or len(plan.shapes) > 1:
-        size = tokens = frames = slots = shares = None
-    else:
-        (size, tokens, frames, slots), shares = plan.shapes[0], plan.shares
-    return Batch(
-        token_ids=tf.TensorSpec([size, tokens], tf.int32),
-        token_lengths=tf.TensorSpec([size], tf.int32),
-        slots=tf.TensorSpec([shares, slots], tf.int32),
-        mel=tf.TensorSpec([size, frames, n_mels], tf.float32),
-        mel_lengths=tf.TensorSpec([size], tf.int32),
-        reference=tf.TensorSpec([size, reference_frames, n_mels], tf.float32),
-        reference_lengths=tf.TensorSpec([size], tf.int32),
-        language_ids=tf.TensorSpec([size], tf.int32),
-    )
-
-
-def feed(
-    loader: BatchLoader,
-    schedule: Schedule,
-    config: XTTSConfig,
-    first_step: int,
-    last_step: int,
-    *,
-    worker: int = 0,
-    workers: int = 1,
-) -> Iterator[Batch]:
-    """The batches of steps [first_step, last_step), up to data.buffer_size of them ahead.
-
-    Of several machines each gets its own part of every batch.
+    It begins with `start` and is to be closed. Of several machines each gets its own part of every
+    batch.
     """
-    signature = batch_signature(config)
 
-    def load(step: np.int64) -> Batch:
-        return loader.load(schedule.batch_at(int(step)).part(worker, workers))
+    def __init__(
+        self,
+        part: CorpusPart,
+        tokenizer: Tokenizer,
+        config: XTTSConfig,
+        last_step: int,
+        *,
+        data_device: str | None = None,
+        model_device: str = HOST,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.mode = SINGLE_GPU if data_device is None else MULTI_GPU
+        self.data_device = data_device or HOST
+        self.model_device = model_device
+        self._part = part
+        self._config = config
+        self._last_step = last_step
+        self._place = worker, workers
+        self._loader = BatchLoader(part.cache, tokenizer, config)
+        self._uses_waveforms = self.mode == MULTI_GPU or Augmentation(config).is_on
+        self._threads = max(1, worker_count(config.data.workers, last_step))
+        room = self._room_for_batches()
+        batch_bytes = max(_bytes_of_batch(shape, config) for shape in part.plan.shapes)
+        self.buffer_size = initial_size(config.data.buffer_size, self._threads, room, batch_bytes)
+        most = self.buffer_size if room is None else room // batch_bytes
+        self._adaptive_size = AdaptiveSize(self.buffer_size, self._threads, most)
+        self._problem: Exception | None = None
+        self._closing = contextlib.ExitStack()
+        self._is_first = True
 
-    def load_in_graph(step: tf.Tensor) -> Batch:
-        tensors = tf.numpy_function(load, [step], [spec.dtype for spec in signature])
-        return Batch(
-            *(
+    def start(self, first_step: int) -> None:
+        self._started_at = time.monotonic()
+        self._hold_in_memory()
+        self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
+        self._closing.callback(self._buffer.close)
+        self._batches_for_model: Iterator[Batch] = self._buffer
+        if self.model_device != self.data_device:
+            moved = _moved(self._buffer, self.model_device)
+            on_model_device = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
+            self._closing.callback(on_model_device.close)
+            self._batches_for_model = on_model_device
+
+    def wait_until_ready(self, delay_seconds: float) -> None:
+        """Returns so long after the start, and not before there is a batch."""
+        with self._telling_the_cause():
+            self._buffer.wait_for_item()
+        time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
+
+    def __next__(self) -> Batch:
+        ready, before = len(self._buffer), time.monotonic()
+        with self._telling_the_cause():
+            batch = next(self._batches_for_model)
+        if not self._is_first:
+            # The first batch is always waited for.
+            waited = time.monotonic() - before > _SECONDS_OF_A_WAIT
+            self._buffer.size = self._adaptive_size.after_step(ready, waited)
+        self._is_first = False
+        return batch
+
+    @property
+    def present_buffer_size(self) -> int:
+        return self._adaptive_size.size
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _batches(self, first_step: int) -> Iterator[Batch]:
+        """Computes nothing before it is asked for the first batch."""
+        source = iter(self._dataset(first_step))
+        return self._computed(source) if self.mode == MULTI_GPU else source
+
+    def _dataset(self, first_step: int) -> tf.data.Dataset:
+        dataset = tf.data.Dataset.range(first_step, self._last_step)
+        dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
+        if self._uses_waveforms and self.mode == SINGLE_GPU:
+            features = compile_features(self._config, self._part.cache.mel_mean)
+            dataset = dataset.map(features, num_parallel_calls=self._threads, deterministic=True)
+        options = tf.data.Options()
+        # Threads of its own: those of the step are busy.
+        options.threading.private_threadpool_size = self._threads
+        return dataset.prefetch(self._threads).with_options(options)
+
+    def _loading(self) -> Callable[[tf.Tensor], Any]:
+        """What loads the batch of a step, inside tf.data."""
+        signature = waveform_signature() if self._uses_waveforms else batch_signature(self._config)
+        specs = tf.nest.flatten(signature)
+
+        def load(step: np.int64) -> list[Any]:
+            try:
+                return tf.nest.flatten(self._load(int(step)))
+            except (MyXTTSError, OSError, MemoryError) as error:
+                self._problem = error
+                raise
+
+        def load_in_graph(step: tf.Tensor) -> Any:
+            tensors = tf.numpy_function(load, [step], [spec.dtype for spec in specs])
+            shaped = [
                 tf.ensure_shape(tensor, spec.shape)
-                for tensor, spec in zip(tensors, signature, strict=True)
-            )
-        )
+                for tensor, spec in zip(tensors, specs, strict=True)
+            ]
+            return tf.nest.pack_sequence_as(signature, shaped)
 
-    dataset = tf.data.Dataset.range(first_step, last_step)
-    dataset = dataset.map(load_in_graph, num_parallel_calls=2, deterministic=True)
-    dataset = dataset.prefetch(min(config.data.buffer_size, max(1, last_step - first_step)))
-    return iter(dataset)
+        return load_in_graph
+
+    def _load(self, step: int) -> Any:
+        planned = self._part.schedule.batch_at(step)
+        if not self._uses_waveforms:
+            return self._loader.load(planned.part(*self._place))
+        changes = self._loader.changes(step, planned).part(*self._place)
+        return self._loader.load_waveforms(planned.part(*self._place), changes)
+
+    def _computed(self, source: Iterator[Any]) -> Iterator[Batch]:
+        """On the data device, in the thread that asks for it."""
+        features = compile_features(self._config, self._part.cache.mel_mean)
+        for waveforms in source:
+            with tf.device(self.data_device):
+                batch = features(waveforms)
+            yield batch
+
+    @contextlib.contextmanager
+    def _telling_the_cause(self) -> Iterator[None]:
+        """tf.data wraps what went wrong in an error of its own."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if self._problem is not None:
+                raise self._problem from None
+            raise DeviceError(
+                f"making batches on {self.data_device} failed: {error.message.splitlines()[0]}"
+            ) from error
+
+    def _room_for_batches(self) -> int | None:
+        """Bytes that the buffer may take; None where the memory is unknown."""
+        if self.data_device.startswith("GPU"):
+            limit_mb = self._config.devices.data_gpu_memory_mb or DEFAULT_DATA_LIMIT_MB
+            return int(limit_mb * self._config.data.memory_share) << 20
+        free = _free_bytes()
+        return None if free is None else int(free * self._config.data.memory_share) // 2
+
+    def _hold_in_memory(self) -> None:
+        """Features are read into memory where they take no more than the batches may."""
+        parts = ["tokens", "audio" if self._uses_waveforms else "mels"]
+        cache, free = self._part.cache, _free_bytes()
+        if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
+            return
+        self._closing.callback(MemoryCache(cache, parts).close)
+
+
+def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
+    """Whole numbers stay on the host: there TensorFlow's functions expect them."""
+    for batch in batches:
+        with tf.device(device):
+            moved = batch._replace(
+                mel=tf.identity(batch.mel), reference=tf.identity(batch.reference)
+            )
+        yield moved
+
+
+def _free_bytes() -> int | None:
+    memory = read_memory()
+    return None if memory is None else memory.free_mb << 20
+
+
+def _bytes_of_batch(shape: Shape, config: XTTSConfig) -> int:
+    frames = shape.frames + config.model.reference_frames
+    return 4 * shape.batch * (frames * config.data.n_mels + shape.tokens)

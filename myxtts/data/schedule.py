@@ -16,10 +16,8 @@ import numpy.typing as npt
 from myxtts.config.config import DEFAULT_EPOCHS, TrainingConfig, XTTSConfig
 from myxtts.data.dealing import evened_out, room_of_shares, strata_by_row
 from myxtts.data.lengths import IntArray, round_up
+from myxtts.data.random_streams import Stream, generator_at
 from myxtts.data.shapes import Shape, ShapePlan
-
-# Separate streams of random numbers from one seed.
-_ORDER_STREAM, _REFERENCE_STREAM = 0, 1
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Schedule:
         if not self._plan.dynamic:
             room = self._room_of_shares(shape_index)
             clips = evened_out(clips, self._frame_counts, self._token_counts, room)
-        generator = self._generator(_REFERENCE_STREAM, step)
+        generator = generator_at(self._seed, Stream.REFERENCES, step)
         shape = self._plan.shapes[shape_index]
         return PlannedBatch(
             shape=self._shape_of(clips) if self._plan.dynamic else shape,
@@ -108,7 +106,7 @@ class Schedule:
     @functools.lru_cache(maxsize=2)  # noqa: B019 - a schedule lives as long as its run
     def _epoch(self, epoch: int) -> list[tuple[int, IntArray]]:
         """All batches of an epoch, shapes interleaved, the last batch of each shape filled up."""
-        generator = self._generator(_ORDER_STREAM, epoch)
+        generator = generator_at(self._seed, Stream.ORDER, epoch)
         batches: list[tuple[int, IntArray]] = []
         for index, (clips, shape) in enumerate(
             zip(self._clips_of_shape, self._plan.shapes, strict=True)
@@ -156,8 +154,3 @@ class Schedule:
         steps = 1 + (generator.random(clips.size) * (sizes - 1)).astype(np.int64)
         places = (self._place_among_speaker[clips] + steps) % sizes
         return self._clips_by_speaker[self._speaker_starts[speakers] + places]
-
-    def _generator(self, stream: int, number: int) -> np.random.Generator:
-        return np.random.Generator(
-            np.random.Philox(np.random.SeedSequence([self._seed, stream, number]))
-        )

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.pipeline import BatchLoader, batch_signature
+from myxtts.data.batches import BatchLoader, batch_signature
 from myxtts.data.schedule import Schedule
 from myxtts.models.alignment import align
 from myxtts.models.layers import stack_frames

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from pathlib import Path
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, OnProgress, open_corpus
+from myxtts.data.pipeline import Feed
 from myxtts.data.plan_files import PLAN_FILE
-from myxtts.devices.cluster import find_cluster
+from myxtts.devices.cluster import Cluster, find_cluster
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
 from myxtts.devices.limits import recommend_limits
@@ -26,33 +29,74 @@ from myxtts.devices.strategy import (
 )
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
+from myxtts.training.checkpoints import find_checkpoint
 from myxtts.training.interruption import Interruption
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
-from myxtts.training.trainer import DATA_DEVICE, MODE, XTTSTrainer
+from myxtts.training.trainer import XTTSTrainer, make_feed
 
 _log = logging.getLogger(__name__)
 
 
-def set_up_devices(config: XTTSConfig) -> tf.distribute.Strategy:
+class Devices(NamedTuple):
+    """Where a run takes place."""
+
+    strategy: tf.distribute.Strategy
+    data_device: str | None
+    """The device that computes features; None: they come from the cache."""
+
+
+def set_up_devices(config: XTTSConfig) -> Devices:
     """To be called before any other TensorFlow work."""
     devices = config.devices
     accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
     if devices.enable_memory_isolation:
         _isolate_memory(config)
-    if devices.data_gpu is not None and devices.model_gpu is not None:
-        _log.warning(
-            "multi-GPU mode is off: this version computes no features on a data GPU; "
-            "going on in single-GPU buffered mode"
-        )
-    model_gpus = _model_gpus(config)
     cluster = find_cluster()
+    data_device = _data_device(config, accelerators, cluster)
+    model_gpus = [number for number in _model_gpus(config) if number < accelerators.gpu_count]
     if cluster is not None:
-        return machines_strategy(cluster, accelerators, config.training.multi_gpu)
-    if not model_gpus:
-        return choose_strategy(accelerators, config.training.multi_gpu)
-    chosen = _choose(accelerators, model_gpus)
-    return choose_strategy(chosen, multi_gpu=len(model_gpus) > 1)
+        strategy = machines_strategy(cluster, accelerators, config.training.multi_gpu)
+    elif model_gpus:
+        chosen = tuple(accelerators.devices[number] for number in model_gpus)
+        accelerators = dataclasses.replace(accelerators, devices=chosen)
+        strategy = choose_strategy(accelerators, multi_gpu=len(model_gpus) > 1)
+    else:
+        strategy = choose_strategy(accelerators, config.training.multi_gpu)
+    return Devices(strategy, data_device)
+
+
+def _data_device(
+    config: XTTSConfig, accelerators: Accelerators, cluster: Cluster | None
+) -> str | None:
+    """The device of multi-GPU mode, where it was asked for and can be."""
+    data_gpu, model_gpus = config.devices.data_gpu, _model_gpus(config)
+    count = accelerators.gpu_count
+    missing = [number for number in model_gpus if number >= count]
+    if data_gpu is None:
+        if missing:
+            _log.warning(
+                "model %s; going on with the devices there are", _not_there(missing, count)
+            )
+        return None
+    if data_gpu >= count:
+        missing = [data_gpu, *missing]
+    if config.devices.model_gpu is None:
+        problem = "--data-gpu needs --model-gpu beside it"
+    elif missing:
+        problem = _not_there(missing, count)
+    elif data_gpu in model_gpus:
+        problem = f"GPU {data_gpu} cannot be data GPU and model GPU at once"
+    elif cluster is not None:
+        problem = f"{cluster.workers} machines train together, each from its own cache"
+    else:
+        return accelerators.devices[data_gpu]
+    _turn_multi_gpu_mode_off(problem, config)
+    return None
+
+
+def _not_there(ids: list[int], count: int) -> str:
+    return f"GPU {', '.join(map(str, ids))} is not there (found {count} GPUs)"
 
 
 def _isolate_memory(config: XTTSConfig) -> None:
@@ -81,26 +125,12 @@ def _model_gpus(config: XTTSConfig) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _choose(accelerators: Accelerators, ids: list[int]) -> Accelerators:
-    count = accelerators.gpu_count
-    unknown = [number for number in ids if number >= count]
-    if not unknown:
-        return dataclasses.replace(
-            accelerators, devices=tuple(accelerators.devices[number] for number in ids)
-        )
-    _log.warning(
-        "model GPU %s is not there (found %d GPUs); going on with the devices there are",
-        ", ".join(map(str, unknown)),
-        count,
-    )
-    return accelerators
-
-
-def describe_mode(strategy: tf.distribute.Strategy, config: XTTSConfig) -> str:
+def describe_mode(config: XTTSConfig, corpus: Corpus, devices: Devices) -> str:
     """Where data and model are and how much is kept ready, in one line."""
+    feed = _make_feed(config, corpus, devices)
     return (
-        f"Mode: {MODE}; data on {DATA_DEVICE}, model on {', '.join(devices_here(strategy))}; "
-        f"up to {config.data.buffer_size} batches kept ready"
+        f"Mode: {feed.mode}; data on {feed.data_device}, model on "
+        f"{', '.join(devices_here(devices.strategy))}; up to {feed.buffer_size} batches kept ready"
     )
 
 
@@ -133,7 +163,7 @@ def start_trainer(
     config: XTTSConfig,
     corpus: Corpus,
     run_dir: Path,
-    strategy: tf.distribute.Strategy,
+    devices: Devices,
     *,
     observer: Observer,
     account: TimeAccount,
@@ -148,37 +178,73 @@ def start_trainer(
     strict.
     """
 
-    def start(strategy: tf.distribute.Strategy, corpus: Corpus) -> XTTSTrainer:
-        trainer = XTTSTrainer(
-            config,
-            corpus,
-            run_dir,
-            strategy=strategy,
-            observer=observer,
-            account=account,
-            compilation_log=compilation_log,
-            interruption=interruption,
-        )
-        if resume:
-            step = trainer.resume()
-            observer.on_phase(f"going on from step {step}")
-        elif init_from is not None:
-            trainer.start_from(init_from)
-        trainer.prepare()
-        return trainer
+    def start(devices: Devices, corpus: Corpus) -> XTTSTrainer:
+        with contextlib.ExitStack() as on_failure:
+            first_step = find_checkpoint(run_dir).info.step if resume else 0
+            feed = _start_feed(config, corpus, devices, first_step)
+            on_failure.callback(feed.close)
+            trainer = XTTSTrainer(
+                config,
+                corpus,
+                run_dir,
+                strategy=devices.strategy,
+                observer=observer,
+                account=account,
+                compilation_log=compilation_log,
+                feed=feed,
+                interruption=interruption,
+            )
+            if resume:
+                step = trainer.resume()
+                observer.on_phase(f"going on from step {step}")
+            elif init_from is not None:
+                trainer.start_from(init_from)
+            trainer.prepare()
+            on_failure.pop_all()
+            return trainer
 
     try:
-        return start(strategy, corpus)
+        return start(devices, corpus)
     except ReplicasFailedError as error:
-        if config.devices.strict_devices or place_of(strategy).workers > 1:
+        if config.devices.strict_devices or place_of(devices.strategy).workers > 1:
             raise
-        first = devices_here(strategy)[0]
+        first = devices_here(devices.strategy)[0]
         _log.warning(
             "mirrored training does not work here: %s; going on with %s alone "
             "(--strict-devices stops instead)",
             error,
             first,
         )
-    alone = tf.distribute.OneDeviceStrategy(first)
+    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
     plan_file = run_dir / PLAN_FILE
-    return start(alone, open_corpus_for(alone, config, observer.on_prepare, plan_file))
+    corpus = open_corpus_for(alone.strategy, config, observer.on_prepare, plan_file)
+    return start(alone, corpus)
+
+
+def _make_feed(config: XTTSConfig, corpus: Corpus, devices: Devices) -> Feed:
+    last_step = corpus.train.schedule.planned_steps(config.training)
+    return make_feed(corpus, config, devices.strategy, last_step, devices.data_device)
+
+
+def _start_feed(config: XTTSConfig, corpus: Corpus, devices: Devices, first_step: int) -> Feed:
+    """The data device starts before the model, which waits for its first batch."""
+    feed = _make_feed(config, corpus, devices)
+    feed.start(first_step)
+    if devices.data_device is None:
+        return feed
+    try:
+        feed.wait_until_ready(config.devices.model_start_delay_seconds)
+    except DeviceError as error:
+        feed.close()
+        _turn_multi_gpu_mode_off(str(error), config)
+        return _start_feed(config, corpus, devices._replace(data_device=None), first_step)
+    except BaseException:
+        feed.close()
+        raise
+    return feed
+
+
+def _turn_multi_gpu_mode_off(problem: str, config: XTTSConfig) -> None:
+    if config.devices.strict_devices:
+        raise DeviceError(f"multi-GPU mode: {problem}; leave out --strict-devices to go on without")
+    _log.warning("multi-GPU mode is off: %s; going on in single-GPU buffered mode", problem)

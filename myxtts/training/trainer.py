@@ -14,12 +14,13 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
+from myxtts.data.batches import BatchLoader, batch_signature
 from myxtts.data.corpus import Corpus
-from myxtts.data.pipeline import BatchLoader, batch_signature, feed
+from myxtts.data.pipeline import HOST, MULTI_GPU, Feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
-from myxtts.devices.strategy import name_of, place_of, uses_xla, wait_for_all
+from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla, wait_for_all
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
 from myxtts.models.speech import SpeechSampler
@@ -48,8 +49,6 @@ from myxtts.training.warmup import out_of_memory, warm_up
 
 _log = logging.getLogger(__name__)
 
-MODE = "single-gpu-buffered"
-DATA_DEVICE = "CPU:0"
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
 
@@ -70,6 +69,7 @@ class XTTSTrainer:
         observer: Observer | None = None,
         account: TimeAccount | None = None,
         compilation_log: CompilationLog | None = None,
+        feed: Feed | None = None,
         interruption: Interruption | None = None,
     ) -> None:
         self.config = config
@@ -86,6 +86,8 @@ class XTTSTrainer:
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
+        self._feed = feed
+        self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._knows_symbols = self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
@@ -161,28 +163,39 @@ class XTTSTrainer:
         """Trains to the planned number of steps, or until it is interrupted; returns the report."""
         if not self._is_prepared:
             self.prepare()
-        with self.strategy.scope():
-            if self.place.is_chief:
-                self.run_dir.mkdir(parents=True, exist_ok=True)
-                remove_unfinished(self.run_dir)
-                save_config(self.config, self.run_dir / "config.yaml")
-                self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-                save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
-            while True:
-                try:
-                    return self._train()
-                except TooManyBadStepsError:
+        if self.place.is_chief:
+            self.run_dir.mkdir(parents=True, exist_ok=True)
+            remove_unfinished(self.run_dir)
+            save_config(self.config, self.run_dir / "config.yaml")
+            self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+            save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
+        while True:
+            try:
+                with contextlib.closing(self._started_feed()) as feed, self.strategy.scope():
+                    return self._train(feed)
+            except TooManyBadStepsError:
+                with self.strategy.scope():
                     self._go_back()
 
-    def _train(self) -> dict[str, Any]:
+    def _started_feed(self) -> Feed:
+        """The one that came with the trainer; after that, one that begins at the present step."""
+        feed, self._feed = self._feed, None
+        if feed is None:
+            feed = make_feed(
+                self.corpus, self.config, self.strategy, self.total_steps, self._data_device
+            )
+            feed.start(self._step_now())
+        return feed
+
+    def _train(self, feed: Feed) -> dict[str, Any]:
         if not self.place.is_chief:
-            return self._loop(None)
+            return self._loop(feed, None)
         with (
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,
         ):
             try:
-                return self._loop(writer)
+                return self._loop(feed, writer)
             except DataError:
                 # Between two steps the state is whole, whatever became of the data.
                 self.save(self._step_now())
@@ -259,19 +272,10 @@ class XTTSTrainer:
             on_progress=lambda done, total: self.observer.on_warm_up(done, total),
         )
 
-    def _loop(self, writer: RunWriter | None) -> dict[str, Any]:
+    def _loop(self, feed: Feed, writer: RunWriter | None) -> dict[str, Any]:
         """Of several machines only the chief has a writer: it evaluates and saves."""
         account, every = self.account, self.config.training
         first = step = self._step_now()
-        batches = feed(
-            self._loader,
-            self.corpus.train.schedule,
-            self.config,
-            first,
-            self.total_steps,
-            worker=self.place.worker,
-            workers=self.place.workers,
-        )
         metrics = RunMetrics(self.config, account)
         self.observer.on_phase("first step")
         account.settle("host")
@@ -279,7 +283,7 @@ class XTTSTrainer:
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
             with account.spending("data_wait"), _reading(self.corpus.train.cache.folder, step):
-                batch = next(batches)
+                batch = next(feed)
             self._step(step, batch, metrics)
             stops = self.interruption.requested
             # In a row of bad steps the checkpoint before it is the one to go back to.
@@ -294,13 +298,13 @@ class XTTSTrainer:
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
                 if writer and (evaluates or stops):
-                    writer.write_report(self._report(step, metrics))
+                    writer.write_report(self._report(step, metrics, feed))
                 if writer:
                     writer.write_metrics(step, means)
                 self._last_metrics = means
             if stops:
                 break
-        return self._report(step, metrics)
+        return self._report(step, metrics, feed)
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -369,7 +373,7 @@ class XTTSTrainer:
         shapes = self._monitor.met if plan.dynamic else plan.shapes
         return [list(padded) for padded in sorted({shape.padded for shape in shapes})]
 
-    def _report(self, step: int, metrics: RunMetrics) -> dict[str, Any]:
+    def _report(self, step: int, metrics: RunMetrics, feed: Feed) -> dict[str, Any]:
         seconds = self._seconds()
         return {
             "steps": step,
@@ -380,11 +384,12 @@ class XTTSTrainer:
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
-            "mode": MODE,
+            "mode": feed.mode,
             "strategy": name_of(self.strategy),
-            "data_device": DATA_DEVICE,
+            "data_device": feed.data_device,
             "model_devices": self._model_devices(),
-            "buffer_size": self.config.data.buffer_size,
+            "buffer_size": feed.buffer_size,
+            "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "advice": advice(seconds, metrics.valid_work_ratio),
         }
@@ -395,12 +400,35 @@ def _reading(features: Path, step: int) -> Iterator[None]:
     """Errors of the disk and of damaged features as one line."""
     try:
         yield
-    except (tf.errors.OpError, OSError, ValueError) as error:
+    except (tf.errors.OpError, OSError, ValueError, DeviceError) as error:
         reason = str(error).strip().splitlines()[0]
         raise DataError(
             f"{features}: the features of step {step} cannot be read ({reason}); the run is saved: "
             "check the disk, remove that folder, which is made again, and go on with --resume"
         ) from error
+
+
+def make_feed(
+    corpus: Corpus,
+    config: XTTSConfig,
+    strategy: tf.distribute.Strategy,
+    last_step: int,
+    data_device: str | None = None,
+) -> Feed:
+    """What brings the batches to the devices of a strategy."""
+    devices, place = devices_here(strategy), place_of(strategy)
+    # Replicas take their shares of a batch from the host, or from the first of them.
+    model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
+    return Feed(
+        corpus.train,
+        corpus.tokenizer,
+        config,
+        last_step,
+        data_device=data_device,
+        model_device=model_device,
+        worker=place.worker,
+        workers=place.workers,
+    )
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.config.config import XTTSConfig
+from myxtts.data.batches import BatchLoader
 from myxtts.data.corpus import CorpusPart
-from myxtts.data.pipeline import BatchLoader
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.xtts import LossParts
 from myxtts.training.reporting import RunWriter

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.pipeline import blank_batch
+from myxtts.data.batches import blank_batch
 from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.errors import DeviceError
 from myxtts.models.xtts import Batch

@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.pipeline import filled_slots
+from myxtts.data.batches import filled_slots
 from myxtts.data.shapes import Shape
 from myxtts.models.packing import Packing, slots_without_padding
 

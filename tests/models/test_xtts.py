@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.pipeline import BatchLoader, filled_slots
+from myxtts.data.batches import BatchLoader, filled_slots
 from myxtts.data.shapes import Shape
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.xtts import XTTS, Batch

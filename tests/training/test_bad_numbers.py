@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from myxtts.data.pipeline import BatchLoader
+from myxtts.data.batches import BatchLoader
 from myxtts.errors import NonFiniteLossError
 from myxtts.models.xtts import LossParts
 from myxtts.training.bad_numbers import BadNumbers, TooManyBadStepsError
@@ -99,7 +99,7 @@ class Spoilt(BatchLoader):
 def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     miniature, corpus, tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr("myxtts.training.trainer.BatchLoader", Spoilt)
+    monkeypatch.setattr("myxtts.data.pipeline.BatchLoader", Spoilt)
     config = miniature(save_every=2, max_steps=8, evaluate_every=100, log_every=1)
     trainer = XTTSTrainer(config, corpus, tmp_path / "run")
     trainer.prepare()

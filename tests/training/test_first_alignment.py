@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.pipeline import BatchLoader
+from myxtts.data.batches import BatchLoader
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.first_alignment import set_symbol_means
 

@@ -15,7 +15,7 @@ from myxtts.data.corpus import open_corpus
 from myxtts.devices.discovery import find_accelerators
 from myxtts.errors import MyXTTSError
 from myxtts.training.accounting import TimeAccount
-from myxtts.training.launch import start_trainer
+from myxtts.training.launch import Devices, start_trainer
 from myxtts.training.reporting import SilentObserver
 
 
@@ -40,7 +40,7 @@ try:
         config,
         corpus,
         Path(sys.argv[1]),
-        strategy,
+        Devices(strategy, data_device=None),
         observer=SilentObserver(),
         account=TimeAccount(),
     )

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.data.batches import BatchLoader, batch_signature
 from myxtts.data.corpus import open_corpus
-from myxtts.data.pipeline import BatchLoader, batch_signature
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_evaluation_step, compile_training_step

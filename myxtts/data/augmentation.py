@@ -1,0 +1,96 @@
+"""How clips are changed on their way to the model: a pure function of (seed, step).
+
+Speed and pitch change a clip and its reference alike, for they are part of the voice. Gain and
+noise change the reference alone: the model shall hear a voice through a bad recording, and not
+learn to speak like one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.lengths import IntArray
+from myxtts.data.random_streams import Stream, generator_at
+
+# Pitches to choose from, evenly over the range: the mel of each needs weights of its own.
+_PITCHES = 33
+# Noise is between its loudest level and so much softer.
+_NOISE_RANGE_DB = 20.0
+NOISE_SAMPLES = 1 << 19
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Changes(NamedTuple):
+    """Of each clip of a batch."""
+
+    speed: Any  # float32: times as fast
+    pitch: Any  # int32: index into Augmentation.pitches
+    gain: Any  # float32: of the reference
+    noise: Any  # float32: deviation of the noise added to the reference
+    noise_start: Any  # int32: where the noise is cut from the stretch of noise
+
+    def part(self, worker: int, workers: int) -> Changes:
+        """Of the rows that one of several machines trains on."""
+        size = len(self.speed) // workers
+        return Changes(*(values[worker * size : (worker + 1) * size] for values in self))
+
+
+class Augmentation:
+    def __init__(self, config: XTTSConfig) -> None:
+        training = config.training
+        self._seed = training.seed
+        self._frames_per_position = config.model.frames_per_position
+        self._speed = training.augment_speed
+        self._gain_db = training.augment_gain_db
+        self._noise_dbfs = training.augment_noise_dbfs
+        semitones = training.augment_pitch_semitones
+        steps = np.linspace(-semitones, semitones, _PITCHES) if semitones else np.zeros(1)
+        self.pitches = tuple(float(factor) for factor in 2.0 ** (steps / 12.0))
+        self.is_on = bool(self._speed or semitones or self._gain_db or self._noise_dbfs is not None)
+
+    @property
+    def most_speed(self) -> float:
+        return 1.0 + self._speed
+
+    def changes(
+        self, step: int, token_counts: IntArray, frame_counts: IntArray, most_frames: int
+    ) -> Changes:
+        """A slower clip still fits its shape, and a faster one still has a position per token."""
+        generator = generator_at(self._seed, Stream.AUGMENTATION, step)
+        count = len(frame_counts)
+        slowest = (frame_counts - 1) / max(most_frames - 1, 1)
+        least_frames = token_counts * self._frames_per_position
+        fastest = (frame_counts - 1) / np.maximum(least_frames - 1, 1)
+        wished = 1.0 + self._speed * generator.uniform(-1.0, 1.0, count)
+        gain_db = generator.uniform(-self._gain_db, self._gain_db, count)
+        softer_db = generator.uniform(0.0, _NOISE_RANGE_DB, count)
+        pitch = generator.integers(len(self.pitches), size=count)
+        noise_start = generator.integers(NOISE_SAMPLES, size=count)
+        noise = np.zeros(count)
+        if self._noise_dbfs is not None:
+            noise = 10.0 ** ((self._noise_dbfs - softer_db) / 20.0)
+        return Changes(
+            speed=np.clip(wished, np.minimum(slowest, 1.0), np.maximum(fastest, 1.0)).astype(
+                np.float32
+            ),
+            pitch=pitch.astype(np.int32),
+            gain=(10.0 ** (gain_db / 20.0)).astype(np.float32),
+            noise=noise.astype(np.float32),
+            noise_start=noise_start.astype(np.int32),
+        )
+
+    def noise(self) -> FloatArray:
+        """The stretch of noise that references get cuts of, with a deviation of 1."""
+        generator = generator_at(self._seed, Stream.NOISE)
+        return generator.standard_normal(NOISE_SAMPLES, np.float32)
+
+
+def frames_at_speed(frame_counts: IntArray, speed: Any) -> IntArray:
+    """Mel frames of clips that are spoken so many times as fast."""
+    # A speed is rounded to float32; the frame it may cost or gain must not depend on that.
+    return (np.floor((frame_counts - 1) / np.float64(speed) + 1e-4) + 1).astype(np.int32)

@@ -1,0 +1,96 @@
+"""A bounded store of batches that a thread fills ahead of the model."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+_SECONDS_TO_END = 10.0
+
+
+class Buffer(Generic[Item]):
+    """Items of a source in their order, up to `size` of them ahead of use.
+
+    An error of the source is raised at once, before what is still in the buffer. The size can be
+    changed while it is used.
+    """
+
+    def __init__(self, source: Iterator[Item], size: int, name: str) -> None:
+        self._source = source
+        self._size = size
+        self._items: deque[Item] = deque()
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._ended = self._closed = False
+        self._thread = threading.Thread(target=self._fill, name=name, daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        with self._changed:
+            while not (self._items or self._ended or self._closed):
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
+            if self._closed or not self._items:
+                raise StopIteration
+            item = self._items.popleft()
+            self._changed.notify_all()
+            return item
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        with self._changed:
+            self._size = size
+            self._changed.notify_all()
+
+    def wait_for_item(self) -> None:
+        """Returns when there is something in it, or nothing will come; raises what went wrong."""
+        with self._changed:
+            while not (self._items or self._ended or self._closed):
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
+
+    def close(self) -> None:
+        """Ends the thread; what it holds is given up."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()
+        self._thread.join(_SECONDS_TO_END)
+
+    def _fill(self) -> None:
+        try:
+            for item in self._source:
+                if not self._put(item):
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again where batches are taken
+            self._error = error
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _put(self, item: Item) -> bool:
+        """Waits for room; whether the buffer is still open."""
+        with self._changed:
+            while len(self._items) >= self._size and not self._closed:
+                self._changed.wait()
+            if not self._closed:
+                self._items.append(item)
+                self._changed.notify_all()
+            return not self._closed

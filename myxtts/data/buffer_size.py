@@ -1,0 +1,69 @@
+"""How many batches are kept ready: by the workers and the memory, and by what training shows."""
+
+from __future__ import annotations
+
+import logging
+
+_log = logging.getLogger(__name__)
+
+# Steps after which the size is looked at again.
+WINDOW_STEPS = 100
+_LEAST = 4
+
+
+def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes: int) -> int:
+    """As many as wanted, but enough for each worker and no more than there is room for."""
+    size = max(wanted, workers)
+    if room_bytes is not None:
+        size = min(size, max(1, room_bytes // batch_bytes))
+    return size
+
+
+class AdaptiveSize:
+    """Doubles when the model has waited for data, halves when it never came close to it.
+
+    Each direction is said once.
+    """
+
+    def __init__(self, size: int, workers: int, most: int) -> None:
+        self.size = size
+        self._least = min(size, max(_LEAST, 2 * workers))
+        self._most = max(size, most)
+        self._steps = self._waits = 0
+        self._lowest_fill = size
+        self._said: set[str] = set()
+
+    def after_step(self, fill: int, waited: bool) -> int:
+        """The size for the next steps; `fill` is what was there when the batch was taken."""
+        self._steps += 1
+        self._waits += waited
+        self._lowest_fill = min(self._lowest_fill, fill)
+        if self._steps < WINDOW_STEPS:
+            return self.size
+        before, waits, lowest = self.size, self._waits, self._lowest_fill
+        if waits:
+            self.size = min(2 * self.size, self._most)
+        elif lowest > self.size // 2:
+            self.size = max(self.size // 2, self._least)
+        if self.size > before:
+            self._say_once(
+                "grows", "the model waited for data in %d of %d steps", before, waits, WINDOW_STEPS
+            )
+        elif self.size < before:
+            self._say_once(
+                "shrinks",
+                "never less than %d batches were ready in %d steps",
+                before,
+                lowest,
+                WINDOW_STEPS,
+            )
+        self._steps = self._waits = 0
+        self._lowest_fill = self.size
+        return self.size
+
+    def _say_once(self, what: str, reason: str, before: int, *values: int) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            _log.info(
+                f"the buffer {what} from %d to %d batches: {reason}", before, self.size, *values
+            )

@@ -1,0 +1,18 @@
+"""Separate streams of random numbers from one seed, each found at any place without the rest."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+
+class Stream(enum.IntEnum):
+    ORDER = 0
+    REFERENCES = 1
+    AUGMENTATION = 2
+    NOISE = 3
+
+
+def generator_at(seed: int, stream: Stream, number: int = 0) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stream, number])))
