@@ -25,6 +25,9 @@ _PAUSE_SECONDS = 0.25
 _FADE_SECONDS = 0.005
 _SPOKEN_LOUDNESS_DBFS = -23.0
 _SHORTEST_REFERENCE_SECONDS = 0.5
+# Memory grows with the square of the tokens; no sentence comes near.
+_MOST_TOKENS = 2_000
+_MOST_CHARACTERS = 1_000_000
 
 
 class TTS:
@@ -132,6 +135,11 @@ class TTS:
 
     def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
         """Token ids per sentence; a piece with nothing to say is passed over unless all are."""
+        if len(text) > _MOST_CHARACTERS:
+            raise DataError(
+                f"a text of {len(text)} characters, expected at most {_MOST_CHARACTERS}; say it in "
+                "parts"
+            )
         sentences = split_sentences(text) if split else [text]
         encoded = []
         for sentence in sentences:
@@ -139,7 +147,14 @@ class TTS:
                 encoded.append(self.tokenizer.encode(sentence, language))
             except DataError:
                 continue
-        return encoded or [self.tokenizer.encode(text, language)]
+        encoded = encoded or [self.tokenizer.encode(text, language)]
+        longest = max(map(len, encoded))
+        if longest > _MOST_TOKENS:
+            raise DataError(
+                f"a sentence of {longest} tokens, expected at most {_MOST_TOKENS}; end sentences "
+                "with a full stop"
+            )
+        return encoded
 
 
 def _faded(waveform: FloatArray, samples: int) -> FloatArray:
