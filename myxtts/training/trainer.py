@@ -277,9 +277,9 @@ class XTTSTrainer:
         account, every = self.account, self.config.training
         first = step = self._step_now()
         metrics = RunMetrics(self.config, account)
+        self.interruption.begin_training()
         self.observer.on_phase("first step")
         account.settle("host")
-        self.interruption.begin_training()
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
             with account.spending("data_wait"), _reading(self.corpus.train.cache.folder, step):
