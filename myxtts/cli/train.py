@@ -185,7 +185,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
             observer=live,
             account=account,
             compilation_log=compilation_log,
-            resume=resumed is not None,
+            resume=saved,
             init_from=options.init_from,
             interruption=interruption,
         )

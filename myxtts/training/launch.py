@@ -29,7 +29,7 @@ from myxtts.devices.strategy import (
 )
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
-from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.interruption import Interruption
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
@@ -168,7 +168,7 @@ def start_trainer(
     observer: Observer,
     account: TimeAccount,
     compilation_log: CompilationLog | None = None,
-    resume: bool = False,
+    resume: Checkpoint | None = None,
     init_from: Path | None = None,
     interruption: Interruption | None = None,
 ) -> XTTSTrainer:
@@ -180,7 +180,7 @@ def start_trainer(
 
     def start(devices: Devices, corpus: Corpus) -> XTTSTrainer:
         with contextlib.ExitStack() as on_failure:
-            first_step = find_checkpoint(run_dir).info.step if resume else 0
+            first_step = resume.info.step if resume else 0
             feed = _start_feed(config, corpus, devices, first_step)
             on_failure.callback(feed.close)
             trainer = XTTSTrainer(
@@ -195,7 +195,7 @@ def start_trainer(
                 interruption=interruption,
             )
             if resume:
-                step = trainer.resume()
+                step = trainer.resume(resume)
                 observer.on_phase(f"going on from step {step}")
             elif init_from is not None:
                 trainer.start_from(init_from)

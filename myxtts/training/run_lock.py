@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from myxtts.errors import CheckpointError
 
@@ -33,30 +33,27 @@ _LARGEST_BYTES = 4_096
 def lock_of(run_dir: Path) -> Iterator[None]:
     """Holds the run folder inside; another run that holds it is a CheckpointError."""
     file = run_dir / LOCK_FILE
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        owner = _read_owner(descriptor)
-        if _is_held(descriptor, owner):
+    with open(file, "a+b", buffering=0) as stream:
+        owner = _read_owner(stream)
+        if _is_held(stream, owner):
             raise CheckpointError(
                 f"{run_dir}: another run is under way there, {_describe(owner)}; wait for it, or "
                 "give this one another --run-dir"
             )
         if owner:
             _log.info("%s: the lock of %s is stale and is taken over", file, _describe(owner))
-        _write(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        _write(stream, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         try:
             yield
         finally:
             # The file stays: removing it could take away the lock of the next run.
-            _write(descriptor, "")
-    finally:
-        os.close(descriptor)
+            _write(stream, "")
 
 
-def _is_held(descriptor: int, owner: dict[str, Any]) -> bool:
+def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:
     if fcntl is not None:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError as error:
@@ -69,8 +66,10 @@ def _is_held(descriptor: int, owner: dict[str, Any]) -> bool:
 
 def _is_gone(owner: dict[str, Any]) -> bool:
     """Only a process of this machine can be known to be gone."""
-    if owner["host"] != socket.gethostname() or owner["pid"] == os.getpid():
-        return owner["host"] == socket.gethostname()
+    if owner["host"] != socket.gethostname():
+        return False
+    if owner["pid"] == os.getpid():  # in containers the numbers come again
+        return True
     try:
         os.kill(owner["pid"], 0)
     except ProcessLookupError:
@@ -84,15 +83,20 @@ def _describe(owner: dict[str, Any]) -> str:
     return f"process {owner['pid']} on {owner['host']}" if owner else "by a process without a name"
 
 
-def _read_owner(descriptor: int) -> dict[str, Any]:
+def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
     """Process and host, or nothing where the file says neither."""
-    content = os.pread(descriptor, _LARGEST_BYTES, 0)
+    stream.seek(0)
+    content = stream.read(_LARGEST_BYTES)
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(content)
-        return {"pid": int(found["pid"]), "host": str(found["host"])}
+        if 0 < found["pid"] < 1 << 31:
+            return {"pid": int(found["pid"]), "host": str(found["host"])}
     return {}
 
 
-def _write(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
+def _write(stream: IO[bytes], text: str) -> None:
+    # On a full disk the lock still holds, and only the name of its owner is missing.
+    with contextlib.suppress(OSError):
+        stream.truncate(0)
+        stream.write(text.encode())
+        stream.flush()

@@ -29,6 +29,7 @@ from myxtts.training.accounting import TimeAccount, advice
 from myxtts.training.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
 from myxtts.training.checkpoint_writer import CheckpointWriter
 from myxtts.training.checkpoints import (
+    Checkpoint,
     CheckpointInfo,
     checkpoint_folders,
     find_checkpoint,
@@ -104,9 +105,9 @@ class XTTSTrainer:
             )
         self.xla = uses_xla(self.strategy, config.training.xla)
 
-    def resume(self) -> int:
-        """Goes on from the newest checkpoint of the run folder; returns its step."""
-        checkpoint = find_checkpoint(self.run_dir)
+    def resume(self, checkpoint: Checkpoint | None = None) -> int:
+        """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
+        checkpoint = checkpoint or find_checkpoint(self.run_dir)
         if checkpoint.info.step >= self.total_steps:
             raise CheckpointError(
                 f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
@@ -127,7 +128,7 @@ class XTTSTrainer:
 
     def start_from(self, other_run: Path) -> None:
         """Takes the averaged weights of another run, which must have the same vocabulary."""
-        checkpoint = find_checkpoint(other_run)
+        checkpoint = find_checkpoint(other_run, to_speak=True)
         theirs = checkpoint.tokenizer()
         if theirs != self.corpus.tokenizer:
             raise CheckpointError(
