@@ -104,7 +104,8 @@ class LiveRun:
         state = (
             f"loss {metrics['loss']:.3f} (prior {metrics['prior_loss']:.3f} "
             f"duration {metrics['duration_loss']:.3f} flow {metrics['flow_loss']:.3f})  "
-            f"{speed}useful {metrics['useful_utilisation']:.0%}"
+            f"{speed}useful {metrics['useful_utilisation']:.0%}, "
+            f"waiting {metrics['data_wait_share']:.1%}"
         )
         self._progress.update(
             self._task, description="training", completed=step, total=total, state=state

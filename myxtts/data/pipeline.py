@@ -79,6 +79,8 @@ class Feed:
         self._problem: Exception | None = None
         self._closing = contextlib.ExitStack()
         self._is_first = True
+        self._was_full = False
+        self._waits_after_full_buffer = self._waits_for_slow_source = 0
 
     def start(self, first_step: int) -> None:
         self._started_at = time.monotonic()
@@ -105,9 +107,25 @@ class Feed:
         if not self._is_first:
             # The first batch is always waited for.
             waited = time.monotonic() - before > _SECONDS_OF_A_WAIT
-            self._buffer.size = self._adaptive_size.after_step(ready, waited)
+            self._note(ready, waited)
         self._is_first = False
         return batch
+
+    def remedy_for_waiting(self) -> str:
+        """What to change if the model waits for data."""
+        if self._waits_after_full_buffer >= self._waits_for_slow_source:
+            return "raise data.buffer_size, loading is fast enough but uneven"
+        if self.mode == MULTI_GPU:
+            return "the data device is slower than the model: leave out --data-gpu, or augment less"
+        if self._uses_waveforms:
+            return (
+                "computing augmented features is slower than the model: raise data.workers, lower "
+                "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
+            )
+        return (
+            "loading is slower than the model: raise data.workers, or keep data.cache_dir on a "
+            "faster disk"
+        )
 
     @property
     def present_buffer_size(self) -> int:
@@ -115,6 +133,14 @@ class Feed:
 
     def close(self) -> None:
         self._closing.close()
+
+    def _note(self, ready: int, waited: bool) -> None:
+        self._was_full = self._was_full or ready >= self._buffer.size
+        if waited:
+            self._waits_after_full_buffer += self._was_full
+            self._waits_for_slow_source += not self._was_full
+            self._was_full = False
+        self._buffer.size = self._adaptive_size.after_step(ready, waited)
 
     def _batches(self, first_step: int) -> Iterator[Batch]:
         """Computes nothing before it is asked for the first batch."""

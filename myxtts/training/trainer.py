@@ -133,7 +133,8 @@ class XTTSTrainer:
         self._peak_memory = PeakMemory(self._model_devices())
         if not self._knows_symbols:
             self.observer.on_phase("finding a first alignment")
-            set_symbol_means(self.model, self._loader, train.schedule, self.config)
+            with tf.device(devices_here(self.strategy)[0]):
+                set_symbol_means(self.model, self._loader, train.schedule, self.config)
             self._knows_symbols = True
             self.optimizer.forget_average()
         # A function that is called in another scope than it was traced in is traced again.
@@ -305,6 +306,7 @@ class XTTSTrainer:
             "valid_frame_ratio": metrics.valid_frame_ratio,
             "valid_work_ratio": metrics.valid_work_ratio,
             "useful_utilisation": metrics.useful_utilisation,
+            "steady_utilisation": metrics.steady_utilisation,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
@@ -315,7 +317,7 @@ class XTTSTrainer:
             "buffer_size": feed.buffer_size,
             "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
-            "advice": advice(seconds, metrics.valid_work_ratio),
+            "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
 
 
