@@ -234,10 +234,11 @@ def test_a_balanced_batch_depends_on_seed_epoch_and_number_alone():
         assert jumped.shape == everything[step].shape
 
 
-def test_two_replicas_get_equally_many_frames_of_balanced_batches():
-    clips = uneven_clips()
-    _, schedule = schedule_of(clips, XTTSConfig(speaker_balance=1), replicas=2)
-    for batch in epoch_batches(schedule, 0):
+def test_replicas_share_the_batches_of_one_with_equally_many_frames():
+    clips, config = uneven_clips(), XTTSConfig(speaker_balance=1)
+    (_, alone), (_, shared) = (schedule_of(clips, config, replicas=count) for count in (1, 2))
+    for single, batch in zip(epoch_batches(alone, 0), epoch_batches(shared, 0), strict=True):
+        np.testing.assert_array_equal(single.clips, batch.clips)
         frames = clips.frame_counts[batch.clips].reshape(2, -1).sum(axis=1)
         assert frames.max() / frames.mean() <= 1.05
 
