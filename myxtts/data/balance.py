@@ -25,14 +25,16 @@ class Voices(NamedTuple):
 
 
 def balanced_weights(
-    voices: Voices, used: npt.NDArray[np.bool_], data: DataConfig
+    voices: Voices | None, used: npt.NDArray[np.bool_], data: DataConfig
 ) -> Weights | None:
     """A weight for each clip, 1 on average over the used ones and 0 for the others.
 
-    None where all weigh the same. Languages come after speakers, by what is heard of each once its
-    speakers are balanced: with both balances at 1 every language is heard equally often, and within
-    it every speaker.
+    None where all weigh the same, as without voices. Languages come after speakers, by what is
+    heard of each once its speakers are balanced: with both balances at 1 every language is heard
+    equally often, and within it every speaker.
     """
+    if voices is None or not used.any():
+        return None
     weights = np.ones(int(used.sum()))
     for groups, balance in (
         (voices.speakers[used], data.speaker_balance),

@@ -114,7 +114,7 @@ def plan_shapes(
     if data.batching_mode != "bucketed":
         padded = [(data.batch_size, data.max_text_length, most_frames)]
     else:
-        weights = None if voices is None else balanced_weights(voices, fits, data)
+        weights = balanced_weights(voices, fits, data)
         weights = None if weights is None else weights[fits]
         sizes = [
             size._replace(
@@ -157,7 +157,7 @@ def assign_shapes(
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
     used = shape_of_clip >= 0
-    weights = balanced_weights(voices, used, config.data) if voices and used.any() else None
+    weights = balanced_weights(voices, used, config.data)
     shapes = []
     for index, (batch, tokens, frames) in enumerate(padded):
         clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
