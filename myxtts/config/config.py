@@ -155,6 +155,16 @@ class DataConfig(Section):
         least=16,
     )
     n_mels: int = setting(80, "Mel bands.", least=10)
+    speaker_balance: float = setting(
+        0.0,
+        "0 trains on clips as often as they are, 1 on every speaker equally often; between, a "
+        "speaker's share goes with the number of its clips to the power of 1 - speaker_balance.",
+        least=0,
+        most=1,
+    )
+    language_balance: float = setting(
+        0.0, "The same for languages, once their speakers are balanced.", least=0, most=1
+    )
     min_speaker_seconds: float = setting(
         60.0, "Validation warns of speakers with less sound than this.", least=0
     )

@@ -20,6 +20,7 @@ from myxtts.data.pipeline import HOST, Feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
+from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DeviceError
@@ -157,7 +158,11 @@ class XTTSTrainer:
         if self._feed is None:
             self._feed = make_feed(self.corpus, self.config, self.strategy, self.total_steps)
             self._feed.start(first)
-        with contextlib.closing(self._feed) as feed, self.strategy.scope():
+        with (
+            contextlib.closing(self._feed) as feed,
+            GpuSampler() as self._gpus,
+            self.strategy.scope(),
+        ):
             if not self.place.is_chief:
                 return self._loop(feed, None)
             self.run_dir.mkdir(parents=True, exist_ok=True)
@@ -235,7 +240,7 @@ class XTTSTrainer:
                     self.save(step)
             evaluates = step % every.evaluate_every == 0 or last
             if step % every.log_every == 0 or evaluates:
-                means = metrics.flush() | self._monitor.counts()
+                means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
@@ -317,6 +322,7 @@ class XTTSTrainer:
             "buffer_size": feed.buffer_size,
             "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
+            "gpus": self._gpus.whole_run(),
             "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
 
