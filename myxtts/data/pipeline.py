@@ -36,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 HOST = "CPU:0"
-# A batch that came sooner than this was not waited for.
-_SECONDS_OF_A_WAIT = 1e-3
 # On the model device, beside the one that is trained on.
 _BATCHES_ON_MODEL_DEVICE = 2
 
@@ -87,12 +85,11 @@ class Feed:
         self._hold_in_memory()
         self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
         self._closing.callback(self._buffer.close)
-        self._batches_for_model: Iterator[Batch] = self._buffer
+        self._nearest = self._buffer
         if self.model_device != self.data_device:
             moved = _moved(self._buffer, self.model_device)
-            on_model_device = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
-            self._closing.callback(on_model_device.close)
-            self._batches_for_model = on_model_device
+            self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
+            self._closing.callback(self._nearest.close)
 
     def wait_until_ready(self, delay_seconds: float) -> None:
         """Returns so long after the start, and not before there is a batch."""
@@ -101,13 +98,12 @@ class Feed:
         time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
 
     def __next__(self) -> Batch:
-        ready, before = len(self._buffer), time.monotonic()
+        ready, waits = len(self._buffer), len(self._nearest) == 0
         with self._telling_the_cause():
-            batch = next(self._batches_for_model)
+            batch = next(self._nearest)
         if not self._is_first:
             # The first batch is always waited for.
-            waited = time.monotonic() - before > _SECONDS_OF_A_WAIT
-            self._note(ready, waited)
+            self._note(ready, waits)
         self._is_first = False
         return batch
 
