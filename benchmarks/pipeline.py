@@ -20,6 +20,7 @@ What is compared takes turns within one run.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import statistics
@@ -39,8 +40,10 @@ import tensorflow as tf  # noqa: E402
 from PIL import Image, ImageDraw  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.data import pipeline  # noqa: E402
 from myxtts.data.batches import batch_signature  # noqa: E402
 from myxtts.data.corpus import Corpus, open_corpus  # noqa: E402
+from myxtts.data.features import compile_features  # noqa: E402
 from myxtts.data.pipeline import Feed  # noqa: E402
 from myxtts.data.schedule import PlannedBatch  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
@@ -151,6 +154,13 @@ class DelayedLoader:
         time.sleep(self._delay())
         return self._loader.load(planned)
 
+    def load_waveforms(self, planned: PlannedBatch, changes: Any) -> Any:
+        time.sleep(self._delay())
+        return self._loader.load_waveforms(planned, changes)
+
+    def changes(self, step: int, planned: PlannedBatch) -> Any:
+        return self._loader.changes(step, planned)
+
 
 def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
     """A miniature model, because what is measured is waiting."""
@@ -205,9 +215,17 @@ class Timeline:
 
         return watch
 
+    def forget(self) -> None:
+        for spans in self.spans.values():
+            spans.clear()
+
     def overlap(self) -> float:
-        """Share of the data device's time in which the model device was busy too."""
-        data, model = self.spans["data device"], self.spans["model device"]
+        """Share of the data device's time in which the model device was busy too.
+
+        Counted from the first step on.
+        """
+        model = self.spans["model device"]
+        data = [span for span in self.spans["data device"] if span[0] >= model[0][0]]
         both = sum(
             max(0.0, min(end, other_end) - max(start, other_start))
             for start, end in data
@@ -259,36 +277,37 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     timeline = Timeline()
     with tf.device("CPU:1"):
         take_step = timeline.watched("model device", build_step(corpus, config))
-
-    single = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR, model_device="CPU:1")
-    multi = Feed(
-        corpus.train,
-        corpus.tokenizer,
-        config,
-        last_step=_FAR,
-        data_device="CPU:0",
-        model_device="CPU:1",
-    )
-    found = {}
-    for name, feed in (("no buffer", None), ("buffered", single), ("data device", multi)):
-        if feed is None:
-            source = _loaded_in_turn(Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR))
-        else:
-            if feed is multi:
-                _watch_producer(timeline)
-            feed.start(0)
-            source = feed
-        with tf.device("CPU:1"):
-            for _ in range(4):
+    arrangements = {
+        "no buffer": {},
+        "buffered": {"model_device": "CPU:1"},
+        "data device": {"data_device": "CPU:0", "model_device": "CPU:1"},
+    }
+    steps = options.steps // 4
+    found: dict[str, Any] = {}
+    for disk_seconds in (0.0, 0.3):
+        rates = found[f"steps per second, reading a batch takes {disk_seconds} s more"] = {}
+        for name, places in arrangements.items():
+            feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR, **places)
+            feed._loader = DelayedLoader(feed._loader, lambda: disk_seconds)  # noqa: B023
+            source: Any = feed
+            pipeline.compile_features = compile_features
+            if "data_device" in places:
+                pipeline.compile_features = lambda *arguments: timeline.watched(
+                    "data device", compile_features(*arguments)
+                )
+            if places:
+                feed.start(0)
+            else:
+                source = _loaded_in_turn(feed)
+            timeline.forget()
+            with tf.device("CPU:1"):
                 take_step(next(source))
-            timeline.spans["model device"].clear()
-            started = time.perf_counter()
-            for _ in range(options.steps // 4):
-                take_step(next(source))
-            found[name] = (options.steps // 4) / (time.perf_counter() - started)
-        if feed is not None:
+                started = time.perf_counter()
+                for _ in range(steps):
+                    take_step(next(source))
+                rates[name] = steps / (time.perf_counter() - started)
             feed.close()
-    found["overlap of data device with model device"] = timeline.overlap()
+    found["of the data device's work, beside a step"] = timeline.overlap()
     if options.picture:
         timeline.draw(options.picture, seconds=6.0)
     return found
@@ -296,22 +315,9 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
 
 def _loaded_in_turn(feed: Feed) -> Iterator[Batch]:
     """Each batch is made when it is asked for, as if there were no pipeline."""
-    from myxtts.data.features import compile_features
-
     features = compile_features(feed._config, feed._part.cache.mel_mean)
-    step = 0
-    while True:
+    for step in itertools.count():
         yield features(tf.nest.map_structure(tf.convert_to_tensor, feed._load(step)))
-        step += 1
-
-
-def _watch_producer(timeline: Timeline) -> None:
-    from myxtts.data import pipeline
-
-    compile_features = pipeline.compile_features
-    pipeline.compile_features = lambda *arguments: timeline.watched(
-        "data device", compile_features(*arguments)
-    )
 
 
 def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
