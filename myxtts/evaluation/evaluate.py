@@ -1,0 +1,162 @@
+"""Says the sentences, measures, and puts the figures beside those of the recordings.
+
+A figure means something only against its ceiling. The recordings show what is possible at all;
+their copies through mel and Griffin-Lim show what is left when the model is perfect.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from myxtts.audio.files import clean_recording, read_audio
+from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.mel import clip_log_mel
+from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech
+from myxtts.evaluation.sentences import Sentence
+from myxtts.evaluation.similarity import OwnVoiceEncoder
+from myxtts.evaluation.toolbox import Toolbox
+from myxtts.models.speech import SpeechOptions
+from myxtts.synthesis.tts import TTS
+
+RECORDINGS, COPIES, MODEL = "recordings", "copy-synthesis", "model"
+COLUMNS = (RECORDINGS, COPIES, MODEL)
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """One sentence as one of the columns says it."""
+
+    column: str
+    sentence: Sentence
+    sound: Sound
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    run: str
+    step: int
+    sentences: tuple[Sentence, ...]
+    toolbox: Toolbox
+    clips: list[Clip] = field(default_factory=list)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Without recordings there is only the model."""
+        recorded = any(sentence.recording for sentence in self.sentences)
+        return COLUMNS if recorded else (MODEL,)
+
+    def mean(self, column: str, figure: Figure) -> float | None:
+        scores = [
+            clip.scores[figure.name]
+            for clip in self.clips
+            if clip.column == column and figure.name in clip.scores
+        ]
+        weight = sum(score.weight for score in scores)
+        if not weight:
+            return None
+        return sum(score.value * score.weight for score in scores) / weight
+
+
+def own_voice(tts: TTS) -> OwnVoiceEncoder:
+    return OwnVoiceEncoder(lambda waveform: tts.voice_of(waveform).vector.numpy()[0])
+
+
+def evaluate(
+    tts: TTS,
+    run: str,
+    sentences: Sequence[Sentence],
+    toolbox: Toolbox,
+    *,
+    columns: Sequence[str] = COLUMNS,
+    options: SpeechOptions | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    evaluation = Evaluation(run, tts.step, tuple(sentences), toolbox)
+    wanted = [column for column in evaluation.columns if column in columns]
+    total = len(sentences) * len(wanted)
+    speaker = _Speaker(tts, options or SpeechOptions(), wanted)
+    speaker.warm_up(sentences[0])
+    for speech, column, sentence in speaker.say(sentences):
+        scores = measure(speech, toolbox.measures)
+        sound = Sound(waveform=speech.waveform, sample_rate_hz=speech.sample_rate_hz)
+        evaluation.clips.append(Clip(column, sentence, sound, scores))
+        on_progress(len(evaluation.clips), total)
+    return evaluation
+
+
+def measure(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
+    """All figures that this clip can have."""
+    scores: dict[str, Score] = {}
+    for one in measures:
+        needs_recording = any(figure.needs_recording for figure in one.figures)
+        if needs_recording and speech.recording is None:
+            continue
+        if one.tool.understands(speech.language):
+            scores |= one.scores(speech)
+    return scores
+
+
+class _Speaker:
+    """The three who say a sentence."""
+
+    def __init__(self, tts: TTS, options: SpeechOptions, columns: Sequence[str]) -> None:
+        self._tts = tts
+        self._options = options
+        self._columns = columns
+
+    def warm_up(self, sentence: Sentence) -> None:
+        """Compiles, so that the time of the first sentence is not another."""
+        waveform = self._say_by_model(sentence)
+        self._copy(waveform)
+
+    def say(self, sentences: Sequence[Sentence]) -> Iterator[tuple[Speech, str, Sentence]]:
+        rate = self._tts.sample_rate_hz
+        for sentence in sentences:
+            reference = Sound(waveform=self._read(sentence.reference), sample_rate_hz=rate)
+            recording = None
+            if sentence.recording is not None:
+                recording = Sound(waveform=self._read(sentence.recording), sample_rate_hz=rate)
+            for column in self._columns:
+                if column != MODEL and recording is None:
+                    continue
+                making_seconds: float | None = None
+                if column == RECORDINGS:
+                    assert recording is not None
+                    waveform = recording.waveform
+                else:
+                    make: Callable[[], FloatArray] = functools.partial(self._say_by_model, sentence)
+                    if column == COPIES:
+                        assert recording is not None
+                        make = functools.partial(self._copy, recording.waveform)
+                    started = time.perf_counter()
+                    waveform = make()
+                    making_seconds = time.perf_counter() - started
+                speech = Speech(
+                    waveform=waveform,
+                    sample_rate_hz=rate,
+                    text=sentence.text,
+                    language=sentence.language,
+                    reference=reference,
+                    recording=recording,
+                    making_seconds=making_seconds,
+                )
+                yield speech, column, sentence
+
+    def _read(self, file: Any) -> FloatArray:
+        audio = self._tts.config.audio
+        return clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+
+    def _copy(self, recording: FloatArray) -> FloatArray:
+        config = self._tts.config
+        mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
+        return griffin_lim(mel, config.audio)
+
+    def _say_by_model(self, sentence: Sentence) -> FloatArray:
+        return self._tts.tts(
+            sentence.text, sentence.reference, sentence.language, options=self._options
+        )
