@@ -13,6 +13,7 @@ from myxtts.cli import (
     demo_data,
     diagnose,
     doctor,
+    evaluate,
     prepare,
     stats,
     synthesize,
@@ -22,7 +23,7 @@ from myxtts.cli import (
 from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
 from myxtts.errors import MyXTTSError
 
-_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, doctor)
+_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, evaluate, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

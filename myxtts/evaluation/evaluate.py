@@ -18,7 +18,7 @@ from myxtts.audio.mel import clip_log_mel
 from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech
 from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import OwnVoiceEncoder
-from myxtts.evaluation.toolbox import Toolbox
+from myxtts.evaluation.toolbox import LeftOut, Toolbox
 from myxtts.models.speech import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
@@ -49,6 +49,24 @@ class Evaluation:
         """Without recordings there is only the model."""
         recorded = any(sentence.recording for sentence in self.sentences)
         return COLUMNS if recorded else (MODEL,)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Figures without a value, with the reason."""
+        reasons: dict[str, list[str]] = {}
+        for measure in self.toolbox.measures:
+            for figure in measure.figures:
+                if figure not in self.toolbox.figures or self.mean(MODEL, figure) is not None:
+                    continue
+                if figure.needs_recording and self.columns == (MODEL,):
+                    reason = "there are no recordings of these sentences"
+                elif not any(measure.tool.understands(item.language) for item in self.sentences):
+                    reason = f"{measure.tool.name} does not know the language"
+                else:
+                    reason = "no clip of the model has one"
+                reasons.setdefault(reason, []).append(figure.title)
+        found = (LeftOut(tuple(titles), reason) for reason, titles in reasons.items())
+        return (*self.toolbox.left_out, *found)
 
     def mean(self, column: str, figure: Figure) -> float | None:
         scores = [
