@@ -1,4 +1,4 @@
-"""The figures by which a checkpoint can be judged, and which way each of them is better.
+"""The figures of a run that have a better direction, and which it is.
 
 Losses come from every evaluation of a run, measures from `myxtts.evaluation`. Measures that have
 no better direction of their own, such as the pace of speech, are not here.
@@ -6,14 +6,10 @@ no better direction of their own, such as the pace of speech, are not here.
 
 from __future__ import annotations
 
-LOSSES = (
-    "validation_loss",
-    "validation_prior_loss",
-    "validation_duration_loss",
-    "validation_flow_loss",
-)
+TRAINING_LOSSES = ("loss", "prior_loss", "duration_loss", "flow_loss")
+VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
 
-LOWER_IS_BETTER = dict.fromkeys(LOSSES, True) | {
+LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | {
     "wer": True,
     "cer": True,
     "similarity": False,
@@ -26,3 +22,6 @@ LOWER_IS_BETTER = dict.fromkeys(LOSSES, True) | {
     "clipping": True,
     "real_time_factor": True,
 }
+# Training losses are those of single batches: too uneven to judge by.
+JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
+MEASURES = tuple(name for name in JUDGING_METRICS if name not in VALIDATION_LOSSES)

@@ -83,7 +83,8 @@ def mel_sheet(evaluation: Evaluation) -> Image.Image:
         pixels = max(1, round(_SHEET_COLUMN_PIXELS * clip.sound.seconds / longest_seconds))
         mel = mel_picture(clip.sound).convert("RGB").resize((pixels, _SHEET_ROW_PIXELS))
         sheet.paste(mel, (x, y))
-    return sheet
+    # A palette is enough for one gradient, and a quarter of the size.
+    return sheet.quantize(128)
 
 
 def bars_picture(evaluation: Evaluation) -> Image.Image:

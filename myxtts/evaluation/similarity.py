@@ -12,9 +12,7 @@ import numpy.typing as npt
 from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech, Tool
 
 VOICE_SIMILARITY = Figure(name="similarity", title="voice similarity", unit="cosine")
-OWN_SIMILARITY = Figure(
-    name="own_similarity", title="voice similarity by the model itself", unit="cosine"
-)
+OWN_SIMILARITY = Figure(name="own_similarity", title="voice similarity, own encoder", unit="cosine")
 
 
 class Resemblyzer(Measure):
