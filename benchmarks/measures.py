@@ -11,6 +11,7 @@ noise, and noise alone. Each measure must find what it is for; the last column s
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 from collections.abc import Sequence
@@ -39,14 +40,20 @@ NOISE_BELOW_SPEECH_DB = 0.0
 CONDITIONS = ("recording", "copy", "words swapped", "other voice", "noisy", "noise")
 # What each measure is for: the speech on the left of a sign is better than that on the right.
 ORDERS = {
-    "wer": "recording copy < words swapped, copy < noise",
-    "cer": "recording copy < words swapped, copy < noise",
-    "similarity": "recording copy > other voice > noise",
-    "dnsmos": "recording > noisy > noise",
-    "distillmos": "recording > noisy, copy > noise",
-    "mel_cepstral_distance": "recording < copy < other voice < noise, copy < words swapped < noise",
-    "pitch_error": "recording < copy < words swapped, copy < other voice",
-    "voicing_error": "recording < copy < words swapped < noise, copy < other voice < noise",
+    "wer": ["recording < words swapped", "copy < words swapped", "copy < noise"],
+    "cer": ["recording < words swapped", "copy < words swapped", "copy < noise"],
+    "similarity": ["recording > other voice > noise", "copy > other voice"],
+    "dnsmos": ["recording > noisy > noise", "copy > noisy"],
+    "distillmos": ["recording > noisy", "copy > noisy", "copy > noise"],
+    "mel_cepstral_distance": [
+        "recording < copy < other voice < noise",
+        "copy < words swapped < noise",
+    ],
+    "pitch_error": ["recording < copy < words swapped < other voice"],
+    "voicing_error": [
+        "recording < copy < words swapped < noise",
+        "recording < other voice < noise",
+    ],
 }
 
 
@@ -82,18 +89,13 @@ def is_in_order(figure: Figure, means: dict[str, float | None]) -> bool | None:
     """Whether every chain of the figure's order holds; None: it promises none."""
     if figure.name not in ORDERS:
         return None
-    better = (lambda a, b: a < b) if figure.better == "lower" else (lambda a, b: a > b)
     sign = "<" if figure.better == "lower" else ">"
-    for chain in ORDERS[figure.name].split(","):
-        links = [names_in(link) for link in chain.split(sign)]
-        for left, right in zip(links, links[1:], strict=False):
-            if not all(better(means[one], means[other]) for one in left for other in right):
+    for chain in ORDERS[figure.name]:
+        for one, other in itertools.pairwise(chain.split(f" {sign} ")):
+            better, worse = means[one], means[other]
+            if better is None or worse is None or not (worse - better) * (1, -1)[sign == ">"] > 0:
                 return False
     return True
-
-
-def names_in(link: str) -> list[str]:
-    return [name for name in CONDITIONS if name in link.replace("noisy", " noisy ")]
 
 
 def main() -> None:
@@ -107,7 +109,7 @@ def main() -> None:
     generator = random.Random(0)
     texts = sentences("en")[1][: options.sentences + 1]
     scores: dict[str, dict[str, list[Score]]] = {name: {} for name in CONDITIONS}
-    for text, other_text in zip(texts, texts[1:], strict=False):
+    for text, other_text in itertools.pairwise(texts):
         reference = Sound(waveform=say(other_text, VOICE), sample_rate_hz=AUDIO.sample_rate_hz)
         clips = conditions(text, generator)
         recording = Sound(waveform=clips["recording"], sample_rate_hz=AUDIO.sample_rate_hz)

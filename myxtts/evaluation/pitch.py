@@ -12,7 +12,7 @@ _WINDOW_SAMPLES = 640
 _SHORTEST_LAG = int(MEASURED_RATE_HZ / HIGHEST_HZ)
 _LONGEST_LAG = int(np.ceil(MEASURED_RATE_HZ / LOWEST_HZ))
 # The first lag whose difference falls below is the period; above the second there is no voice.
-_CLEAR_PERIOD, _VOICED_BELOW = 0.15, 0.3
+_CLEAR_PERIOD, _VOICED_BELOW = 0.15, 0.5
 _SILENT_BELOW_LOUDEST_DB = 40.0
 _SMALL = 1e-12
 
