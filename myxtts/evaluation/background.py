@@ -175,7 +175,9 @@ def _main(snapshot: Path, only: Sequence[str]) -> None:
 
 def _end_with_parent() -> None:
     """A parent that was killed ends nobody, but its end of the pipe closes."""
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: Python could not end while a thread waits in its buffer.
+    while os.read(0, 1):
+        pass
     os._exit(1)
 
 

@@ -50,7 +50,7 @@ def test_without_an_extra_the_command_that_installs_it_is_named(monkeypatch):
 
 
 def test_an_unknown_measure_is_named_with_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown measure 'were', allowed: wer.*did you mean"):
+    with pytest.raises(ConfigError, match=r"unknown measure 'were', allowed: wer.*did you mean"):
         open_toolbox(only=["were"])
 
 

@@ -41,7 +41,7 @@ def test_lines_without_the_metric_are_no_evaluations():
 
 
 def test_an_unknown_metric_is_named_with_the_known_ones():
-    with pytest.raises(ConfigError, match="found 'war', allowed: validation_loss.*wer"):
+    with pytest.raises(ConfigError, match=r"found 'war', allowed: validation_loss.*wer"):
         BestCheckpoint("war")
     with pytest.raises(ConfigError, match=r"training\.best_metric: found 'war', allowed:.*wer"):
         XTTSConfig(best_metric="war")
