@@ -60,14 +60,19 @@ class Whisper:
     """A Whisper model in CTranslate2's format, from a folder of the user."""
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / "model.bin").is_file():
-            raise DataError(
-                f"{folder}: holds no Whisper model; expected the folder of a faster-whisper "
-                "(CTranslate2) model, with model.bin in it"
-            )
+        # It would fetch a tokenizer that is not there.
+        for name in ("model.bin", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise DataError(
+                    f"{folder}: holds no Whisper model; expected the folder of a faster-whisper "
+                    f"(CTranslate2) model, with {name} in it"
+                )
         from faster_whisper import WhisperModel
 
-        self._model: Any = WhisperModel(str(folder), device="cpu", local_files_only=True)
+        try:
+            self._model: Any = WhisperModel(str(folder), device="cpu", local_files_only=True)
+        except (RuntimeError, ValueError) as error:
+            raise DataError(f"{folder}: the Whisper model cannot be read ({error})") from None
         self.tool = Tool(
             name=f"Whisper in {folder.name}",
             licence="that of the folder",

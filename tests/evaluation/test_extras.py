@@ -57,3 +57,8 @@ def test_an_unknown_measure_is_named_with_the_known_ones():
 def test_a_folder_without_a_whisper_model(tmp_path):
     with pytest.raises(DataError, match="holds no Whisper model"):
         open_toolbox(whisper=tmp_path)
+    pytest.importorskip("faster_whisper")
+    for name in ("model.bin", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(DataError, match="the Whisper model cannot be read"):
+        open_toolbox(whisper=tmp_path)

@@ -7,6 +7,7 @@ from myxtts.config.metrics import LOWER_IS_BETTER
 from myxtts.evaluation.against_recording import AgainstRecording
 from myxtts.evaluation.alignment import align
 from myxtts.evaluation.levels import Levels
+from myxtts.evaluation.measure import BUILT_IN, Tool
 from myxtts.evaluation.pitch import pitch_hz
 from myxtts.evaluation.recogniser import bare_words
 from myxtts.evaluation.toolbox import FIGURES
@@ -113,6 +114,13 @@ def test_recordings_take_no_time_to_make(speech_of):
 )
 def test_what_can_be_heard_of_a_text(text, language, words):
     assert bare_words(text, language) == words.replace("-", " ")
+
+
+def test_a_tool_is_not_asked_about_languages_that_it_does_not_know():
+    english = Tool(name="ear", licence="MIT", languages=("en",))
+    assert english.understands("en-us")
+    assert not english.understands("fa")
+    assert BUILT_IN.understands("fa")
 
 
 def test_every_figure_says_which_way_is_better():
