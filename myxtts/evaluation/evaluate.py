@@ -6,11 +6,10 @@ their copies through mel and Griffin-Lim show what is left when the model is per
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.griffin_lim import griffin_lim
@@ -98,12 +97,15 @@ def evaluate(
     wanted = [column for column in evaluation.columns if column in columns]
     total = len(sentences) * len(wanted)
     speaker = _Speaker(tts, options or SpeechOptions(), wanted)
+    for sentence in sentences:
+        # What cannot be said is found before the work.
+        tts.tokenizer.encode(sentence.text, sentence.language)
     speaker.warm_up(sentences[0])
-    for speech, column, sentence in speaker.say(sentences):
-        scores = measure(speech, toolbox.measures)
-        sound = Sound(waveform=speech.waveform, sample_rate_hz=speech.sample_rate_hz)
-        evaluation.clips.append(Clip(column, sentence, sound, scores))
-        on_progress(len(evaluation.clips), total)
+    for sentence in sentences:
+        for column, speech in speaker.say(sentence):
+            scores = measure(speech, toolbox.measures)
+            evaluation.clips.append(Clip(column, sentence, speech, scores))
+            on_progress(len(evaluation.clips), total)
     return evaluation
 
 
@@ -128,46 +130,40 @@ class _Speaker:
         self._columns = columns
 
     def warm_up(self, sentence: Sentence) -> None:
-        """Compiles, so that the time of the first sentence is not another."""
-        waveform = self._say_by_model(sentence)
-        self._copy(waveform)
+        """Compiles, so that the first sentence takes no longer than the others."""
+        self._copy(self._say_by_model(sentence))
 
-    def say(self, sentences: Sequence[Sentence]) -> Iterator[tuple[Speech, str, Sentence]]:
-        rate = self._tts.sample_rate_hz
-        for sentence in sentences:
-            reference = Sound(waveform=self._read(sentence.reference), sample_rate_hz=rate)
-            recording = None
-            if sentence.recording is not None:
-                recording = Sound(waveform=self._read(sentence.recording), sample_rate_hz=rate)
-            for column in self._columns:
-                if column != MODEL and recording is None:
-                    continue
-                making_seconds: float | None = None
-                if column == RECORDINGS:
-                    assert recording is not None
-                    waveform = recording.waveform
-                else:
-                    make: Callable[[], FloatArray] = functools.partial(self._say_by_model, sentence)
-                    if column == COPIES:
-                        assert recording is not None
-                        make = functools.partial(self._copy, recording.waveform)
-                    started = time.perf_counter()
-                    waveform = make()
-                    making_seconds = time.perf_counter() - started
-                speech = Speech(
+    def say(self, sentence: Sentence) -> Iterator[tuple[str, Speech]]:
+        reference = self._read(sentence.reference)
+        recording = None if sentence.recording is None else self._read(sentence.recording)
+        for column in self._columns:
+            started = time.perf_counter()
+            if column == MODEL:
+                waveform = self._say_by_model(sentence)
+            elif recording is None:
+                continue
+            else:
+                waveform = recording.waveform
+                if column == COPIES:
+                    waveform = self._copy(waveform)
+            seconds = time.perf_counter() - started
+            yield (
+                column,
+                Speech(
                     waveform=waveform,
-                    sample_rate_hz=rate,
+                    sample_rate_hz=self._tts.sample_rate_hz,
                     text=sentence.text,
                     language=sentence.language,
                     reference=reference,
                     recording=recording,
-                    making_seconds=making_seconds,
-                )
-                yield speech, column, sentence
+                    making_seconds=None if column == RECORDINGS else seconds,
+                ),
+            )
 
-    def _read(self, file: Any) -> FloatArray:
+    def _read(self, file: Path) -> Sound:
         audio = self._tts.config.audio
-        return clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+        waveform = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+        return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
 
     def _copy(self, recording: FloatArray) -> FloatArray:
         config = self._tts.config

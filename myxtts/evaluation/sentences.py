@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -144,12 +145,17 @@ def _by_speaker(items: Iterable[Utterance]) -> Mapping[str, list[Utterance]]:
 def _in_turn(
     of_speaker: Mapping[str, list[Utterance]], audio: AudioConfig, count: int
 ) -> list[Utterance]:
-    """The first clips of all speakers, then the second ones, as far as they can be read."""
+    """The first clips of all speakers, then the second ones.
+
+    Clips that cannot be read or said are passed over: training has left them out and said so.
+    """
     chosen: list[Utterance] = []
-    for place in range(max(map(len, of_speaker.values()))):
-        for clips in of_speaker.values():
-            if place < len(clips) and len(chosen) < count and _usable(clips[place], audio):
-                chosen.append(clips[place])
+    for clips_of_turn in itertools.zip_longest(*of_speaker.values()):
+        for clip in clips_of_turn:
+            if clip is None or len(chosen) == count:
+                continue
+            if any(map(str.isalnum, clip.text)) and _usable(clip, audio):
+                chosen.append(clip)
     return chosen
 
 
@@ -167,7 +173,6 @@ def _next_usable(clips: Sequence[Utterance], item: Utterance, audio: AudioConfig
 
 
 def _usable(item: Utterance, audio: AudioConfig) -> bool:
-    """Training has left out what cannot be read, and said so."""
     try:
         clip = clean_recording(read_audio(item.audio_path, audio.sample_rate_hz), audio)
     except DataError:

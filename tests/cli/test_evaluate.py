@@ -53,11 +53,14 @@ def test_sentences_of_a_file_have_no_recordings(trained_run, demo_corpus, tmp_pa
 def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
+    unspeakable = tmp_path / "unspeakable.txt"
+    unspeakable.write_text("Good morning.\n...\n")
     for arguments, expected in (
         ([tmp_path / "none"], "no such folder"),
         ([tmp_path], "holds no checkpoint"),
         ([trained_run, "--data", tmp_path / "none"], "no such folder; expected a corpus"),
         ([trained_run, "--sentences", empty], "holds no sentence"),
+        ([trained_run, "--sentences", unspeakable], "nothing to say"),
         ([trained_run, "--sentences", tmp_path / "none.txt"], "no such file"),
         ([trained_run, "--count", "0"], "--count: found 0"),
         ([trained_run, "--language", "en"], "goes with --sentences"),

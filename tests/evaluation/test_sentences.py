@@ -29,15 +29,16 @@ def test_speakers_come_in_turn_and_bad_clips_are_passed_over(miniature, demo_cor
     samples, rate = soundfile.read(clip)
     (tmp_path / "wavs").mkdir()
     rows = []
-    for number, speaker in enumerate(["ann", "ann", "ann", "bob", "bob", "bob"]):
+    for number, speaker in enumerate(["ann", "ann", "ann", "bob", "bob", "bob", "eve", "eve"]):
         soundfile.write(tmp_path / "wavs" / f"{number}.wav", samples, rate)
         rows.append(f"{number}|{speaker}|Sentence number {number} is here.")
+    rows[6] = "6|eve|..."
     (tmp_path / "wavs" / "0.wav").write_text("not audio")
     (tmp_path / "metadata_eval.csv").write_text("\n".join(rows))
     (tmp_path / "metadata_train.csv").write_text("\n".join(rows))
-    sentences = held_out_sentences(miniature(train_data=str(tmp_path)), ("en",), 3)
-    assert [sentence.recording.stem for sentence in sentences] == ["3", "1", "4"]
-    assert [sentence.reference.stem for sentence in sentences] == ["4", "2", "5"]
+    sentences = held_out_sentences(miniature(train_data=str(tmp_path)), ("en",), 4)
+    assert [sentence.recording.stem for sentence in sentences] == ["3", "1", "4", "7"]
+    assert [sentence.reference.stem for sentence in sentences] == ["4", "2", "5", "6"]
 
 
 def test_a_corpus_in_another_language(miniature):
