@@ -42,8 +42,9 @@ def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
         def show(done: int, total: int) -> None:
             rate = done / max(time.monotonic() - started, 1e-6)
+            shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
             progress.update(
-                task, completed=done, total=total, rate=f"{rate:.0f} {unit}/s", visible=True
+                task, completed=done, total=total, rate=f"{shown} {unit}/s", visible=True
             )
 
         yield show
