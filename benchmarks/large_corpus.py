@@ -81,8 +81,8 @@ def open_and_take_a_batch(folder: str) -> None:
 
     load_tensorflow()
     from myxtts.data import requests
-    from myxtts.data.batches import BatchLoader, feed
     from myxtts.data.corpus import open_corpus
+    from myxtts.data.pipeline import Feed
 
     # There is no audio to look at, so the features are trusted at any size.
     requests.LARGE_METADATA_BYTES = 0
@@ -90,9 +90,11 @@ def open_and_take_a_batch(folder: str) -> None:
     imported = time.perf_counter()
     corpus = open_corpus(config)
     planned = time.perf_counter()
-    loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
-    next(feed(loader, corpus.train.schedule, config, 0, 100))
+    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=100)
+    feed.start(0)
+    next(feed)
     finished = time.perf_counter()
+    feed.close()
     print(
         json.dumps(
             {

@@ -42,8 +42,9 @@ def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
         def show(done: int, total: int) -> None:
             rate = done / max(time.monotonic() - started, 1e-6)
+            shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
             progress.update(
-                task, completed=done, total=total, rate=f"{rate:.0f} {unit}/s", visible=True
+                task, completed=done, total=total, rate=f"{shown} {unit}/s", visible=True
             )
 
         yield show
@@ -104,7 +105,8 @@ class LiveRun:
         state = (
             f"loss {metrics['loss']:.3f} (prior {metrics['prior_loss']:.3f} "
             f"duration {metrics['duration_loss']:.3f} flow {metrics['flow_loss']:.3f})  "
-            f"{speed}useful {metrics['useful_utilisation']:.0%}"
+            f"{speed}useful {metrics['useful_utilisation']:.0%}, "
+            f"waiting {metrics['data_wait_share']:.1%}"
         )
         self._progress.update(
             self._task, description="training", completed=step, total=total, state=state

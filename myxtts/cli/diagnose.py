@@ -62,7 +62,12 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
     if folder is None:
         return typical_lengths(), "lengths like those of LJSpeech (no --train-data given)"
     measures = measure_folder(Path(folder), "train", config, show_progress=not quiet)
-    clips = Clips(measures.token_counts, measures.frame_counts, measures.speaker_of_clip)
+    clips = Clips(
+        measures.token_counts,
+        measures.frame_counts,
+        measures.speaker_of_clip,
+        measures.language_of_clip,
+    )
     return clips, f"{folder} (lengths before silence at the ends is cut)"
 
 

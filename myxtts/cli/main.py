@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 from myxtts import __version__
 from myxtts.cli import (
+    compare,
     demo_data,
     diagnose,
     doctor,
+    evaluate,
     prepare,
     stats,
     synthesize,
@@ -22,7 +24,18 @@ from myxtts.cli import (
 from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
 from myxtts.errors import MyXTTSError
 
-_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, doctor)
+_COMMANDS = (
+    demo_data,
+    validate,
+    stats,
+    prepare,
+    diagnose,
+    train,
+    synthesize,
+    evaluate,
+    compare,
+    doctor,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -407,7 +407,8 @@ def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> N
     say(
         f"Useful utilisation {report['useful_utilisation']:.1%}: the device computed "
         f"{seconds['compute'] / wall:.1%} of the time, {report['valid_work_ratio']:.1%} of it on "
-        "real tokens and frames"
+        f"real tokens and frames. While stepping it was {report['steady_utilisation']:.1%}: "
+        "start-up, evaluations and checkpoints left out"
     )
     for sentence in report["advice"]:
         say(sentence)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from myxtts.config.metrics import JUDGING_METRICS, MEASURES
 from myxtts.config.names import did_you_mean
 from myxtts.config.presets import preset_of
 from myxtts.errors import ConfigError
@@ -159,6 +160,16 @@ class DataConfig(Section):
         most=100_000,
     )
     n_mels: int = setting(80, "Mel bands.", least=10, most=512)
+    speaker_balance: float = setting(
+        0.0,
+        "0 trains on clips as often as they are, 1 on every speaker equally often; between, a "
+        "speaker's share goes with the number of its clips to the power of 1 - speaker_balance.",
+        least=0,
+        most=1,
+    )
+    language_balance: float = setting(
+        0.0, "The same for languages, once their speakers are balanced.", least=0, most=1
+    )
     min_speaker_seconds: float = setting(
         60.0, "Validation warns of speakers with less sound than this.", least=0
     )
@@ -278,6 +289,22 @@ class TrainingConfig(Section):
         3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
     )
     log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
+    measure_every: int | None = setting(
+        None,
+        "Every so many evaluations a checkpoint is also measured as `myxtts evaluate` does, in a "
+        "process beside the run; null: never.",
+        least=1,
+    )
+    best_metric: str = setting(
+        "validation_loss",
+        "What chooses the best checkpoint; one that is no loss needs measure_every.",
+        choices=JUDGING_METRICS,
+    )
+    early_stopping_evaluations: int | None = setting(
+        None,
+        "Stop after so many evaluations in which best_metric did not get better; null: never.",
+        least=1,
+    )
     xla: bool | None = setting(
         None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
     )
@@ -379,6 +406,12 @@ class XTTSConfig:
             (data.max_mel_frames or 0) % model.frames_per_position == 0,
             f"data.max_mel_frames: found {data.max_mel_frames}, allowed are multiples of "
             f"model.frames_per_position ({model.frames_per_position})",
+        )
+        best = self.training.best_metric
+        _require(
+            best not in MEASURES or self.training.measure_every is not None,
+            f"training.best_metric: found {best}, which only measuring tells; set "
+            "training.measure_every too",
         )
         accumulation = self.training.gradient_accumulation_steps
         _require(

@@ -48,15 +48,28 @@ SIZES: dict[str, dict[str, Any]] = {
 OPTIMIZATION_LEVELS: dict[str, dict[str, Any]] = {
     # The defaults of TrainingConfig: fast on small data.
     "basic": {},
-    # Longer runs on real recordings: a calmer rate and a longer memory of weights.
-    "enhanced": {"learning_rate": 1e-3, "warmup_steps": 1_000, "ema_decay": 0.999},
-    # Large models: a small rate, tight clipping and the longest memory of weights.
+    # Longer runs on real recordings: a calmer rate, a longer memory of weights, and clips that are
+    # never quite the same twice.
+    "enhanced": {
+        "learning_rate": 1e-3,
+        "warmup_steps": 1_000,
+        "ema_decay": 0.999,
+        "augment_speed": 0.05,
+        "augment_gain_db": 6.0,
+        "augment_noise_dbfs": -50.0,
+    },
+    # Large models: a small rate, tight clipping, the longest memory of weights, and voices between
+    # those of the corpus.
     "experimental": {
         "learning_rate": 5e-4,
         "warmup_steps": 4_000,
         "ema_decay": 0.9999,
         "beta_2": 0.99,
         "clip_norm": 0.5,
+        "augment_speed": 0.1,
+        "augment_gain_db": 10.0,
+        "augment_noise_dbfs": -45.0,
+        "augment_pitch_semitones": 1.0,
     },
 }
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from myxtts.errors import DeviceError
+
 Item = TypeVar("Item")
 
 _SECONDS_TO_END = 10.0
@@ -24,7 +26,10 @@ class Buffer(Generic[Item]):
         self._size = size
         self._items: deque[Item] = deque()
         self._changed = threading.Condition()
-        self._error: BaseException | None = None
+        # What is said of a thread that was ended from outside.
+        self._error: Exception | None = DeviceError(
+            "the thread that makes batches ended before its time; go on with --resume"
+        )
         self._ended = self._closed = False
         self._thread = threading.Thread(target=self._fill, name=name, daemon=True)
         self._thread.start()
@@ -34,10 +39,7 @@ class Buffer(Generic[Item]):
 
     def __next__(self) -> Item:
         with self._changed:
-            while not (self._items or self._ended or self._closed):
-                self._changed.wait()
-            if self._error is not None:
-                raise self._error
+            self._wait_for_item()
             if self._closed or not self._items:
                 raise StopIteration
             item = self._items.popleft()
@@ -60,10 +62,7 @@ class Buffer(Generic[Item]):
     def wait_for_item(self) -> None:
         """Returns when there is something in it, or nothing will come; raises what went wrong."""
         with self._changed:
-            while not (self._items or self._ended or self._closed):
-                self._changed.wait()
-            if self._error is not None:
-                raise self._error
+            self._wait_for_item()
 
     def close(self) -> None:
         """Ends the thread; what it holds is given up."""
@@ -73,12 +72,19 @@ class Buffer(Generic[Item]):
             self._changed.notify_all()
         self._thread.join(_SECONDS_TO_END)
 
+    def _wait_for_item(self) -> None:
+        while not (self._items or self._ended or self._closed):
+            self._changed.wait()
+        if self._ended and self._error is not None:
+            raise self._error
+
     def _fill(self) -> None:
         try:
             for item in self._source:
                 if not self._put(item):
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised again where batches are taken
+                    break
+            self._error = None
+        except Exception as error:  # noqa: BLE001 - raised again where batches are taken
             self._error = error
         finally:
             with self._changed:

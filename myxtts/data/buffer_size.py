@@ -9,6 +9,8 @@ _log = logging.getLogger(__name__)
 # Steps after which the size is looked at again.
 WINDOW_STEPS = 100
 _LEAST = 4
+# A buffer that has grown so much and still runs empty is fed too slowly; more room is no help.
+_MOST_GROWTH = 4
 
 
 def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes: int) -> int:
@@ -28,7 +30,7 @@ class AdaptiveSize:
     def __init__(self, size: int, workers: int, most: int) -> None:
         self.size = size
         self._least = min(size, max(_LEAST, 2 * workers))
-        self._most = max(size, most)
+        self._most = max(size, min(most, _MOST_GROWTH * size))
         self._steps = self._waits = 0
         self._lowest_fill = size
         self._said: set[str] = set()

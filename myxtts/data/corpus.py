@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.balance import Voices
 from myxtts.data.cache import FeatureCache
 from myxtts.data.checks import Rejection
 from myxtts.data.plan_files import load_padded_shapes
@@ -61,8 +62,14 @@ def open_corpus(
     tokenizer = train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
     plan = _plan_of_run(train, config, shares, plan_file) or plan_shapes(
-        train.token_counts, train.frame_counts, config, replicas=replicas, xla=xla
+        train.token_counts,
+        train.frame_counts,
+        config,
+        replicas=replicas,
+        xla=xla,
+        voices=_voices(train),
     )
+    # Validation hears its clips as often as they are: no voices, no balance.
     validation_plan = assign_shapes(
         validation.token_counts,
         validation.frame_counts,
@@ -99,11 +106,16 @@ def _plan_of_run(
         config,
         shares=shares,
         dynamic=config.data.batching_mode == "dynamic",
+        voices=_voices(cache),
     )
 
 
+def _voices(cache: FeatureCache) -> Voices:
+    return Voices(cache.index["speaker"], cache.index["language"])
+
+
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
-    clips = Clips(cache.token_counts, cache.frame_counts, cache.index["speaker"])
+    clips = Clips(cache.token_counts, cache.frame_counts, *_voices(cache))
     return CorpusPart(cache, plan, Schedule(clips, plan, config))
 
 

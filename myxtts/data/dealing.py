@@ -3,7 +3,8 @@
 The clips of a shape are sorted by the length of their text and cut into as many strata as a batch
 has rows. Each row of a batch is drawn from its own stratum, so the tokens of a batch, and of each
 share of it, stay below a bound that hardly exceeds their mean: that is the room in which texts
-are packed.
+are packed. Where clips are heard more or less often, strata are of equal weight instead of equal
+number, and a row hears each clip of its stratum as often as it weighs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import numpy.typing as npt
 
+from myxtts.data.balance import Weights
 from myxtts.data.lengths import IntArray
 
 # Halves that differ by less than this share of their frames are left as they are.
@@ -19,17 +22,67 @@ _EVEN_ENOUGH = 0.005
 _MOST_SWAPS = 4
 # Swaps that would help most, tried in turn until the texts fit.
 _SWAPS_TRIED = 12
+# A clip that ends this close to the edge of a stratum is counted in on both sides: no rounding
+# lets it be drawn where it was not counted.
+_EDGE = 1e-9
 
 
-def strata_by_row(clips: IntArray, token_counts: IntArray, batch: int) -> list[IntArray]:
+def by_text_length(clips: IntArray, token_counts: IntArray) -> IntArray:
+    return clips[np.argsort(token_counts[clips], kind="stable")]
+
+
+def strata_by_row(
+    clips: IntArray, token_counts: IntArray, batch: int, weights: Weights | None = None
+) -> list[IntArray]:
     """For each row of a batch, the clips that it is drawn from; every clip is in one of them.
 
-    With fewer clips than rows, some clips stand in several.
+    The strata are equal in number, or in weight where clips have weights. With fewer clips than
+    rows, some clips stand in several, and so do those on the edge between two equal weights.
     """
-    ordered = clips[np.argsort(token_counts[clips], kind="stable")]
-    edges = np.arange(batch + 1) * clips.size // batch
-    strata = [ordered[start : max(end, start + 1)] for start, end in itertools.pairwise(edges)]
+    ordered = by_text_length(clips, token_counts)
+    if weights is None:
+        edges = np.arange(batch + 1) * clips.size // batch
+        strata = [ordered[start : max(end, start + 1)] for start, end in itertools.pairwise(edges)]
+    else:
+        reached = _reached(weights[ordered])
+        borders = np.arange(batch + 1) / batch
+        starts = np.searchsorted(reached, borders[:-1] - _EDGE, side="right")
+        lasts = np.searchsorted(reached, borders[1:] + _EDGE)
+        strata = [ordered[start : last + 1] for start, last in zip(starts, lasts, strict=True)]
     return [strata[row] for row in balanced_order(batch)]
+
+
+def draw_rows(
+    ordered: IntArray,
+    weights: Weights,
+    shape: tuple[int, int],
+    offset: float,
+    generator: np.random.Generator,
+) -> IntArray:
+    """[count, batch]: `count` batches, each row drawn from its stratum of equal weight.
+
+    `ordered` are the clips by length of text, `weights` theirs. Laid end to end in this order the
+    copies of the clips are the strata one after the other, `count` of each.
+    """
+    count, batch = shape
+    drawn = np.repeat(ordered, split_by_weight(weights, count * batch, offset))
+    rows = generator.permuted(drawn.reshape(batch, count), axis=1)
+    return rows[balanced_order(batch)].T
+
+
+def split_by_weight(weights: Weights, total: int, offset: float) -> npt.NDArray[np.int64]:
+    """`total` in whole parts, each its share by weight rounded down or up.
+
+    Over all offsets from 0 to 1 each part is its share on average.
+    """
+    marks = np.floor(_reached(weights) * total + offset).clip(max=total)
+    return np.diff(marks, prepend=0).astype(np.int64)
+
+
+def _reached(weights: Weights) -> Weights:
+    """The share of the whole weight up to and with each."""
+    sums = np.cumsum(weights)
+    return sums / sums[-1]
 
 
 def balanced_order(count: int) -> list[int]:

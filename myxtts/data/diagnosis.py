@@ -126,6 +126,7 @@ def typical_lengths(count: int = 5_000) -> Clips:
         tokens.astype(np.int32),
         (seconds * 86).astype(np.int32),
         np.zeros(seconds.size, np.int32),
+        np.zeros(seconds.size, np.int32),
     )
 
 
@@ -141,7 +142,14 @@ def expected_replicas(config: XTTSConfig) -> int:
 
 def _predict(clips: Clips, config: XTTSConfig, xla: bool) -> Prediction:
     replicas = expected_replicas(config)
-    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, replicas=replicas, xla=xla)
+    plan = plan_shapes(
+        clips.token_counts,
+        clips.frame_counts,
+        config,
+        replicas=replicas,
+        xla=xla,
+        voices=clips.voices,
+    )
     schedule = Schedule(clips, plan, config)
     steps = min(schedule.planned_steps(config.training), MOST_STEPS)
     shapes: set[Shape] = set(plan.shapes)

@@ -36,8 +36,6 @@ _log = logging.getLogger(__name__)
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 HOST = "CPU:0"
-# A batch that came sooner than this was not waited for.
-_SECONDS_OF_A_WAIT = 1e-3
 # On the model device, beside the one that is trained on.
 _BATCHES_ON_MODEL_DEVICE = 2
 
@@ -79,18 +77,19 @@ class Feed:
         self._problem: Exception | None = None
         self._closing = contextlib.ExitStack()
         self._is_first = True
+        self._was_full = False
+        self._waits_after_full_buffer = self._waits_for_slow_source = 0
 
     def start(self, first_step: int) -> None:
         self._started_at = time.monotonic()
         self._hold_in_memory()
         self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
         self._closing.callback(self._buffer.close)
-        self._batches_for_model: Iterator[Batch] = self._buffer
+        self._nearest = self._buffer
         if self.model_device != self.data_device:
             moved = _moved(self._buffer, self.model_device)
-            on_model_device = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
-            self._closing.callback(on_model_device.close)
-            self._batches_for_model = on_model_device
+            self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
+            self._closing.callback(self._nearest.close)
 
     def wait_until_ready(self, delay_seconds: float) -> None:
         """Returns so long after the start, and not before there is a batch."""
@@ -99,15 +98,30 @@ class Feed:
         time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
 
     def __next__(self) -> Batch:
-        ready, before = len(self._buffer), time.monotonic()
+        ready, waits = len(self._buffer), len(self._nearest) == 0
         with self._telling_the_cause():
-            batch = next(self._batches_for_model)
+            batch = next(self._nearest)
         if not self._is_first:
             # The first batch is always waited for.
-            waited = time.monotonic() - before > _SECONDS_OF_A_WAIT
-            self._buffer.size = self._adaptive_size.after_step(ready, waited)
+            self._note(ready, waits)
         self._is_first = False
         return batch
+
+    def remedy_for_waiting(self) -> str:
+        """What to change if the model waits for data."""
+        if self._waits_after_full_buffer >= self._waits_for_slow_source:
+            return "raise data.buffer_size, loading is fast enough but uneven"
+        if self.mode == MULTI_GPU:
+            return "the data device is slower than the model: leave out --data-gpu, or augment less"
+        if self._uses_waveforms:
+            return (
+                "computing augmented features is slower than the model: raise data.workers, lower "
+                "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
+            )
+        return (
+            "loading is slower than the model: raise data.workers, or keep data.cache_dir on a "
+            "faster disk"
+        )
 
     @property
     def present_buffer_size(self) -> int:
@@ -115,6 +129,14 @@ class Feed:
 
     def close(self) -> None:
         self._closing.close()
+
+    def _note(self, ready: int, waited: bool) -> None:
+        self._was_full = self._was_full or ready >= self._buffer.size
+        if waited:
+            self._waits_after_full_buffer += self._was_full
+            self._waits_for_slow_source += not self._was_full
+            self._was_full = False
+        self._buffer.size = self._adaptive_size.after_step(ready, waited)
 
     def _batches(self, first_step: int) -> Iterator[Batch]:
         """Computes nothing before it is asked for the first batch."""

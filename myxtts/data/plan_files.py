@@ -61,5 +61,7 @@ def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
         "frame_budget": data.frame_budget,
         "max_text_length": data.max_text_length,
         "max_mel_frames": data.max_mel_frames,
+        "speaker_balance": data.speaker_balance,
+        "language_balance": data.language_balance,
         "gradient_accumulation_steps": config.training.gradient_accumulation_steps,
     }

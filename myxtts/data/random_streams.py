@@ -10,8 +10,9 @@ import numpy as np
 class Stream(enum.IntEnum):
     ORDER = 0
     REFERENCES = 1
-    AUGMENTATION = 2
-    NOISE = 3
+    ROTATION = 2
+    AUGMENTATION = 3
+    NOISE = 4
 
 
 def generator_at(seed: int, stream: Stream, number: int = 0) -> np.random.Generator:

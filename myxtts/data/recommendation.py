@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.balance import Voices
 from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
 from myxtts.data.shapes import frame_multiple, plan_shapes
 from myxtts.data.statistics import CorpusMeasures
@@ -98,7 +99,8 @@ def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
             valid_frame_ratio=0.0,
             valid_work_ratio=0.0,
         )
-    plan = plan_shapes(measures.token_counts, measures.frame_counts, config)
+    voices = Voices(measures.speaker_of_clip, measures.language_of_clip)
+    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, voices=voices)
     return Choice(
         name,
         batching,

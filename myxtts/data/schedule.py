@@ -14,10 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import DEFAULT_EPOCHS, TrainingConfig, XTTSConfig
-from myxtts.data.dealing import evened_out, room_of_shares, strata_by_row
+from myxtts.data.balance import Voices, Weights
+from myxtts.data.dealing import (
+    by_text_length,
+    draw_rows,
+    evened_out,
+    room_of_shares,
+    split_by_weight,
+    strata_by_row,
+)
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.random_streams import Stream, generator_at
 from myxtts.data.shapes import Shape, ShapePlan
+
+# Multiples of it, without their whole parts, come evenly and never twice to the same place.
+_GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 @dataclass(frozen=True)
@@ -52,14 +63,23 @@ class Clips(NamedTuple):
     frame_counts: IntArray
     speakers: IntArray
     """A number for each clip's speaker."""
+    languages: IntArray
+    """A number for each clip's language."""
+
+    @property
+    def voices(self) -> Voices:
+        return Voices(self.speakers, self.languages)
 
 
 class Schedule:
     def __init__(self, clips: Clips, plan: ShapePlan, config: XTTSConfig) -> None:
+        # An epoch costs what its clips cost, so it is kept; batches ahead of use are of the next.
+        self._epoch = functools.lru_cache(maxsize=2)(self._order_epoch)
         self._plan = plan
         self._seed = config.training.seed
         self._frames_per_position = config.model.frames_per_position
-        self._token_counts, self._frame_counts, self._speaker_of_clip = clips
+        self._token_counts, self._frame_counts = clips.token_counts, clips.frame_counts
+        self._speaker_of_clip = clips.speakers
         self._clips_of_shape = [plan.clips_of(shape) for shape in range(len(plan.shapes))]
         usable = np.flatnonzero(plan.shape_of_clip >= 0)
         self._clips_by_speaker = usable[
@@ -75,10 +95,23 @@ class Schedule:
 
     @functools.cached_property
     def batches_per_epoch(self) -> int:
-        return sum(
-            -(-clips.size // shape.batch)
-            for clips, shape in zip(self._clips_of_shape, self._plan.shapes, strict=True)
+        batches = self._batches_of_shapes
+        return max(1, round(batches.sum())) if self._is_weighted else int(np.ceil(batches).sum())
+
+    @functools.cached_property
+    def _batches_of_shapes(self) -> npt.NDArray[np.float64]:
+        """As many as the clips of each shape fill, each counted as much as it weighs."""
+        weights = self._plan.weights
+        return np.array(
+            [
+                (clips.size if weights is None else weights[clips].sum()) / shape.batch
+                for clips, shape in zip(self._clips_of_shape, self._plan.shapes, strict=True)
+            ]
         )
+
+    @property
+    def _is_weighted(self) -> bool:
+        return self._plan.weights is not None
 
     def planned_steps(self, training: TrainingConfig) -> int:
         """max_steps, or epochs in steps, or as many passes as a corpus usually needs."""
@@ -103,23 +136,49 @@ class Schedule:
             reference_starts=generator.random(clips.size),
         )
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019 - a schedule lives as long as its run
-    def _epoch(self, epoch: int) -> list[tuple[int, IntArray]]:
-        """All batches of an epoch, shapes interleaved, the last batch of each shape filled up."""
+    def _order_epoch(self, epoch: int) -> list[tuple[int, IntArray]]:
+        """All batches of an epoch, shapes interleaved."""
         generator = generator_at(self._seed, Stream.ORDER, epoch)
         batches: list[tuple[int, IntArray]] = []
-        for index, (clips, shape) in enumerate(
-            zip(self._clips_of_shape, self._plan.shapes, strict=True)
-        ):
-            if clips.size == 0:
+        for index, count in enumerate(self._batch_counts(generator)):
+            if count == 0:
                 continue
-            count = -(-clips.size // shape.batch)
-            if self._plan.dynamic:
-                order = np.resize(generator.permutation(clips), (count, shape.batch))
+            if self._is_weighted:
+                order = self._deal_by_weight(index, count, epoch, generator)
+            elif self._plan.dynamic:
+                clips, size = self._clips_of_shape[index], self._plan.shapes[index].batch
+                order = np.resize(generator.permutation(clips), (count, size))
             else:
                 order = self._deal_evenly(index, count, generator)
             batches += [(index, batch) for batch in order]
         return [batches[place] for place in generator.permutation(len(batches))]
+
+    def _batch_counts(self, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+        """How many batches of each shape an epoch has.
+
+        Without weights every clip comes, and the last batch of each shape is filled up. With them
+        a shape has a batch more or less from epoch to epoch, so that it has its share on average.
+        """
+        if self._is_weighted:
+            return split_by_weight(
+                self._batches_of_shapes, self.batches_per_epoch, generator.random()
+            )
+        return np.ceil(self._batches_of_shapes).astype(np.int64)
+
+    def _deal_by_weight(
+        self, shape_index: int, count: int, epoch: int, generator: np.random.Generator
+    ) -> IntArray:
+        """[count, batch]: each clip as often as it weighs, rounded down or up.
+
+        The offset wanders from epoch to epoch, so that clips which do not come in every epoch
+        take turns.
+        """
+        clips, weights = self._clips_and_weights(shape_index)
+        start = generator_at(self._seed, Stream.ROTATION, shape_index).random()
+        shape = count, self._plan.shapes[shape_index].batch
+        offset = (start + epoch * _GOLDEN_RATIO) % 1
+        batches = draw_rows(clips, weights, shape, offset, generator)
+        return generator.permuted(batches) if self._plan.dynamic else batches
 
     def _deal_evenly(
         self, shape_index: int, count: int, generator: np.random.Generator
@@ -135,7 +194,13 @@ class Schedule:
     @functools.cache  # noqa: B019 - a schedule lives as long as its run
     def _strata(self, shape_index: int) -> list[IntArray]:
         clips, size = self._clips_of_shape[shape_index], self._plan.shapes[shape_index].batch
-        return strata_by_row(clips, self._token_counts, size)
+        return strata_by_row(clips, self._token_counts, size, self._plan.weights)
+
+    @functools.cache  # noqa: B019 - a schedule lives as long as its run
+    def _clips_and_weights(self, shape_index: int) -> tuple[IntArray, Weights]:
+        assert self._plan.weights is not None
+        clips = by_text_length(self._clips_of_shape[shape_index], self._token_counts)
+        return clips, self._plan.weights[clips]
 
     @functools.cache  # noqa: B019 - a schedule lives as long as its run
     def _room_of_shares(self, shape_index: int) -> dict[int, int]:

@@ -25,8 +25,8 @@ CostOfClip = Callable[[IntArray, IntArray], FloatArray]
 class Size(NamedTuple):
     tokens: int
     frames: int
-    clips: int
-    """How many clips fit this size and none before it."""
+    clips: float
+    """How many clips fit this size and none before it, or their weight."""
 
 
 class _Candidates(NamedTuple):
@@ -35,7 +35,7 @@ class _Candidates(NamedTuple):
     tokens: IntArray
     frames: IntArray
     fitting: FloatArray
-    """How many clips fit each."""
+    """How many clips fit each, or their weight."""
 
 
 def nested_sizes(
@@ -45,13 +45,14 @@ def nested_sizes(
     most: int,
     *,
     multiples: tuple[int, int],
+    weights: FloatArray | None = None,
 ) -> list[list[Size]]:
     """The cheapest sizes for 1, 2, … `most` shapes, as long as one more is cheaper.
 
     `cost_of_clip` says for arrays of padded tokens and frames what a clip costs there; the two
-    lengths are multiples of `multiples`.
+    lengths are multiples of `multiples`. `weights` say how much each clip counts.
     """
-    candidates = _candidates(token_counts, frame_counts, multiples)
+    candidates = _candidates(token_counts, frame_counts, multiples, weights)
     tokens, frames, fitting = candidates
     cost = cost_of_clip(tokens, frames)
     holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
@@ -75,14 +76,19 @@ def nested_sizes(
 
 
 def _candidates(
-    token_counts: IntArray, frame_counts: IntArray, multiples: tuple[int, int]
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    multiples: tuple[int, int],
+    weights: FloatArray | None,
 ) -> _Candidates:
     token_multiple, frame_multiple = multiples
     while True:
         rows, columns = -(-token_counts // token_multiple), -(-frame_counts // frame_multiple)
         width = int(columns.max()) + 1
         clips = np.bincount(
-            rows.astype(np.int64) * width + columns, minlength=(int(rows.max()) + 1) * width
+            rows.astype(np.int64) * width + columns,
+            weights,
+            minlength=(int(rows.max()) + 1) * width,
         ).reshape(-1, width)
         has_row, has_column = np.cumsum(clips, axis=1) > 0, np.cumsum(clips, axis=0) > 0
         tokens, frames = np.nonzero(has_row & has_column)
@@ -106,6 +112,6 @@ def _follow_back(predecessors: list[npt.NDArray[np.intp]], candidates: _Candidat
     places.reverse()
     before = [0.0, *fitting[places[:-1]]]
     return [
-        Size(int(tokens[place]), int(frames[place]), int(fitting[place] - smaller))
+        Size(int(tokens[place]), int(frames[place]), float(fitting[place] - smaller))
         for place, smaller in zip(places, before, strict=True)
     ]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
+from myxtts.data.balance import Voices, Weights, balanced_weights
 from myxtts.data.dealing import slots_of_share, strata_by_row
 from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
 from myxtts.data.shape_search import Size, nested_sizes
@@ -68,6 +69,8 @@ class ShapePlan:
     valid_work_ratio: float
     dynamic: bool = False
     """Each batch is as long as its longest clip; the one shape is only what holds them all."""
+    weights: Weights | None = None
+    """How often each clip is heard, 1 on average; None: all of them equally often."""
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -90,10 +93,12 @@ def plan_shapes(
     *,
     replicas: int = 1,
     xla: bool = False,
+    voices: Voices | None = None,
 ) -> ShapePlan:
     """Shapes for clips of these lengths, by the configured way of batching.
 
-    With XLA every shape costs a compilation, so the planner takes fewer of them.
+    With XLA every shape costs a compilation, so the planner takes fewer of them. Clips are
+    balanced as configured where their voices are given.
     """
     data = config.data
     shares = replicas * config.training.gradient_accumulation_steps
@@ -109,13 +114,16 @@ def plan_shapes(
     if data.batching_mode != "bucketed":
         padded = [(data.batch_size, data.max_text_length, most_frames)]
     else:
+        weights = balanced_weights(voices, fits, data)
+        weights = None if weights is None else weights[fits]
         sizes = [
             size._replace(
                 tokens=min(size.tokens, data.max_text_length), frames=min(size.frames, most_frames)
             )
-            for size in _best_sizes(token_counts[fits], frame_counts[fits], config, xla)
+            for size in _best_sizes(token_counts[fits], frame_counts[fits], weights, config, xla)
         ]
-        batches = _batch_sizes(sizes, float(token_counts[fits].mean()), config, shares)
+        mean_tokens = float(np.average(token_counts[fits], weights=weights))
+        batches = _batch_sizes(sizes, mean_tokens, config, shares)
         padded = [
             (batch, size.tokens, size.frames) for size, batch in zip(sizes, batches, strict=True)
         ]
@@ -126,6 +134,7 @@ def plan_shapes(
         config,
         shares=shares,
         dynamic=data.batching_mode == "dynamic",
+        voices=voices,
     )
 
 
@@ -137,19 +146,29 @@ def assign_shapes(
     *,
     shares: int,
     dynamic: bool = False,
+    voices: Voices | None = None,
 ) -> ShapePlan:
-    """Each clip in the first shape (batch, tokens, frames) that holds it, and room for its text."""
+    """Each clip in the first shape (batch, tokens, frames) that holds it, and room for its text.
+
+    Clips are balanced as configured where their voices are given.
+    """
     _require_equal_shares(padded, shares)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
+    used = shape_of_clip >= 0
+    weights = balanced_weights(voices, used, config.data)
     shapes = []
     for index, (batch, tokens, frames) in enumerate(padded):
         clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
-        slots = _slots(clips, token_counts, batch, shares, batch * tokens // shares)
+        slots = _slots(clips, token_counts, weights, batch, shares, batch * tokens // shares)
         shapes.append(Shape(batch, tokens, frames, slots))
-    ratios = _valid_ratios(token_counts, frame_counts, shapes, shape_of_clip, shares, config)
-    return ShapePlan(tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic)
+    ratios = _valid_ratios(
+        token_counts, frame_counts, shapes, shape_of_clip, weights, shares, config
+    )
+    return ShapePlan(
+        tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic, weights=weights
+    )
 
 
 def frame_multiple(config: XTTSConfig) -> int:
@@ -157,11 +176,18 @@ def frame_multiple(config: XTTSConfig) -> int:
     return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
 
 
-def _slots(clips: IntArray, token_counts: IntArray, batch: int, shares: int, most: int) -> int:
+def _slots(
+    clips: IntArray,
+    token_counts: IntArray,
+    weights: Weights | None,
+    batch: int,
+    shares: int,
+    most: int,
+) -> int:
     if clips.size == 0:
         return most
-    needed = slots_of_share(strata_by_row(clips, token_counts, batch), token_counts, shares)
-    return min(round_up(needed, _SLOT_MULTIPLE), most)
+    strata = strata_by_row(clips, token_counts, batch, weights)
+    return min(round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE), most)
 
 
 def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -> None:
@@ -174,11 +200,17 @@ def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -
 
 
 def _best_sizes(
-    token_counts: IntArray, frame_counts: IntArray, config: XTTSConfig, xla: bool
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    weights: Weights | None,
+    config: XTTSConfig,
+    xla: bool,
 ) -> list[Size]:
-    mean_tokens, mean_frames = float(token_counts.mean()), float(frame_counts.mean())
     real_work = real_multiplications(token_counts, frame_counts, frame_counts, config)
-    mean_work = float(real_work.mean())
+    mean_tokens, mean_frames, mean_work = (
+        float(np.average(amounts, weights=weights))
+        for amounts in (token_counts, frame_counts, real_work)
+    )
 
     def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
         """Frames and arithmetic of a padded clip, each beside those of the average clip.
@@ -203,6 +235,7 @@ def _best_sizes(
             cost_of_clip,
             most,
             multiples=(TOKEN_MULTIPLE, frame_multiple(config)),
+            weights=weights,
         )
 
     count = config.data.shape_count
@@ -254,6 +287,7 @@ def _valid_ratios(
     frame_counts: IntArray,
     shapes: Sequence[Shape],
     shape_of_clip: IntArray,
+    weights: Weights | None,
     shares: int,
     config: XTTSConfig,
 ) -> tuple[float, float]:
@@ -261,17 +295,19 @@ def _valid_ratios(
     used = shape_of_clip >= 0
     if not used.any():
         return 1.0, 1.0
-    clips = np.bincount(shape_of_clip[used], minlength=len(shapes))
+    heard = np.ones(int(used.sum())) if weights is None else weights[used]
+    clips = np.bincount(shape_of_clip[used], heard, minlength=len(shapes))
     tokens, frames = (
         np.array([getattr(shape, name) for shape in shapes], np.int32)
         for name in ("tokens", "frames")
     )
     slots = np.array([shape.slots * shares / shape.batch for shape in shapes])
-    real = real_multiplications(
-        token_counts[used], frame_counts[used], frame_counts[used], config
-    ).sum()
-    computed = np.dot(clips, computed_multiplications(tokens, frames, slots, config))
-    return float(frame_counts[used].sum() / np.dot(clips, frames)), float(real / computed)
+    real = real_multiplications(token_counts[used], frame_counts[used], frame_counts[used], config)
+    computed = computed_multiplications(tokens, frames, slots, config)
+    return (
+        float(np.dot(heard, frame_counts[used]) / np.dot(clips, frames)),
+        float(np.dot(heard, real) / np.dot(clips, computed)),
+    )
 
 
 def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
@@ -281,7 +317,8 @@ def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
     lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
     for index, shape in enumerate(plan.shapes):
         clips = plan.clips_of(index)
-        real = frame_counts[clips].sum() / max(1, clips.size * shape.frames)
+        heard = None if plan.weights is None else plan.weights[clips]
+        real = np.average(frame_counts[clips], weights=heard) / shape.frames if clips.size else 0.0
         lines.append(
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
             f"{shape.batch:>7} {real:>13.1%}"

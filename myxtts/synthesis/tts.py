@@ -85,7 +85,11 @@ class TTS:
             recordings.append(recording)
         if not recordings:
             raise DataError("speaker_wav: found no file, expected at least one recording")
-        mel = clip_log_mel(audio, self.config.data.n_mels)(np.concatenate(recordings))
+        return self.voice_of(np.concatenate(recordings))
+
+    def voice_of(self, waveform: FloatArray) -> Voice:
+        """The voice heard in samples at `sample_rate_hz`, which are taken as they are."""
+        mel = clip_log_mel(self.config.audio, self.config.data.n_mels)(waveform)
         return self._sampler.voice(mel)
 
     def tts(

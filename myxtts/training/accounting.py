@@ -47,10 +47,6 @@ class TimeAccount:
         self._switch(self._bucket)
         return {**self._seconds, "wall": sum(self._seconds.values())}
 
-    def compute_share(self) -> float:
-        seconds = self.seconds()
-        return seconds["compute"] / max(seconds["wall"], 1e-9)
-
     def _switch(self, bucket: str) -> None:
         if bucket not in self._seconds:
             raise KeyError(bucket)
@@ -59,22 +55,39 @@ class TimeAccount:
         self._bucket, self._since = bucket, now
 
 
+def shares(seconds: dict[str, float]) -> dict[str, float]:
+    """Of the wall time, by bucket."""
+    wall = max(seconds["wall"], 1e-9)
+    return {bucket: seconds[bucket] / wall for bucket in BUCKETS}
+
+
+def steady_compute_share(seconds: dict[str, float]) -> float:
+    """Of the time of the steps themselves: without start-up, evaluations and checkpoints."""
+    stepping = seconds["compute"] + seconds["data_wait"] + seconds["host"]
+    return seconds["compute"] / max(stepping, 1e-9)
+
+
+def losses(seconds: dict[str, float], valid_work_ratio: float) -> dict[str, float]:
+    """What was not useful, as shares of the wall time, the largest first."""
+    lost = shares(seconds)
+    lost["padding"] = lost.pop("compute") * (1.0 - valid_work_ratio)
+    return dict(sorted(lost.items(), key=lambda item: -item[1]))
+
+
 _REMEDIES = {
     "start_up": "a longer run spreads it thinner",
     "compile": "a longer run spreads it thinner, and under XLA fewer shapes compile less",
-    "data_wait": "raise data.buffer_size, or keep data.cache_dir on a faster disk",
     "host": "raise training.log_every",
     "evaluation": "raise training.evaluate_every",
     "checkpoint": "raise training.save_every",
+    "padding": "raise data.shape_count, so that shapes fit the clips better",
 }
 
 
-def advice(seconds: dict[str, float], valid_work_ratio: float) -> list[str]:
+def advice(
+    seconds: dict[str, float], valid_work_ratio: float, remedy_for_waiting: str
+) -> list[str]:
     """Where most of the time that was not useful went, and the setting that changes it."""
-    wall = max(seconds["wall"], 1e-9)
-    padding = seconds["compute"] * (1.0 - valid_work_ratio)
-    losses = {bucket: seconds[bucket] for bucket in _REMEDIES} | {"padding": padding}
-    largest = max(losses, key=lambda name: losses[name])
-    remedy = _REMEDIES.get(largest, "raise data.shape_count, so that shapes fit the clips better")
-    name = largest.replace("_", " ")
-    return [f"The largest loss was {name}, {losses[largest] / wall:.1%} of the time: {remedy}."]
+    largest, share = next(iter(losses(seconds, valid_work_ratio).items()))
+    remedy = _REMEDIES.get(largest, remedy_for_waiting)
+    return [f"The largest loss was {largest.replace('_', ' ')}, {share:.1%} of the time: {remedy}."]

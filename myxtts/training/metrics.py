@@ -10,7 +10,7 @@ import numpy as np
 from myxtts.config.config import XTTSConfig
 from myxtts.models.work import computed_multiplications, real_multiplications
 from myxtts.models.xtts import Batch
-from myxtts.training.accounting import TimeAccount
+from myxtts.training.accounting import TimeAccount, shares, steady_compute_share
 from myxtts.training.step import StepResult
 
 
@@ -60,6 +60,8 @@ class RunMetrics:
         metrics["data_wait_seconds"] = spent["data_wait"] / steps
         metrics["valid_frame_ratio"] = _ratio(self._interval_frames)
         metrics["useful_utilisation"] = self.useful_utilisation
+        metrics["steady_utilisation"] = self.steady_utilisation
+        metrics |= {f"{bucket}_share": share for bucket, share in shares(spent).items()}
         self._frames += self._interval_frames
         self._interval_frames = np.zeros(2)
         self._interval = []
@@ -76,7 +78,12 @@ class RunMetrics:
 
     @property
     def useful_utilisation(self) -> float:
-        return self._account.compute_share() * self.valid_work_ratio
+        return shares(self._account.seconds())["compute"] * self.valid_work_ratio
+
+    @property
+    def steady_utilisation(self) -> float:
+        """The same of the steps alone, without what comes before and between them."""
+        return steady_compute_share(self._account.seconds()) * self.valid_work_ratio
 
 
 def _ratio(real_and_computed: Any) -> float:

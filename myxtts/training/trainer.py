@@ -20,6 +20,7 @@ from myxtts.data.pipeline import HOST, MULTI_GPU, Feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
+from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla, wait_for_all
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
@@ -145,7 +146,8 @@ class XTTSTrainer:
         self._peak_memory = PeakMemory(self._model_devices())
         if not self._knows_symbols:
             self.observer.on_phase("finding a first alignment")
-            set_symbol_means(self.model, self._loader, train.schedule, self.config)
+            with tf.device(devices_here(self.strategy)[0]):
+                set_symbol_means(self.model, self._loader, train.schedule, self.config)
             self._knows_symbols = True
             self.optimizer.forget_average()
         # A function that is called in another scope than it was traced in is traced again.
@@ -172,7 +174,11 @@ class XTTSTrainer:
             save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
         while True:
             try:
-                with contextlib.closing(self._started_feed()) as feed, self.strategy.scope():
+                with (
+                    contextlib.closing(self._started_feed()) as feed,
+                    GpuSampler() as self._gpus,
+                    self.strategy.scope(),
+                ):
                     return self._train(feed)
             except TooManyBadStepsError:
                 with self.strategy.scope():
@@ -294,7 +300,7 @@ class XTTSTrainer:
                     self.save(step)
             evaluates = (step % every.evaluate_every == 0 or last) and not stops
             if step % every.log_every == 0 or evaluates or stops:
-                means = metrics.flush() | self._monitor.counts()
+                means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
@@ -382,6 +388,7 @@ class XTTSTrainer:
             "valid_frame_ratio": metrics.valid_frame_ratio,
             "valid_work_ratio": metrics.valid_work_ratio,
             "useful_utilisation": seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
+            "steady_utilisation": metrics.steady_utilisation,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
             "rejected": self.corpus.train.rejected,
@@ -392,7 +399,8 @@ class XTTSTrainer:
             "buffer_size": feed.buffer_size,
             "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
-            "advice": advice(seconds, metrics.valid_work_ratio),
+            "gpus": self._gpus.whole_run(),
+            "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
 
 

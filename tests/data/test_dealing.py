@@ -4,9 +4,12 @@ from hypothesis import strategies as st
 
 from myxtts.data.dealing import (
     balanced_order,
+    by_text_length,
+    draw_rows,
     evened_out,
     room_of_shares,
     slots_of_share,
+    split_by_weight,
     strata_by_row,
 )
 
@@ -77,3 +80,36 @@ def test_evening_out_moves_clips_and_overflows_nothing(tokens, batch, seed):
         return abs(first - second)
 
     assert imbalance(order) <= imbalance(drawn)
+
+
+WEIGHTS = st.sampled_from([1e-6, 0.01, 0.5, 1.0, 2.0, 3.7, 100.0])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(3, 200), WEIGHTS), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.integers(1, 20),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_each_row_hears_its_stratum_by_weight(clips_and_weights, batch, count, offset):
+    token_counts, weights = (np.array(column) for column in zip(*clips_and_weights, strict=True))
+    ordered = by_text_length(np.arange(weights.size), token_counts)
+    strata = strata_by_row(np.arange(weights.size), token_counts, batch, weights)
+    batches = draw_rows(ordered, weights[ordered], (count, batch), offset, np.random.default_rng(0))
+    assert batches.shape == (count, batch)
+    for row, stratum in zip(batches.T, strata, strict=True):
+        assert set(row) <= set(stratum)
+    copies = np.bincount(batches.ravel(), minlength=weights.size)
+    expected = weights / weights.sum() * count * batch
+    assert (np.abs(copies - expected) < 1 + 1e-9).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(WEIGHTS, min_size=1, max_size=30), st.integers(1, 200))
+def test_parts_are_right_on_average(weights, total):
+    weights = np.array(weights)
+    offsets = (np.arange(500) + 0.5) / 500
+    parts = np.array([split_by_weight(weights, total, offset) for offset in offsets])
+    assert (parts.sum(axis=1) == total).all()
+    np.testing.assert_allclose(parts.mean(axis=0), total * weights / weights.sum(), atol=0.01)

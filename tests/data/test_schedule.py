@@ -1,6 +1,8 @@
+import itertools
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -15,7 +17,12 @@ from myxtts.data.shapes import plan_shapes
 
 
 def schedule_of(part, config):
-    clips = Clips(part.cache.token_counts, part.cache.frame_counts, part.cache.index["speaker"])
+    clips = Clips(
+        part.cache.token_counts,
+        part.cache.frame_counts,
+        part.cache.index["speaker"],
+        part.cache.index["language"],
+    )
     return Schedule(clips, part.plan, config)
 
 
@@ -80,7 +87,7 @@ def test_every_clip_comes_in_every_epoch_and_fits(lengths, batching, replicas):
     tokens, frames = lengths
     config = XTTSConfig(batching=batching, shape_count=3, batch_size=4)
     plan = plan_shapes(tokens, frames, config, replicas=replicas)
-    schedule = Schedule(Clips(tokens, frames, np.zeros(tokens.size, np.int32)), plan, config)
+    schedule = Schedule(Clips(tokens, frames, *np.zeros((2, tokens.size), np.int32)), plan, config)
     for epoch in range(2):
         epoch_batches = batches(
             schedule, epoch * schedule.batches_per_epoch, schedule.batches_per_epoch
@@ -132,3 +139,59 @@ def test_two_replicas_get_equally_many_frames(batching):
     for batch in batches(schedule):
         frames = clips.frame_counts[batch.clips].reshape(2, -1).sum(axis=1)
         assert frames.max() / frames.mean() <= 1.02
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.5], ids=["plain", "balanced"])
+def make_large_schedule(request):
+    clips, config = typical_lengths(20_000), XTTSConfig(speaker_balance=request.param)
+    # A corpus is written speaker by speaker: neighbours in it have the same one.
+    clips = clips._replace(speakers=(20 * (np.arange(20_000) / 20_000) ** 2).astype(np.int32))
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, voices=clips.voices)
+    return lambda: Schedule(clips, plan, config)
+
+
+def test_a_batch_has_clips_from_all_over_the_corpus(make_large_schedule):
+    schedule = make_large_schedule()
+    some = batches(schedule, 0, 200)
+    # As far apart in a batch as in all of them, and in the next epoch beside other clips.
+    spread = np.mean([np.std(batch.clips) for batch in some])
+    assert spread == pytest.approx(np.std(np.concatenate([it.clips for it in some])), rel=0.1)
+    later = batches(schedule, schedule.batches_per_epoch, 200)
+    together = {frozenset(pair) for batch in some for pair in itertools.pairwise(batch.clips)}
+    again = {frozenset(pair) for batch in later for pair in itertools.pairwise(batch.clips)}
+    assert len(together & again) < 0.01 * len(together)
+
+
+def test_shapes_are_interleaved(make_large_schedule):
+    shapes = [batch.shape for batch in batches(make_large_schedule())]
+    by_chance = 1 - sum((count / len(shapes)) ** 2 for count in Counter(shapes).values())
+    changes = sum(a != b for a, b in itertools.pairwise(shapes)) / (len(shapes) - 1)
+    assert len(set(shapes)) > 4
+    assert changes == pytest.approx(by_chance, abs=0.05)
+
+
+def test_workers_share_a_batch_without_overlap(make_large_schedule):
+    for batch in batches(make_large_schedule(), 0, 50):
+        parts = [batch.part(worker, 4) for worker in range(4)]
+        for name in ("clips", "references", "reference_starts"):
+            together = np.concatenate([getattr(part, name) for part in parts])
+            np.testing.assert_array_equal(together, getattr(batch, name))
+        assert {part.shape for part in parts} == {batch.shape.part(4)}
+
+
+def test_a_late_step_takes_no_more_work_than_an_early_one(make_large_schedule):
+    def work(step):
+        """Calls of functions, and bytes in use at most, from a new schedule to this batch."""
+        schedule, calls = make_large_schedule(), Counter()
+        tracemalloc.start()
+        sys.setprofile(lambda frame, event, argument: calls.update([event]))
+        try:
+            schedule.batch_at(step)
+        finally:
+            sys.setprofile(None)
+            most_bytes = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return calls["call"] + calls["c_call"], most_bytes
+
+    early, late = work(10), work(1_000_000)
+    assert late == pytest.approx(early, rel=0.2)

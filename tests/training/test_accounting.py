@@ -2,7 +2,14 @@ import contextlib
 
 import pytest
 
-from myxtts.training.accounting import BUCKETS, TimeAccount, advice
+from myxtts.training.accounting import (
+    BUCKETS,
+    TimeAccount,
+    advice,
+    losses,
+    shares,
+    steady_compute_share,
+)
 
 
 class Clock:
@@ -42,7 +49,17 @@ def test_every_second_is_in_one_bucket():
         "checkpoint": 2,
         "wall": clock.now - 100,
     }
-    assert account.compute_share() == pytest.approx(8 / 23)
+    assert shares(seconds)["compute"] == pytest.approx(8 / 23)
+    assert steady_compute_share(seconds) == pytest.approx(8 / 11)
+    assert list(losses(seconds, 0.5)) == [
+        "compile",
+        "padding",
+        "start_up",
+        "host",
+        "evaluation",
+        "checkpoint",
+        "data_wait",
+    ]
 
 
 def test_time_goes_on_counting_after_an_error():
@@ -65,7 +82,7 @@ def test_time_goes_on_counting_after_an_error():
 )
 def test_advice_names_the_largest_loss_and_its_setting(bucket, setting):
     seconds = dict.fromkeys(BUCKETS, 1.0) | {bucket: 50.0, "wall": 100.0}
-    (sentence,) = advice(seconds, 0.99)
+    (sentence,) = advice(seconds, 0.99, "raise data.buffer_size")
     assert bucket.replace("_", " ") in sentence
     assert "50.0%" in sentence
     assert setting in sentence
@@ -73,6 +90,6 @@ def test_advice_names_the_largest_loss_and_its_setting(bucket, setting):
 
 def test_padding_can_be_the_largest_loss():
     seconds = dict.fromkeys(BUCKETS, 1.0) | {"compute": 90.0, "wall": 96.0}
-    (sentence,) = advice(seconds, 0.5)
+    (sentence,) = advice(seconds, 0.5, "raise data.buffer_size")
     assert "padding" in sentence
     assert "data.shape_count" in sentence

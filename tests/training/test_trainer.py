@@ -39,7 +39,7 @@ def test_the_report_has_what_programs_read(trained_run, corpus):
     assert report["shapes"] == [list(shape.padded) for shape in corpus.train.plan.shapes]
     assert 0 < report["valid_frame_ratio"] <= 1
     assert 0 < report["valid_work_ratio"] <= 1
-    assert 0 < report["useful_utilisation"] < 1
+    assert 0 < report["useful_utilisation"] < report["steady_utilisation"] < 1
     seconds = report["seconds"]
     assert set(seconds) == {*BUCKETS, "wall"}
     assert sum(seconds[name] for name in BUCKETS) == pytest.approx(seconds["wall"], rel=0.01)
@@ -48,7 +48,7 @@ def test_the_report_has_what_programs_read(trained_run, corpus):
     assert report["model_devices"] == ["CPU:0"]
     assert report["advice"]
     # TensorFlow counts memory on GPUs only.
-    assert report["peak_memory_mb"] == {}
+    assert report["peak_memory_mb"] == report["gpus"] == {}
     assert {"strategy", "data_device", "buffer_size"} <= set(report)
 
 
@@ -65,6 +65,9 @@ def test_metrics_are_one_object_a_line(trained_run):
         "step_seconds",
         "data_wait_seconds",
         "valid_frame_ratio",
+        "useful_utilisation",
+        "steady_utilisation",
+        *(f"{bucket}_share" for bucket in BUCKETS),
         "traces",
         "compilations",
         "compilations_after_warmup",

@@ -1,0 +1,447 @@
+"""What feeding the model costs, and what the account says when feeding is made slow on purpose.
+
+    .venv/bin/python benchmarks/pipeline.py --train-data demo/corpus [--parts steady,slow,...]
+        [--steps 200] [--json FILE] [--picture FILE]
+
+Parts:
+    steady   the tiny model's step with the real pipeline over the same step on a cached batch, the
+             time blocked for data, and useful utilisation
+    slow     runs whose loading is uneven, and slower than the model: account, buffer and advice
+    devices  on two virtual devices: no buffer, buffered, and features on the data device, with a
+             picture of both devices' time
+    resume   time to the first batch at step 100,000 over step 10
+    memory   growth of the process from step 200 to step 2,000 of a miniature
+    peers    batches per second beside a PyTorch DataLoader with a mel per clip, and lhotse; needs
+             the `benchmark` extra (or --peers-python, a Python that has it)
+
+What is compared takes turns within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from myxtts.devices.loading import load_tensorflow
+
+load_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+from PIL import Image, ImageDraw  # noqa: E402
+
+from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.data import pipeline  # noqa: E402
+from myxtts.data.batches import batch_signature  # noqa: E402
+from myxtts.data.corpus import Corpus, open_corpus  # noqa: E402
+from myxtts.data.features import compile_features  # noqa: E402
+from myxtts.data.pipeline import Feed  # noqa: E402
+from myxtts.data.schedule import PlannedBatch  # noqa: E402
+from myxtts.devices.discovery import find_accelerators  # noqa: E402
+from myxtts.models.xtts import XTTS, Batch  # noqa: E402
+from myxtts.training.accounting import TimeAccount  # noqa: E402
+from myxtts.training.metrics import RunMetrics  # noqa: E402
+from myxtts.training.optimizer import FlatAdamW  # noqa: E402
+from myxtts.training.step import compile_training_step  # noqa: E402
+from myxtts.training.trainer import XTTSTrainer  # noqa: E402
+
+_MINIATURE = {
+    "batch_size": 4,
+    "text_width": 16,
+    "text_blocks": 1,
+    "voice_width": 16,
+    "voice_blocks": 1,
+    "voice_latents": 2,
+    "decoder_width": 16,
+    "decoder_blocks": 2,
+    "segment_frames": 32,
+    "reference_frames": 64,
+}
+_BLOCK_STEPS = 20
+_FAR = 10**9
+
+
+def build_step(corpus: Corpus, config: XTTSConfig) -> Callable[[Batch], Any]:
+    cache, tokenizer = corpus.train.cache, corpus.tokenizer
+    model = XTTS(
+        config,
+        symbols=len(tokenizer.symbols),
+        languages=len(tokenizer.languages),
+        mel_mean=cache.mel_mean,
+        mel_deviation=cache.mel_deviation,
+    )
+    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
+    step = compile_training_step(
+        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+    )
+
+    def take(batch: Batch) -> Any:
+        result = step(batch, tf.constant(True))
+        result.loss.numpy()
+        return result
+
+    return take
+
+
+def wait_until_full(feed: Feed) -> None:
+    while len(feed._buffer) < feed._buffer.size:
+        time.sleep(0.05)
+
+
+def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
+    config = XTTSConfig(train_data=options.train_data)
+    corpus = open_corpus(config)
+    take_step = build_step(corpus, config)
+    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR)
+    feed.start(0)
+    cached: dict[Any, Batch] = {}
+    # Every shape once, so that no first time is measured.
+    while len(cached) < len(corpus.train.plan.shapes):
+        batch = next(feed)
+        if cached.setdefault(batch.mel.shape, batch) is batch:
+            take_step(batch)
+    account = TimeAccount()
+    metrics = RunMetrics(config, account)
+    account.settle("start_up")
+    seconds = {"pipeline": 0.0, "replay": 0.0}
+    for _ in range(options.steps // _BLOCK_STEPS):
+        wait_until_full(feed)
+        shapes = []
+        started = time.perf_counter()
+        account.settle("host")
+        for _ in range(_BLOCK_STEPS):
+            with account.spending("data_wait"):
+                batch = next(feed)
+            with account.spending("compute"):
+                result = take_step(batch)
+            metrics.add(batch, result)
+            shapes.append(batch.mel.shape)
+        account.settle("start_up")
+        seconds["pipeline"] += time.perf_counter() - started
+        wait_until_full(feed)
+        started = time.perf_counter()
+        for shape in shapes:
+            take_step(cached[shape])
+        seconds["replay"] += time.perf_counter() - started
+    spent = account.seconds()
+    stepping = sum(spent[bucket] for bucket in ("data_wait", "compute", "host"))
+    feed.close()
+    return {
+        "step with the pipeline over replay": seconds["pipeline"] / seconds["replay"],
+        "blocked for data": spent["data_wait"] / stepping,
+        "useful utilisation": metrics.steady_utilisation,
+        "valid work": metrics.valid_work_ratio,
+    }
+
+
+class DelayedLoader:
+    """A loader that takes its time; everything else is the real one's."""
+
+    def __init__(self, loader: Any, delay: Callable[[], float]) -> None:
+        self._loader = loader
+        self._delay = delay
+
+    def load(self, planned: PlannedBatch) -> Batch:
+        time.sleep(self._delay())
+        return self._loader.load(planned)
+
+    def load_waveforms(self, planned: PlannedBatch, changes: Any) -> Any:
+        time.sleep(self._delay())
+        return self._loader.load_waveforms(planned, changes)
+
+    def changes(self, step: int, planned: PlannedBatch) -> Any:
+        return self._loader.changes(step, planned)
+
+
+def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
+    """A miniature model, because what is measured is waiting."""
+    config = XTTSConfig(
+        train_data=options.train_data,
+        **_MINIATURE,
+        workers=1,
+        buffer_size=8,
+        max_steps=600,
+        evaluate_every=_FAR,
+        save_every=_FAR,
+    )
+    corpus = open_corpus(config)
+    calls = iter(range(_FAR))
+    delays = {
+        "as it is": lambda: 0.0,
+        "uneven": lambda: 1.5 if next(calls) % 60 == 59 else 0.0,
+        "slow": lambda: 0.15,
+    }
+    found = {}
+    for name, delay in delays.items():
+        feed = Feed(corpus.train, corpus.tokenizer, config, last_step=config.training.max_steps)
+        feed._loader = DelayedLoader(feed._loader, delay)
+        feed.start(0)
+        with tempfile.TemporaryDirectory() as run:
+            report = XTTSTrainer(config, corpus, Path(run), feed=feed).fit()
+        seconds = report["seconds"]
+        found[name] = {
+            "share of data wait": seconds["data_wait"] / seconds["wall"],
+            "buffer at start": report["buffer_size"],
+            "buffer at end": report["buffer_size_at_end"],
+            "advice": report["advice"][0],
+        }
+    return found
+
+
+class Timeline:
+    """When each device was busy."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[tuple[float, float]]] = {}
+
+    def watched(self, device: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        spans = self.spans.setdefault(device, [])
+
+        def watch(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            result = function(*arguments)
+            tf.nest.map_structure(lambda value: value.numpy(), result)
+            spans.append((started, time.perf_counter()))
+            return result
+
+        return watch
+
+    def forget(self) -> None:
+        for spans in self.spans.values():
+            spans.clear()
+
+    def overlap(self) -> float:
+        """Share of the data device's time in which the model device was busy too.
+
+        Counted from the first step on.
+        """
+        model = self.spans["model device"]
+        data = [span for span in self.spans["data device"] if span[0] >= model[0][0]]
+        both = sum(
+            max(0.0, min(end, other_end) - max(start, other_start))
+            for start, end in data
+            for other_start, other_end in model
+        )
+        return both / sum(end - start for start, end in data)
+
+    def draw(self, file: Path, seconds: float) -> None:
+        width, height, left = 1_200, 170, 150
+        picture = Image.new("RGB", (width, height), "white")
+        draw = ImageDraw.Draw(picture)
+        # The middle of the run, where neither side starts or ends.
+        every = [span for spans in self.spans.values() for span in spans]
+        first = (min(every)[0] + max(every)[1] - seconds) / 2
+        scale = (width - left - 20) / seconds
+        for row, (device, spans) in enumerate(self.spans.items()):
+            top = 30 + 50 * row
+            draw.text((10, top + 8), device, fill="black", font_size=16)
+            for start, end in spans:
+                begin, finish = (left + (moment - first) * scale for moment in (start, end))
+                if finish > left and begin < width - 20:
+                    box = [max(begin, left), top, min(finish, width - 20), top + 34]
+                    draw.rectangle(box, fill=("#d97706", "#2563eb")[row], outline="white")
+        for second in range(int(seconds) + 1):
+            draw.text(
+                (left + second * scale, height - 36), f"{second} s", fill="black", font_size=14
+            )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(file)
+
+
+def measure_devices(options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own: devices are split before TensorFlow starts."""
+    script = [sys.executable, __file__, "--train-data", options.train_data]
+    script += ["--steps", str(options.steps), "--inside-devices"]
+    if options.picture:
+        script += ["--picture", str(options.picture)]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
+    find_accelerators(2)
+    # Augmented, so that there is something to compute in both modes.
+    config = XTTSConfig(train_data=options.train_data, workers=1, augment_speed=0.05)
+    corpus = open_corpus(config)
+    timeline = Timeline()
+    with tf.device("CPU:1"):
+        take_step = timeline.watched("model device", build_step(corpus, config))
+    arrangements = {
+        "no buffer": {},
+        "buffered": {"model_device": "CPU:1"},
+        "data device": {"data_device": "CPU:0", "model_device": "CPU:1"},
+    }
+    steps = options.steps // 4
+    found: dict[str, Any] = {}
+    for disk_seconds in (0.0, 0.3):
+        rates = found[f"steps per second, reading a batch takes {disk_seconds} s more"] = {}
+        for name, places in arrangements.items():
+            feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR, **places)
+            feed._loader = DelayedLoader(feed._loader, lambda: disk_seconds)  # noqa: B023
+            source: Any = feed
+            pipeline.compile_features = compile_features
+            if "data_device" in places:
+                pipeline.compile_features = lambda *arguments: timeline.watched(
+                    "data device", compile_features(*arguments)
+                )
+            if places:
+                feed.start(0)
+            else:
+                source = _loaded_in_turn(feed)
+            timeline.forget()
+            with tf.device("CPU:1"):
+                take_step(next(source))
+                started = time.perf_counter()
+                for _ in range(steps):
+                    take_step(next(source))
+                rates[name] = steps / (time.perf_counter() - started)
+            feed.close()
+    found["of the data device's work, beside a step"] = timeline.overlap()
+    if options.picture:
+        timeline.draw(options.picture, seconds=6.0)
+    return found
+
+
+def _loaded_in_turn(feed: Feed) -> Iterator[Batch]:
+    """Each batch is made when it is asked for, as if there were no pipeline."""
+    features = compile_features(feed._config, feed._part.cache.mel_mean)
+    for step in itertools.count():
+        yield features(tf.nest.map_structure(tf.convert_to_tensor, feed._load(step)))
+
+
+def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
+    config = XTTSConfig(train_data=options.train_data)
+    corpus = open_corpus(config)
+    seconds: dict[int, list[float]] = {10: [], 100_000: []}
+    for _ in range(7):
+        for step, found in seconds.items():
+            started = time.perf_counter()
+            # Nothing remembered from the other one.
+            part = open_corpus(config).train
+            feed = Feed(part, corpus.tokenizer, config, last_step=_FAR)
+            feed.start(step)
+            next(feed)
+            found.append(time.perf_counter() - started)
+            feed.close()
+    near, far = (statistics.median(found) for found in seconds.values())
+    return {"first batch at step 100,000 over step 10": far / near}
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
+    config = XTTSConfig(train_data=options.train_data, **_MINIATURE)
+    corpus = open_corpus(config)
+    take_step = build_step(corpus, config)
+    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR)
+    feed.start(0)
+    resident: dict[int, int] = {}
+    for step in range(1, 2_001):
+        take_step(next(feed))
+        if step % 200 == 0:
+            resident[step] = resident_bytes()
+    feed.close()
+    return {
+        "growth from step 200 to 2,000": resident[2_000] / resident[200] - 1,
+        "MB at step 2,000": resident[2_000] / 2**20,
+    }
+
+
+def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
+    """Batches of 16 clips per second, with two workers each."""
+    seconds = 15.0
+    config = XTTSConfig(train_data=options.train_data, workers=2)
+    corpus = open_corpus(config)
+    cache = corpus.train.cache
+    files = [str(cache.audio_path(clip).resolve()) for clip in range(len(cache))]
+    program = Path(__file__).with_name("peers.py")
+    done = subprocess.run(
+        [options.peers_python, program, str(seconds)],
+        input=json.dumps(files),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    for name, settings in (
+        ("this pipeline", {}),
+        ("this pipeline, a mel per clip (augmented)", {"augment_speed": 0.05}),
+    ):
+        changed = XTTSConfig(train_data=options.train_data, workers=2, **settings)
+        feed = Feed(corpus.train, corpus.tokenizer, changed, last_step=_FAR)
+        feed.start(0)
+        next(feed)
+        wait_until_full(feed)
+        # What is ready already is not counted.
+        for _ in range(feed.buffer_size):
+            next(feed)
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            next(feed)
+            count += 1
+        found[name] = count / (time.perf_counter() - started)
+        feed.close()
+    first = found["PyTorch DataLoader, a mel per clip"]
+    return found | {"this pipeline over the DataLoader": found["this pipeline"] / first}
+
+
+PARTS = {
+    "steady": measure_steady,
+    "slow": measure_slow,
+    "devices": measure_devices,
+    "resume": measure_resume,
+    "memory": measure_memory,
+    "peers": measure_peers,
+}
+
+
+def show(found: dict[str, Any], indent: str = "  ") -> None:
+    for name, value in found.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name}")
+            show(value, indent + "  ")
+        else:
+            text = f"{value:.4g}" if isinstance(value, float) else value
+            print(f"{indent}{name:48} {text}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--train-data", required=True)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--peers-python", default=sys.executable)
+    parser.add_argument("--inside-devices", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside_devices:
+        print(json.dumps(measure_inside_devices(options)))
+        return
+    results = {}
+    for part in options.parts.split(","):
+        results[part] = PARTS[part](options)
+        print(part)
+        show(results[part])
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

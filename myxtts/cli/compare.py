@@ -1,0 +1,135 @@
+"""`myxtts compare`: several runs in one table, and their curves."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import say
+from myxtts.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from myxtts.evaluation.history import RunHistory
+    from myxtts.evaluation.measure import Figure
+
+_DEFAULT_FOLDER = Path("comparison")
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help="put several runs into one table and draw their curves",
+        description="Every loss and measure of several runs, as a table of the last values and "
+        "as curves over steps, hours and utterances.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=_DEFAULT_FOLDER,
+        metavar="DIR",
+        help=f"where to draw the curves (default: {_DEFAULT_FOLDER})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    for folder in options.runs:
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: no such folder; expected the folder of a run")
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.evaluation.curves import draw_curves
+    from myxtts.evaluation.history import AXES, read_history
+    from myxtts.evaluation.pictures import as_png
+    from myxtts.evaluation.results import as_json, write_whole
+
+    runs = {str(folder): read_history(folder) for folder in options.runs}
+    options.out.mkdir(parents=True, exist_ok=True)
+    pictures = {axis: options.out / f"curves_over_{axis}.png" for axis in AXES}
+    for axis, file in pictures.items():
+        write_whole(file, as_png(draw_curves(runs, axis)))
+    content = _content(runs, pictures)
+    write_whole(options.out / "comparison.json", as_json(content).encode())
+    if options.json:
+        print(as_json(content))
+        return 0
+    say("\n".join(_table(runs)))
+    if len({run.sentences for run in runs.values() if run.sentences}) > 1:
+        say("\nThe runs were evaluated on different sentences: their measures do not compare.")
+    say(f"\nCurves: {', '.join(str(file) for file in pictures.values())}")
+    return 0
+
+
+def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str, Any]:
+    return {
+        "runs": [
+            {
+                "run": name,
+                "steps": run.steps,
+                "hours": run.hours,
+                "utterances": run.utterances,
+                "useful_utilisation": run.report.get("useful_utilisation"),
+                "recordings": run.ceiling,
+                "curves": {metric: vars(curve) for metric, curve in run.curves.items()},
+            }
+            for name, run in runs.items()
+        ],
+        "pictures": {axis: str(file) for axis, file in pictures.items()},
+    }
+
+
+def _table(runs: dict[str, RunHistory]) -> list[str]:
+    """A row for each metric with the last value of each run; the best one has a star."""
+    from myxtts.evaluation.history import METRICS
+
+    width = max(14, *(len(name) + 3 for name in runs))
+    ceiling = next((run.ceiling for run in runs.values() if run.ceiling), {})
+    heads = [*runs, *(["recordings"] if ceiling else [])]
+    lines = [f"{'':<32}{'better':>12}" + "".join(f"{name:>{width}}" for name in heads)]
+    facts = {
+        "steps": [f"{run.steps:,}" for run in runs.values()],
+        "hours": [f"{run.hours:.2f}" for run in runs.values()],
+        "utterances": [f"{run.utterances:,}" for run in runs.values()],
+        "useful utilisation": [_percent(run.report) for run in runs.values()],
+    }
+    for title, values in facts.items():
+        lines.append(f"{title:<44}" + "".join(f"{value:>{width}}" for value in values))
+    for metric in METRICS:
+        last = [_last(run, metric) for run in runs.values()]
+        if any(value is not None for value in last):
+            cells = [_cell(value, last, metric) for value in last]
+            cells.append(
+                "" if metric.name not in ceiling else _number(ceiling[metric.name], metric)
+            )
+            row = f"{metric.title:<32}{metric.better:>12}" + "".join(
+                f"{cell:>{width}}" for cell in cells
+            )
+            lines.append(row.rstrip())
+    return lines
+
+
+def _percent(report: dict[str, Any]) -> str:
+    share = report.get("useful_utilisation")
+    return "" if share is None else f"{share:.1%}"
+
+
+def _last(run: RunHistory, metric: Figure) -> float | None:
+    curve = run.curves.get(metric.name)
+    return curve.values[-1] if curve else None
+
+
+def _cell(value: float | None, of_all: list[float | None], metric: Figure) -> str:
+    if value is None:
+        return ""
+    known = [one for one in of_all if one is not None]
+    best = {"lower": min, "higher": max}.get(metric.better)
+    star = " *" if best and len(known) > 1 and value == best(known) else ""
+    return _number(value, metric) + star
+
+
+def _number(value: float, metric: Figure) -> str:
+    return f"{value:.{metric.decimals}f}"

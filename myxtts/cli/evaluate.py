@@ -1,0 +1,168 @@
+"""`myxtts evaluate`: how a run sounds, in figures beside those of the recordings."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import counting_bar, say
+from myxtts.errors import CheckpointError, ConfigError, DataError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.evaluation.evaluate import Evaluation
+    from myxtts.evaluation.sentences import Sentence
+    from myxtts.synthesis.tts import TTS
+
+_DEFAULT_COUNT = 20
+_FOLDER = "evaluation"
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "evaluate",
+        help="measure how a run sounds, beside the recordings",
+        description="Makes a run say held-out sentences and measures them beside the recordings "
+        "and their copies through mel and Griffin-Lim. Writes a page to listen to.",
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of a trained run")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="corpus (default: the run's own)")
+    parser.add_argument(
+        "--sentences", type=Path, metavar="FILE", help="say these instead, one on each line"
+    )
+    parser.add_argument(
+        "--speaker-wav",
+        type=Path,
+        nargs="+",
+        metavar="REF",
+        help="voices for --sentences (default: the corpus's)",
+    )
+    parser.add_argument("--language", help="of --sentences (default: the model's first)")
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=_DEFAULT_COUNT,
+        metavar="N",
+        help=f"held-out clips to say (default: {_DEFAULT_COUNT})",
+    )
+    parser.add_argument(
+        "--only", metavar="NAMES", help="only these measures, such as wer,pitch_error"
+    )
+    parser.add_argument(
+        "--whisper", type=Path, metavar="DIR", help="local Whisper model, for other languages"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help=f"where to write (default: RUN/{_FOLDER})"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    _check(options)
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.evaluation.evaluate import evaluate, own_voice
+    from myxtts.evaluation.results import as_json, save_evaluation
+    from myxtts.evaluation.toolbox import open_toolbox
+    from myxtts.synthesis.tts import TTS
+
+    tts = TTS(options.run_dir)
+    sentences = _sentences(options, tts)
+    only = options.only.split(",") if options.only else ()
+    toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
+    bar = counting_bar("Measuring", "clips") if not options.json else contextlib.nullcontext(_mute)
+    with bar as show:
+        evaluation = evaluate(tts, str(options.run_dir), sentences, toolbox, on_progress=show)
+    out = options.out or options.run_dir / _FOLDER
+    content = save_evaluation(evaluation, out)
+    if options.json:
+        print(as_json(content))
+        return 0
+    say("\n".join(_describe(evaluation)))
+    say(f"\nTo listen: {out / 'index.html'}; figures: evaluation.json and .csv beside it")
+    return 0
+
+
+def _mute(done: int, total: int) -> None:
+    """With --json only the object is printed."""
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Said before TensorFlow is loaded."""
+    if not options.run_dir.is_dir():
+        raise CheckpointError(f"{options.run_dir}: no such folder; expected the folder of a run")
+    if options.count < 1:
+        raise DataError(f"--count: found {options.count}, allowed: 1 or more")
+    if options.sentences is None:
+        for name in ("speaker_wav", "language"):
+            if getattr(options, name) is not None:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--{flag}: goes with --sentences FILE")
+    elif not options.sentences.is_file():
+        raise DataError(f"{options.sentences}: no such file; expected one sentence on each line")
+    if options.out is not None and options.out.exists() and not options.out.is_dir():
+        raise DataError(f"{options.out}: is a file, expected a folder to write to")
+
+
+def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
+    from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
+
+    if options.sentences is None:
+        return held_out_sentences(_configuration(options, tts), tts.languages, options.count)
+    language = options.language or tts.languages[0]
+    tts.tokenizer.language_id(language)
+    if options.speaker_wav is not None:
+        voices = [(file.stem, file) for file in options.speaker_wav]
+        for _, file in voices:
+            tts.voice(file)  # a bad one is said before the work
+    else:
+        clips = held_out_sentences(_configuration(options, tts), tts.languages, options.count)
+        voices = list({clip.speaker: (clip.speaker, clip.reference) for clip in clips}.values())
+    return sentences_of_file(options.sentences, language, voices)
+
+
+def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
+    """The run's, with the corpus that was asked for."""
+    from myxtts.config.config import XTTSConfig
+
+    settings = tts.config.as_dict()
+    if options.data is not None:
+        settings["data"] |= {"train_data": str(options.data), "val_data": None}
+    else:
+        corpus = settings["data"]["val_data"] or settings["data"]["train_data"]
+        if corpus is None or not Path(corpus).is_dir():
+            raise DataError(
+                f"{options.run_dir}: was trained on {corpus}, which is not there; give the corpus "
+                "with --data DIR"
+            )
+    return XTTSConfig(**settings)
+
+
+def _describe(evaluation: Evaluation) -> list[str]:
+    from myxtts.evaluation.evaluate import COLUMNS
+
+    speakers = {sentence.speaker for sentence in evaluation.sentences}
+    lines = [
+        f"{evaluation.run}, step {evaluation.step:,}: {len(evaluation.sentences)} sentences, "
+        f"{len(speakers)} voices",
+        "",
+        f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>16}" for column in COLUMNS),
+    ]
+    for measure in evaluation.toolbox.measures:
+        for figure in measure.figures:
+            means = [evaluation.mean(column, figure) for column in COLUMNS]
+            if figure in evaluation.toolbox.figures and any(mean is not None for mean in means):
+                title = figure.title + ("" if measure.tool.independent else " *")
+                values = ("" if mean is None else f"{mean:.{figure.decimals}f}" for mean in means)
+                lines.append(
+                    f"{title:<38}{figure.unit:>11}{figure.better:>13}"
+                    + "".join(f"{value:>16}" for value in values)
+                )
+    if any(not measure.tool.independent for measure in evaluation.toolbox.measures):
+        lines += ["", "* not independent: the model was trained with this judge"]
+    return [*lines, *map(str, evaluation.left_out)]

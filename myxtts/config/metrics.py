@@ -1,0 +1,27 @@
+"""The figures of a run that have a better direction, and which it is.
+
+Losses come from every evaluation of a run, measures from `myxtts.evaluation`. Measures that have
+no better direction of their own, such as the pace of speech, are not here.
+"""
+
+from __future__ import annotations
+
+TRAINING_LOSSES = ("loss", "prior_loss", "duration_loss", "flow_loss")
+VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
+
+LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | {
+    "wer": True,
+    "cer": True,
+    "similarity": False,
+    "own_similarity": False,
+    "dnsmos": False,
+    "distillmos": False,
+    "mel_cepstral_distance": True,
+    "pitch_error": True,
+    "voicing_error": True,
+    "clipping": True,
+    "real_time_factor": True,
+}
+# Training losses are those of single batches: too uneven to judge by.
+JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
+MEASURES = tuple(name for name in JUDGING_METRICS if name not in VALIDATION_LOSSES)

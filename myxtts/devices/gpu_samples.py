@@ -1,0 +1,157 @@
+"""What the cards do while a run is under way, sampled from NVML beside the run.
+
+A card counts as utilised while any program of it runs, whether on real data or on padding: the
+account of a run says what of it was useful.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from myxtts.devices.nvml import import_pynvml
+
+_log = logging.getLogger(__name__)
+
+# Each reads one figure of a card. Utilisation is in percent.
+_FIGURES: dict[str, Callable[[Any, Any], float]] = {
+    "utilisation": lambda nvml, card: float(nvml.nvmlDeviceGetUtilizationRates(card).gpu),
+    "memory_mb": lambda nvml, card: nvml.nvmlDeviceGetMemoryInfo(card).used / 2**20,
+    "power_w": lambda nvml, card: nvml.nvmlDeviceGetPowerUsage(card) / 1_000,
+    "temperature_c": lambda nvml, card: float(
+        nvml.nvmlDeviceGetTemperature(card, nvml.NVML_TEMPERATURE_GPU)
+    ),
+}
+_FIGURES_WITH_PEAKS = ("memory_mb", "temperature_c")
+# A driver that hangs may keep the thread; the run does not wait longer for it.
+_MOST_SECONDS_TO_CLOSE = 2.0
+
+
+class GpuSampler:
+    """Samples every card that NVML knows, numbered as nvidia-smi numbers them, until closed.
+
+    Without nvidia-ml-py, a driver or a card there is nothing to sample: no thread, no figures.
+    A figure that a card does not tell is left out; when NVML fails later, sampling ends with a
+    warning and the run goes on. Tests hand in a `load_library` that stands in for GPUs.
+    """
+
+    def __init__(
+        self, interval_seconds: float = 2.0, load_library: Callable[[], Any] = import_pynvml
+    ) -> None:
+        self._interval_seconds = interval_seconds
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._since_flush, self._whole_run = _Averages(), _Averages()
+        self._thread: threading.Thread | None = None
+        try:
+            self._nvml = load_library()
+        except ImportError:
+            return
+        cards = self._open()
+        if cards:
+            self._thread = threading.Thread(
+                target=self._sample, args=(cards,), name="gpu-sampler", daemon=True
+            )
+            self._thread.start()
+
+    def flush(self) -> dict[str, float]:
+        """Means, and peaks of memory and temperature, since the last flush; empty without any."""
+        with self._lock:
+            averages, self._since_flush = self._since_flush, _Averages()
+        return averages.as_dict()
+
+    def whole_run(self) -> dict[str, float]:
+        """The same since the sampler was made."""
+        with self._lock:
+            return self._whole_run.as_dict()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(_MOST_SECONDS_TO_CLOSE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> list[Any]:
+        """Handles of the cards; NVML stays open where there are any."""
+        nvml = self._nvml
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError:
+            return []
+        cards: list[Any] = []
+        with contextlib.suppress(nvml.NVMLError):
+            count = nvml.nvmlDeviceGetCount()
+            cards = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        if not cards:
+            self._shut_down()
+        return cards
+
+    def _sample(self, cards: list[Any]) -> None:
+        """The thread: calls that may hang are made here, and none while the lock is held."""
+        try:
+            readers = self._readers(cards)
+            while readers and not self._closing.is_set():
+                figures = {name: read() for name, read in readers.items()}
+                with self._lock:
+                    self._since_flush.add(figures)
+                    self._whole_run.add(figures)
+                self._closing.wait(self._interval_seconds)
+        except self._nvml.NVMLError as error:
+            _log.warning(
+                "NVML does not answer any more (%s): what the GPUs do is not recorded from here on",
+                error,
+            )
+        self._shut_down()
+
+    def _readers(self, cards: list[Any]) -> dict[str, Callable[[], float]]:
+        """By name, all figures that the cards tell at the first try."""
+        readers: dict[str, Callable[[], float]] = {}
+        for index, card in enumerate(cards):
+            for figure, read in _FIGURES.items():
+                with contextlib.suppress(self._nvml.NVMLError):
+                    read(self._nvml, card)
+                    readers[f"gpu{index}_{figure}"] = functools.partial(read, self._nvml, card)
+        return readers
+
+    def _shut_down(self) -> None:
+        with contextlib.suppress(self._nvml.NVMLError):
+            self._nvml.nvmlShutdown()
+
+
+class _Averages:
+    """Means and peaks of samples that all have the same figures."""
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._sums: dict[str, float] = {}
+        self._peaks: dict[str, float] = {}
+
+    def add(self, figures: dict[str, float]) -> None:
+        self._samples += 1
+        for name, value in figures.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+            self._peaks[name] = max(self._peaks.get(name, value), value)
+
+    def as_dict(self) -> dict[str, float]:
+        found = {}
+        for name, total in self._sums.items():
+            found[name] = total / self._samples
+            card, figure = name.split("_", 1)
+            if figure in _FIGURES_WITH_PEAKS:
+                found[f"{card}_peak_{figure}"] = self._peaks[name]
+        return found

@@ -1,0 +1,176 @@
+"""Says the sentences, measures, and puts the figures beside those of the recordings.
+
+A figure means something only against its ceiling. The recordings show what is possible at all;
+their copies through mel and Griffin-Lim show what is left when the model is perfect.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from myxtts.audio.files import clean_recording, read_audio
+from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.mel import clip_log_mel
+from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech
+from myxtts.evaluation.sentences import Sentence
+from myxtts.evaluation.similarity import OwnVoiceEncoder
+from myxtts.evaluation.toolbox import LeftOut, Toolbox
+from myxtts.models.speech import SpeechOptions
+from myxtts.synthesis.tts import TTS
+
+RECORDINGS, COPIES, MODEL = "recordings", "copy-synthesis", "model"
+COLUMNS = (RECORDINGS, COPIES, MODEL)
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """One sentence as one of the columns says it."""
+
+    column: str
+    sentence: Sentence
+    sound: Sound
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    run: str
+    step: int
+    sentences: tuple[Sentence, ...]
+    toolbox: Toolbox
+    clips: list[Clip] = field(default_factory=list)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Without recordings there is only the model."""
+        recorded = any(sentence.recording for sentence in self.sentences)
+        return COLUMNS if recorded else (MODEL,)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Figures without a value, with the reason."""
+        reasons: dict[str, list[str]] = {}
+        for measure in self.toolbox.measures:
+            for figure in measure.figures:
+                if figure not in self.toolbox.figures or self.mean(MODEL, figure) is not None:
+                    continue
+                if figure.needs_recording and self.columns == (MODEL,):
+                    reason = "there are no recordings of these sentences"
+                elif not any(measure.tool.understands(item.language) for item in self.sentences):
+                    reason = f"{measure.tool.name} does not know the language"
+                else:
+                    reason = "no clip of the model has one"
+                reasons.setdefault(reason, []).append(figure.title)
+        found = (LeftOut(tuple(titles), reason) for reason, titles in reasons.items())
+        return (*self.toolbox.left_out, *found)
+
+    def mean(self, column: str, figure: Figure) -> float | None:
+        scores = [
+            clip.scores[figure.name]
+            for clip in self.clips
+            if clip.column == column and figure.name in clip.scores
+        ]
+        weight = sum(score.weight for score in scores)
+        if not weight:
+            return None
+        return sum(score.value * score.weight for score in scores) / weight
+
+
+def own_voice(tts: TTS) -> OwnVoiceEncoder:
+    return OwnVoiceEncoder(lambda waveform: tts.voice_of(waveform).vector.numpy()[0])
+
+
+def evaluate(
+    tts: TTS,
+    run: str,
+    sentences: Sequence[Sentence],
+    toolbox: Toolbox,
+    *,
+    columns: Sequence[str] = COLUMNS,
+    options: SpeechOptions | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Evaluation:
+    evaluation = Evaluation(run, tts.step, tuple(sentences), toolbox)
+    wanted = [column for column in evaluation.columns if column in columns]
+    total = len(sentences) * len(wanted)
+    speaker = _Speaker(tts, options or SpeechOptions(), wanted)
+    for sentence in sentences:
+        # What cannot be said is found before the work.
+        tts.tokenizer.encode(sentence.text, sentence.language)
+    speaker.warm_up(sentences[0])
+    for sentence in sentences:
+        for column, speech in speaker.say(sentence):
+            scores = measure(speech, toolbox.measures)
+            evaluation.clips.append(Clip(column, sentence, speech, scores))
+            on_progress(len(evaluation.clips), total)
+    return evaluation
+
+
+def measure(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
+    """All figures that this clip can have."""
+    scores: dict[str, Score] = {}
+    for one in measures:
+        needs_recording = any(figure.needs_recording for figure in one.figures)
+        if needs_recording and speech.recording is None:
+            continue
+        if one.tool.understands(speech.language):
+            scores |= one.scores(speech)
+    return scores
+
+
+class _Speaker:
+    """The three who say a sentence."""
+
+    def __init__(self, tts: TTS, options: SpeechOptions, columns: Sequence[str]) -> None:
+        self._tts = tts
+        self._options = options
+        self._columns = columns
+
+    def warm_up(self, sentence: Sentence) -> None:
+        """Compiles, so that the first sentence takes no longer than the others."""
+        self._copy(self._say_by_model(sentence))
+
+    def say(self, sentence: Sentence) -> Iterator[tuple[str, Speech]]:
+        reference = self._read(sentence.reference)
+        recording = None if sentence.recording is None else self._read(sentence.recording)
+        for column in self._columns:
+            started = time.perf_counter()
+            if column == MODEL:
+                waveform = self._say_by_model(sentence)
+            elif recording is None:
+                continue
+            else:
+                waveform = recording.waveform
+                if column == COPIES:
+                    waveform = self._copy(waveform)
+            seconds = time.perf_counter() - started
+            yield (
+                column,
+                Speech(
+                    waveform=waveform,
+                    sample_rate_hz=self._tts.sample_rate_hz,
+                    text=sentence.text,
+                    language=sentence.language,
+                    reference=reference,
+                    recording=recording,
+                    making_seconds=None if column == RECORDINGS else seconds,
+                ),
+            )
+
+    def _read(self, file: Path) -> Sound:
+        audio = self._tts.config.audio
+        waveform = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+        return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
+
+    def _copy(self, recording: FloatArray) -> FloatArray:
+        config = self._tts.config
+        mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
+        return griffin_lim(mel, config.audio)
+
+    def _say_by_model(self, sentence: Sentence) -> FloatArray:
+        return self._tts.tts(
+            sentence.text, sentence.reference, sentence.language, options=self._options
+        )

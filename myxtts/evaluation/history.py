@@ -1,0 +1,142 @@
+"""What a run folder tells of its course: every loss and measure over steps, hours, utterances."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.config.loading import load_config
+from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
+from myxtts.errors import CheckpointError
+from myxtts.evaluation.measure import Figure
+from myxtts.evaluation.toolbox import FIGURES
+
+AXES = ("steps", "hours", "utterances")
+METRICS: tuple[Figure, ...] = (
+    *(
+        Figure(name=name, title=name.replace("_", " "), decimals=3)
+        for name in (*TRAINING_LOSSES, *VALIDATION_LOSSES)
+    ),
+    *FIGURES,
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    steps: tuple[int, ...]
+    hours: tuple[float, ...]
+    utterances: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def along(self, axis: str) -> Sequence[float]:
+        along: Sequence[float] = getattr(self, axis)
+        return along
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    folder: Path
+    steps: int
+    hours: float
+    utterances: int
+    curves: dict[str, Curve]
+    """By the names of the metrics; only those that the run has."""
+    report: dict[str, Any]
+    ceiling: dict[str, float]
+    """What the recordings scored in the run's evaluation."""
+    sentences: tuple[str, ...]
+    """What was said in it."""
+
+
+def read_history(folder: Path) -> RunHistory:
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such folder; expected the folder of a run")
+    lines = _lines(folder / "metrics.jsonl")
+    if not lines:
+        raise CheckpointError(
+            f"{folder}: holds no metrics.jsonl with lines; expected the folder of a run that has "
+            "trained"
+        )
+    config = load_config(folder / "config.yaml")
+    evaluation = _read_json(folder / "evaluation" / "evaluation.json")
+    if evaluation:
+        means = {
+            name: measure["means"]["model"] for name, measure in evaluation["measures"].items()
+        }
+        lines.append({"step": evaluation["step"], **means})
+    clock = _Clock(lines)
+    curves = {}
+    for metric in METRICS:
+        points = {
+            line["step"]: line[metric.name] for line in lines if line.get(metric.name) is not None
+        }
+        if points:
+            steps = sorted(points)
+            curves[metric.name] = Curve(
+                tuple(steps),
+                tuple(clock.hours_at(step) for step in steps),
+                tuple(step * config.data.batch_size for step in steps),
+                tuple(points[step] for step in steps),
+            )
+    last = max(line["step"] for line in lines)
+    recorded = evaluation.get("measures", {})
+    return RunHistory(
+        folder=folder,
+        steps=last,
+        hours=clock.hours_at(last),
+        utterances=last * config.data.batch_size,
+        curves=curves,
+        report=_read_json(folder / "report.json"),
+        ceiling={
+            name: measure["means"]["recordings"]
+            for name, measure in recorded.items()
+            if measure["means"].get("recordings") is not None
+        },
+        sentences=tuple(sentence["text"] for sentence in evaluation.get("sentences", ())),
+    )
+
+
+class _Clock:
+    """Hours of training at a step: of steps and waits for data, not of pauses between resumes."""
+
+    def __init__(self, lines: Sequence[dict[str, Any]]) -> None:
+        timed = sorted((line for line in lines if "step_seconds" in line), key=_step)
+        steps = np.array([0, *map(_step, timed)])
+        seconds = [line["step_seconds"] + line["data_wait_seconds"] for line in timed]
+        self._steps = steps
+        self._hours = np.append(0.0, np.cumsum(np.diff(steps) * seconds)) / 3_600
+
+    def hours_at(self, step: int) -> float:
+        return float(np.interp(step, self._steps, self._hours))
+
+
+def _step(line: dict[str, Any]) -> int:
+    step: int = line["step"]
+    return step
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """A run that is under way may be writing the last line."""
+    if not file.is_file():
+        return []
+    text = file.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not lines of JSON ({error})") from None
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not JSON ({error}); remove it or write it again") from None
+    return content

@@ -1,0 +1,50 @@
+"""What listeners would say of the sound, from 1 (bad) to 5 (excellent), as networks guess it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from myxtts.evaluation.measure import MEASURED_RATE_HZ, Figure, Measure, Score, Speech, Tool
+
+DNSMOS = Figure(name="dnsmos", title="quality by DNSMOS", unit="1 to 5")
+DISTILLMOS = Figure(name="distillmos", title="quality by DistillMOS", unit="1 to 5")
+
+
+class Dnsmos(Measure):
+    """Trained on noise suppression: hears noise and distortion, not whether it is speech."""
+
+    tool = Tool(name="DNSMOS (speechmos)", licence="MIT", extra="eval")
+    figures = (DNSMOS,)
+
+    def __init__(self) -> None:
+        from speechmos import dnsmos
+
+        self._dnsmos: Any = dnsmos
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        opinion = self._dnsmos.run(speech.at_measured_rate, MEASURED_RATE_HZ)
+        return {DNSMOS.name: Score(float(opinion["ovrl_mos"]))}
+
+
+class Distillmos(Measure):
+    """Trained on many kinds of degraded and synthetic speech."""
+
+    tool = Tool(name="DistillMOS", licence="MIT", extra="eval-torch")
+    figures = (DISTILLMOS,)
+
+    def __init__(self) -> None:
+        import distillmos
+        import torch
+
+        self._torch: Any = torch
+        # It prints where its weights are.
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._model: Any = distillmos.ConvTransformerSQAModel().eval()
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        with self._torch.no_grad():
+            opinion = self._model(self._torch.from_numpy(speech.at_measured_rate[None]))
+        return {DISTILLMOS.name: Score(float(opinion.mean()))}

@@ -1,0 +1,115 @@
+"""An evaluation as others read it: JSON for programs, CSV for tables, files for both."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import DataError
+from myxtts.evaluation.evaluate import Clip, Evaluation
+from myxtts.evaluation.page import page
+from myxtts.evaluation.pictures import as_png, bars_picture, mel_sheet
+
+RESULT_FILE = "evaluation.json"
+
+
+def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
+    """Writes everything into the folder and returns what stands in evaluation.json."""
+    content = as_dict(evaluation)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / RESULT_FILE, as_json(content).encode())
+    write_whole(folder / "evaluation.csv", _as_csv(evaluation).encode("utf-8-sig"))
+    bars = as_png(bars_picture(evaluation))
+    write_whole(folder / "bars.png", bars)
+    write_whole(folder / "mels.png", as_png(mel_sheet(evaluation)))
+    write_whole(folder / "index.html", page(evaluation, bars).encode())
+    return content
+
+
+def as_json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Beside its place first, so that a file that is there is whole."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
+
+
+def as_dict(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "run": evaluation.run,
+        "step": evaluation.step,
+        "columns": list(evaluation.columns),
+        "measures": {
+            figure.name: _facts(evaluation, figure.name) for figure in evaluation.toolbox.figures
+        },
+        "left_out": [
+            {"measures": list(left_out.titles), "reason": left_out.reason}
+            for left_out in evaluation.left_out
+        ],
+        "sentences": [_sentence(evaluation, place) for place in range(len(evaluation.sentences))],
+    }
+
+
+def _facts(evaluation: Evaluation, name: str) -> dict[str, Any]:
+    measure = next(
+        one
+        for one in evaluation.toolbox.measures
+        if any(figure.name == name for figure in one.figures)
+    )
+    figure = next(figure for figure in measure.figures if figure.name == name)
+    return {
+        "title": figure.title,
+        "unit": figure.unit,
+        "better": figure.better,
+        "made_with": measure.tool.name,
+        "licence": measure.tool.licence,
+        "extra": measure.tool.extra,
+        "languages": measure.tool.languages and list(measure.tool.languages),
+        "independent": measure.tool.independent,
+        "means": {column: evaluation.mean(column, figure) for column in evaluation.columns},
+    }
+
+
+def _sentence(evaluation: Evaluation, place: int) -> dict[str, Any]:
+    sentence = evaluation.sentences[place]
+    clips = [clip for clip in evaluation.clips if clip.sentence is sentence]
+    return {
+        "text": sentence.text,
+        "language": sentence.language,
+        "speaker": sentence.speaker,
+        "reference": str(sentence.reference),
+        "recording": sentence.recording and str(sentence.recording),
+        "clips": {clip.column: _clip(clip) for clip in clips},
+    }
+
+
+def _clip(clip: Clip) -> dict[str, Any]:
+    values: dict[str, Any] = {name: score.value for name, score in clip.scores.items()}
+    notes = {f"{name}_heard": score.note for name, score in clip.scores.items() if score.note}
+    return {"seconds": clip.sound.seconds, **values, **notes}
+
+
+def _as_csv(evaluation: Evaluation) -> str:
+    """A row for each clip."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    names = [figure.name for figure in evaluation.toolbox.figures]
+    writer.writerow(["column", "speaker", "language", "text", "heard", "seconds", *names])
+    for clip in evaluation.clips:
+        sentence = clip.sentence
+        heard = "".join(score.note for score in clip.scores.values())
+        values = [clip.scores[name].value if name in clip.scores else "" for name in names]
+        row = [clip.column, sentence.speaker, sentence.language, sentence.text, heard]
+        writer.writerow([*row, f"{clip.sound.seconds:.3f}", *values])
+    return buffer.getvalue()

@@ -1,0 +1,104 @@
+"""`myxtts evaluate` and `myxtts compare` as a user types them."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from myxtts.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def evaluated(trained_run, tmp_path_factory):
+    """The folder of one evaluation, with measures that are always there."""
+    out = tmp_path_factory.mktemp("evaluated")
+    arguments = ["--count", "1", "--only", "mel_cepstral_distance,silence,own_similarity"]
+    assert main(["evaluate", str(trained_run), *arguments, "--out", str(out)]) == 0
+    return out
+
+
+def failure(capsys, *arguments) -> str:
+    assert main([*map(str, arguments)]) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    return text
+
+
+def test_the_table_has_three_columns(trained_run, tmp_path, capsys):
+    arguments = ["--count", "1", "--only", "mel_cepstral_distance,own_similarity"]
+    assert main(["evaluate", str(trained_run), *arguments, "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["unit", "better", "recordings", "copy-synthesis", "model"]
+    row = next(line for line in lines if line.startswith("mel-cepstral distance")).split()
+    assert row[2:5] == ["dB", "lower", "0.00"]
+    assert float(row[6]) > float(row[5]) > 0
+    assert any(line.startswith("* not independent") for line in lines)
+
+
+def test_sentences_of_a_file_have_no_recordings(trained_run, demo_corpus, tmp_path, capsys):
+    file = tmp_path / "lines.txt"
+    file.write_text("Good morning.\n")
+    voice = sorted((demo_corpus / "wavs").glob("*.wav"))[0]
+    arguments = ["--sentences", file, "--speaker-wav", voice, "--out", tmp_path / "out", "--json"]
+    names = ["--only", "mel_cepstral_distance,silence"]
+    assert main(["evaluate", *map(str, [trained_run, *arguments, *names])]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["columns"] == ["model"]
+    assert content["measures"]["silence"]["means"]["model"] is not None
+    assert {"there are no recordings of these sentences"} == {
+        left_out["reason"] for left_out in content["left_out"]
+    }
+
+
+def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    unspeakable = tmp_path / "unspeakable.txt"
+    unspeakable.write_text("Good morning.\n...\n")
+    for arguments, expected in (
+        ([tmp_path / "none"], "no such folder"),
+        ([tmp_path], "holds no checkpoint"),
+        ([trained_run, "--data", tmp_path / "none"], "no such folder; expected a corpus"),
+        ([trained_run, "--sentences", empty], "holds no sentence"),
+        ([trained_run, "--sentences", unspeakable], "nothing to say"),
+        ([trained_run, "--sentences", tmp_path / "none.txt"], "no such file"),
+        ([trained_run, "--count", "0"], "--count: found 0"),
+        ([trained_run, "--language", "en"], "goes with --sentences"),
+        ([trained_run, "--only", "were"], "unknown measure 'were'"),
+        ([trained_run, "--sentences", empty, "--language", "xx"], "language 'xx'"),
+    ):
+        assert expected in failure(capsys, "evaluate", *arguments)
+
+
+def test_compare_draws_and_stars_the_better_run(trained_run, evaluated, tmp_path, capsys):
+    import shutil
+
+    worse = tmp_path / "worse"
+    worse.mkdir()
+    for name in ("metrics.jsonl", "report.json", "config.yaml"):
+        shutil.copy(trained_run / name, worse / name)
+    lines = [json.loads(line) for line in (worse / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["loss"] += 1
+    (worse / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shutil.copytree(evaluated, worse / "evaluation")
+    out = tmp_path / "out"
+    assert main(["compare", str(trained_run), str(worse), "--out", str(out)]) == 0
+    rows = {line[:32].strip(): line.split() for line in capsys.readouterr().out.splitlines()}
+    better_loss, star, worse_loss = rows["loss"][2:]
+    assert star == "*"
+    assert float(worse_loss) == pytest.approx(float(better_loss) + 1, abs=0.002)
+    assert rows["steps"][-2:] == ["6", "6"]
+    assert "mel-cepstral distance" in rows
+    content = json.loads((out / "comparison.json").read_text())
+    assert content["runs"][1]["recordings"]["mel_cepstral_distance"] == pytest.approx(0, abs=1e-6)
+    for picture in content["pictures"].values():
+        with Image.open(picture) as image:
+            assert image.height > 200
+
+
+def test_compare_needs_runs(tmp_path, capsys):
+    assert "no such folder" in failure(capsys, "compare", tmp_path / "none")
+    assert "holds no metrics.jsonl" in failure(
+        capsys, "compare", tmp_path, "--out", tmp_path / "out"
+    )

@@ -1,0 +1,108 @@
+"""The process that measures beside a run."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from myxtts.evaluation.background import BackgroundEvaluation
+from myxtts.evaluation.sentences import held_out_sentences, save_sentences
+from myxtts.synthesis.tts import TTS
+from myxtts.training.checkpoints import find_checkpoint
+
+_PARENT = """
+import sys, time
+from pathlib import Path
+from myxtts.evaluation.background import BackgroundEvaluation
+from myxtts.evaluation.sentences import load_sentences
+background = BackgroundEvaluation(Path(sys.argv[1]), load_sentences(Path(sys.argv[2])))
+background.start(6, Path(sys.argv[3]))
+print(background._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def sentences(miniature):
+    return held_out_sentences(miniature(), ("en",), 1)
+
+
+def test_measures_one_at_a_time_and_the_newest_of_those_that_wait(trained_run, sentences):
+    checkpoint = find_checkpoint(trained_run).folder
+    background = BackgroundEvaluation(
+        trained_run, sentences, only=["mel_cepstral_distance", "clipping"]
+    )
+    try:
+        for step in (1, 2, 3):
+            background.start(step, checkpoint)
+        assert background.is_busy
+        found = []
+        deadline = time.monotonic() + 300
+        while background.is_busy and time.monotonic() < deadline:
+            for measured in background.poll():
+                found.append(measured.step)
+                assert measured.values["mel_cepstral_distance"] > 0
+                assert set(measured.values) == {"mel_cepstral_distance", "clipping"}
+                assert TTS(measured.snapshot).step == 6
+            time.sleep(0.1)
+        assert found == [1, 3]
+        assert background.poll() == []
+    finally:
+        background.close()
+    assert not (trained_run / ".measuring").exists()
+
+
+def test_a_checkpoint_that_cannot_be_measured_is_said_and_the_next_is_measured(
+    trained_run, sentences, caplog
+):
+    checkpoint = find_checkpoint(trained_run).folder
+    background = BackgroundEvaluation(trained_run, sentences, only=["clipping"])
+    try:
+        background.start(1, checkpoint)
+        (trained_run / ".measuring" / "00000001" / "tokenizer.json").unlink()
+        background.start(2, checkpoint)
+        assert [measured.step for measured in background.wait()] == [2]
+    finally:
+        background.close()
+    assert "step 1 could not be measured" in caplog.text
+
+
+def test_close_leaves_nothing_running(trained_run, sentences):
+    background = BackgroundEvaluation(trained_run, sentences)
+    background.start(1, find_checkpoint(trained_run).folder)
+    assert background._process is not None
+    pid = background._process.pid
+    background.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not (trained_run / ".measuring").exists()
+
+
+def test_ends_with_a_parent_that_is_killed(trained_run, sentences, tmp_path, user_environment):
+    save_sentences(sentences, tmp_path / "sentences.json")
+    checkpoint = find_checkpoint(trained_run).folder
+    arguments = [trained_run, tmp_path / "sentences.json", checkpoint]
+    with subprocess.Popen(
+        [sys.executable, "-c", _PARENT, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        env=user_environment,
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while _is_running(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _is_running(child)
+
+
+def _is_running(pid: int) -> bool:
+    """An orphan that has ended may wait for its new parent to take notice."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,64 @@
+"""The measures of the extras, for real, where they are installed."""
+
+import sys
+
+import pytest
+
+from myxtts.errors import ConfigError, DataError
+from myxtts.evaluation.toolbox import open_toolbox
+
+
+def scores_of(figure: str, speech_of, *names: str) -> list[float]:
+    toolbox = open_toolbox(only=[figure])
+    if not toolbox.measures:
+        pytest.skip(str(toolbox.left_out[0]))
+    return [toolbox.measures[0].scores(speech_of(name))[figure].value for name in names]
+
+
+def test_a_recogniser_follows_speech_and_not_noise(speech_of):
+    recording, copy, swapped, noise = scores_of(
+        "wer", speech_of, "recording", "copy", "words swapped", "noise"
+    )
+    assert max(recording, copy) < min(swapped, noise)
+
+
+def test_another_voice_is_less_similar(speech_of):
+    recording, copy, other, noise = scores_of(
+        "similarity", speech_of, "recording", "copy", "other voice", "noise"
+    )
+    assert min(recording, copy) > other > noise
+
+
+@pytest.mark.parametrize("figure", ["dnsmos", "distillmos"])
+def test_noise_lowers_the_quality(speech_of, figure):
+    recording, noisy = scores_of(figure, speech_of, "recording", "noisy")
+    assert recording > noisy + 0.3
+
+
+def test_without_an_extra_the_command_that_installs_it_is_named(monkeypatch):
+    for module in ("jiwer", "moonshine_voice", "speechmos", "resemblyzer", "distillmos"):
+        monkeypatch.setitem(sys.modules, module, None)
+    toolbox = open_toolbox()
+    assert [str(left_out) for left_out in toolbox.left_out] == [
+        "Left out: word error rate, character error rate, quality by DNSMOS: "
+        "pip install 'myxtts[eval]'",
+        "Left out: voice similarity, quality by DistillMOS: pip install 'myxtts[eval-torch]'",
+    ]
+    assert {"mel_cepstral_distance", "pitch_error", "silence"} <= {
+        figure.name for figure in toolbox.figures
+    }
+
+
+def test_an_unknown_measure_is_named_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"unknown measure 'were', allowed: wer.*did you mean"):
+        open_toolbox(only=["were"])
+
+
+def test_a_folder_without_a_whisper_model(tmp_path):
+    with pytest.raises(DataError, match="holds no Whisper model"):
+        open_toolbox(whisper=tmp_path)
+    pytest.importorskip("faster_whisper")
+    for name in ("model.bin", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(DataError, match="the Whisper model cannot be read"):
+        open_toolbox(whisper=tmp_path)
