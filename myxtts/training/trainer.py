@@ -412,8 +412,9 @@ def _reading(features: Path, step: int) -> Iterator[None]:
     except (tf.errors.OpError, OSError, ValueError, DeviceError) as error:
         reason = str(error).strip().splitlines()[0]
         raise DataError(
-            f"{features}: the features of step {step} cannot be read ({reason}); the run is saved: "
-            "check the disk, remove that folder, which is made again, and go on with --resume"
+            f"{features}: features cannot be read ({reason}); the run is saved up to step "
+            f"{step - 1}: check the disk, remove that folder, which is made again, and go on with "
+            "--resume"
         ) from error
 
 

@@ -286,9 +286,12 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
     trainer = XTTSTrainer(miniature(save_every=100), corpus, tmp_path / "run")
     trainer.prepare()
     monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
-    with pytest.raises(DataError, match=r"features of step 5 cannot be read .*Input/output error"):
+    with pytest.raises(DataError, match=r"features cannot be read .*Input/output error") as caught:
         trainer.fit()
-    assert find_checkpoint(tmp_path / "run").info.step == 4
+    # Batches are made ahead, so the run may hear of it before that step.
+    step = find_checkpoint(tmp_path / "run").info.step
+    assert step <= 4
+    assert f"the run is saved up to step {step}:" in str(caught.value)
 
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
