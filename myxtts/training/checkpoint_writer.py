@@ -5,6 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import logging
+import os
+import sys
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +21,15 @@ from myxtts.training.checkpoints import (
 
 _log = logging.getLogger(__name__)
 
+_LOWEST_PRIORITY = 19
+
+
+def _give_way() -> None:
+    """The thread that calls takes only what the training step leaves of the cores."""
+    if sys.platform == "linux":  # elsewhere priorities are for whole processes
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+
 
 class CheckpointWriter:
     """Saves a run's checkpoints; a full disk costs a checkpoint and not the run.
@@ -30,7 +42,9 @@ class CheckpointWriter:
         self._run_dir = run_dir
         self._keep = keep
         self._files_of_run = {name: (run_dir / name).read_bytes() for name in FILES_OF_RUN}
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
+        self._thread = concurrent.futures.ThreadPoolExecutor(
+            1, "checkpoints", initializer=_give_way
+        )
         self._under_way: concurrent.futures.Future[Path] | None = None
 
     def __enter__(self) -> CheckpointWriter:

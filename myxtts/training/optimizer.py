@@ -110,6 +110,9 @@ class FlatAdamW(tf.Module):
             "step": np.array(self.step.numpy()),
             "rate_factor": np.array(self.rate_factor.numpy()),
         }
+        # One by one: laying them end to end first would take longer than copying, and copying is
+        # what `numpy` does.
+        state |= {f"weights/{one.path}": one.value.numpy() for one in self._variables}
         for kind, flat in self._flat_parts().items():
             state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
         return state
@@ -123,7 +126,7 @@ class FlatAdamW(tf.Module):
         """Takes back what this optimizer's own `state` gave."""
         flat = {
             kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self._variables])
-            for kind in self._flat_parts()
+            for kind in ("weights", *self._flat_parts())
         }
         self.assign_weights(flat["weights"])
         self.average.assign(flat["average"])
@@ -139,16 +142,15 @@ class FlatAdamW(tf.Module):
         self.assign_weights(flat)
         self.forget_average()
 
-    def _flat_parts(self) -> dict[str, tf.Tensor]:
+    def _flat_parts(self) -> dict[str, tf.Variable]:
         return {
-            "weights": self.weights(),
             "average": self.average,
             "first_moment": self.first_moment,
             "second_moment": self.second_moment,
         }
 
-    def _by_name(self, flat: tf.Tensor) -> Tensors:
-        parts = np.split(np.array(flat), np.cumsum(self._sizes)[:-1])
+    def _by_name(self, flat: tf.Variable) -> Tensors:
+        parts = np.split(flat.numpy(), np.cumsum(self._sizes)[:-1])
         return {
             variable.path: part.reshape(variable.shape)
             for variable, part in zip(self._variables, parts, strict=True)
