@@ -17,12 +17,13 @@ from myxtts.cli import (
     stats,
     synthesize,
     train,
+    tune,
     validate,
 )
 from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
 from myxtts.errors import MyXTTSError
 
-_COMMANDS = (demo_data, validate, stats, prepare, diagnose, train, synthesize, doctor)
+_COMMANDS = (demo_data, validate, stats, prepare, diagnose, tune, train, synthesize, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
