@@ -250,8 +250,8 @@ class TrainingConfig(Section):
     precision: str = setting(
         "float32",
         "Type of matrix products and convolutions; weights, losses and sums stay float32. On CPUs "
-        "float32 is the fastest; on GPUs the others may be: measure with myxtts tune. float16 "
-        "has a loss scale that finds itself, for cards without bfloat16.",
+        "the short types gain nothing; on GPUs they may: measure with myxtts tune. float16, for "
+        "cards without bfloat16, comes with a loss scale that finds itself.",
         choices=PRECISIONS,
     )
     multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")

@@ -201,11 +201,17 @@ def choose_precision(speeds: Mapping[str, Speed], now: str) -> Recommendation:
     if chosen != now:
         worth = f"{best:.2f} x the steps per second"
     elif speeds:
-        others = ", ".join(f"{speed.median:.2f} x with {name}" for name, speed in speeds.items())
+        others = ", ".join(f"{_shown(speed)} with {name}" for name, speed in speeds.items())
         worth = f"the steps per second would be {others}"
     else:
         worth = "not compared"
     return Recommendation("training.precision", now, chosen, worth)
+
+
+def _shown(speed: Speed) -> str:
+    is_uncertain = abs(speed.median - 1.0) > NOISE and not (speed.is_faster or speed.is_slower)
+    doubt = f" ({speed.low:.2f} to {speed.high:.2f}, too uncertain)" if is_uncertain else ""
+    return f"{speed.median:.2f} x{doubt}"
 
 
 def choose_xla(comparison: XlaComparison | None, now: bool) -> Recommendation:
@@ -215,8 +221,7 @@ def choose_xla(comparison: XlaComparison | None, now: bool) -> Recommendation:
         return Recommendation(setting, now, now, "not compared")
     speed, compile_seconds = comparison.speed, comparison.compile_seconds
     worth = (
-        f"with XLA {speed.median:.2f} x the steps per second after {compile_seconds:.0f} s of "
-        "compiling"
+        f"with XLA {_shown(speed)} the steps per second after {compile_seconds:.0f} s of compiling"
     )
     if not speed.is_faster:
         # Where it is not slower either, what is compiled stays so.

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, CorpusPart
 from myxtts.data.pipeline import BatchLoader, batch_signature
 from myxtts.data.schedule import PlannedBatch
-from myxtts.devices.machine import read_memory, read_peak_memory_mb
+from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.optimizer import FlatAdamW
@@ -67,7 +66,10 @@ def workload(part: CorpusPart, loader: BatchLoader) -> Workload:
 
 
 class StepBench:
-    """The compiled step of a model of its own, run without updates."""
+    """The compiled step of a model of its own, run without updates.
+
+    Its weights are any: a seed would make TensorFlow prepare all compiled functions again.
+    """
 
     def __init__(
         self,
@@ -80,7 +82,6 @@ class StepBench:
     ) -> None:
         self._strategy = strategy
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
-        keras.utils.set_random_seed(config.training.seed)
         settings = config.as_dict()
         settings["training"]["precision"] = precision
         training = XTTSConfig(**settings).training
@@ -130,14 +131,22 @@ class StepBench:
 class MemoryGuard:
     """Foresees on CPUs what the next batch takes; a GPU says itself when its memory is full."""
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        read_peak_mb: Callable[[], int | None] = read_peak_memory_mb,
+        read_memory: Callable[[], Memory | None] = read_memory,
+    ) -> None:
+        """Tests hand in the readings of another machine."""
         self._on_cpu = all(device.startswith("CPU") for device in devices_here(strategy))
-        self._before = read_peak_memory_mb()
+        self._read_peak_mb = read_peak_mb
+        self._read_memory = read_memory
+        self._before = read_peak_mb()
         self._mb_per_frame = 0.0
 
     def require_room_for(self, frames: int) -> None:
         """Raises what a GPU would raise, before the machine runs out of memory."""
-        memory = read_memory()
+        memory = self._read_memory()
         if not self._on_cpu or memory is None:
             return
         foreseen_mb = self._mb_per_frame * frames
@@ -150,7 +159,7 @@ class MemoryGuard:
     def watching(self, frames: int) -> Iterator[None]:
         """Learns from the peak that a batch of so many frames leaves."""
         yield
-        peak = read_peak_memory_mb()
+        peak = self._read_peak_mb()
         if peak is not None and self._before is not None:
             self._mb_per_frame = max(self._mb_per_frame, (peak - self._before) / frames)
 

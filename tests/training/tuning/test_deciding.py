@@ -106,6 +106,12 @@ def test_what_may_be_noise_is_not_faster(rates):
     assert not choose_workers(times, 1, cores=2, steps_per_second=5.0).changes
 
 
+def test_a_doubtful_gain_is_shown_as_such():
+    found = choose_precision({"bfloat16": Speed(1.2, 0.9, 1.4)}, "float32")
+    assert not found.changes
+    assert "1.20 x (0.90 to 1.40, too uncertain) with bfloat16" in found.worth
+
+
 def sure(speed: float) -> Speed:
     return Speed(speed, speed, speed)
 
