@@ -151,7 +151,7 @@ class TimedBar:
 
     def on_measurement(self, what: str, gone_seconds: float, seconds: float) -> None:
         minutes, rest = divmod(max(0, round(seconds - gone_seconds)), 60)
-        left = f"ETA {minutes}:{rest:02d}"
+        left = f"ETA at most {minutes}:{rest:02d}"
         self._progress.update(
             self._task,
             description=what,

@@ -51,7 +51,7 @@ _LOADING_ROUNDS = 3
 _BATCHES_PER_THREAD = 8
 _MOST_THREADS = 16
 # What XLA was seen to take for a shape, in times of tracing: decides what is not begun.
-_COMPILING_OVER_TRACING = 6.0
+_COMPILING_OVER_TRACING = 3.0
 # A candidate this much slower than the present choice is not measured for long.
 _HOPELESS = 0.67
 
