@@ -77,9 +77,11 @@ def open_corpus(
     return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
 
 
-def planned_anew(part: CorpusPart, config: XTTSConfig, *, replicas: int = 1) -> CorpusPart:
+def planned_anew(
+    part: CorpusPart, config: XTTSConfig, *, replicas: int = 1, xla: bool = False
+) -> CorpusPart:
     """The same clips in the batches of a configuration that batches them differently."""
-    return _part(part.cache, _plan(part.cache, config, replicas, xla=False), config)
+    return _part(part.cache, _plan(part.cache, config, replicas, xla), config)
 
 
 def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> ShapePlan:

@@ -106,17 +106,17 @@ class Tuner:
         )
         part, work = self._part(batch), self._workload(batch)
         found += self._tune_loading(part, work, plain.seconds(work.typical))
-        found += self._tune_step(plain, part, work)
+        found += self._tune_step(plain, self._part(batch, xla=True), work)
         return Tuning(found, self._skipped, self._measurements)
 
     def _batch_now(self) -> BatchSetting:
         return BatchSetting(self._config.data.batch_size, self._config.data.frame_budget)
 
-    def _part(self, batch: BatchSetting) -> CorpusPart:
+    def _part(self, batch: BatchSetting, *, xla: bool = False) -> CorpusPart:
         settings = self._config.as_dict()
         settings["data"] |= {"batch_size": batch.batch_size, "frame_budget": batch.frame_budget}
         replicas = self._strategy.num_replicas_in_sync
-        return planned_anew(self._corpus.train, XTTSConfig(**settings), replicas=replicas)
+        return planned_anew(self._corpus.train, XTTSConfig(**settings), replicas=replicas, xla=xla)
 
     def _workload(self, batch: BatchSetting) -> Workload:
         return workload(self._part(batch), self._loader)
@@ -216,7 +216,7 @@ class Tuner:
         return [workers, buffer_size]
 
     def _tune_step(
-        self, plain: StepBench, part: CorpusPart, work: Workload
+        self, plain: StepBench, part_for_xla: CorpusPart, work: Workload
     ) -> list[Recommendation]:
         """XLA and precision, each against what the configuration has now."""
         precision, xla = self._config.training.precision, self._xla_now
@@ -229,22 +229,30 @@ class Tuner:
                 return [choose_precision({}, precision), choose_xla(None, xla)]
             present, compile_seconds = compiled
             speed, seconds = self._speed(present, plain, work)
-            with_xla = self._xla_comparison(part, speed, seconds, compile_seconds)
+            with_xla = self._xla_comparison(part_for_xla, speed, seconds, compile_seconds)
         speeds: dict[str, Speed] = {}
         for other in (name for name in PRECISIONS if name != precision):
-            compiled = self._compile(other, xla, work)
-            if compiled is not None:
-                speeds[other], _ = self._speed(compiled[0], present, work)
+            compared = self._compare(present, other, xla, work)
+            if compared is not None:
+                speeds[other], _, _ = compared
         if not xla:
-            compiled = self._compile(precision, True, work)
-            if compiled is not None:
-                bench, compile_seconds = compiled
-                speed, seconds = self._speed(bench, present, work)
-                with_xla = self._xla_comparison(part, speed, seconds, compile_seconds)
+            compared = self._compare(present, precision, True, work)
+            if compared is not None:
+                with_xla = self._xla_comparison(part_for_xla, *compared)
         self._measurements["speed_of_precision"] = {precision: 1.0} | {
             name: speed.median for name, speed in speeds.items()
         }
         return [choose_precision(speeds, precision), choose_xla(with_xla, xla)]
+
+    def _compare(
+        self, present: StepBench, precision: str, xla: bool, work: Workload
+    ) -> tuple[Speed, float, float] | None:
+        """Speed over the present choice, seconds of the present step, seconds of compiling."""
+        compiled = self._compile(precision, xla, work)
+        if compiled is None:
+            return None
+        bench, compile_seconds = compiled
+        return *self._speed(bench, present, work), compile_seconds
 
     def _compile(self, precision: str, xla: bool, work: Workload) -> tuple[StepBench, float] | None:
         """A step of its own with the seconds of its first run; None if time or memory is short."""
