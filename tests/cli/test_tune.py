@@ -9,6 +9,7 @@ import yaml
 
 from myxtts.cli.main import main
 from myxtts.config.loading import load_config
+from myxtts.training.tuning import deciding
 
 SETTINGS = {
     "data": {"batch_size": 2, "shape_count": 2, "workers": 1},
@@ -41,6 +42,8 @@ def config_file(tmp_path):
 
 def test_the_table_and_a_file_that_trains(demo_corpus, config_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    # Eighteen clips are too few for a choice of batch sizes.
+    monkeypatch.setattr(deciding, "FEWEST_BATCHES_PER_EPOCH", 4)
     arguments = ["--train-data", str(demo_corpus), "--config", str(config_file)]
     # No time for more than batch sizes and loading.
     assert main(["tune", *arguments, "--set=training.seed=3", "--minutes=0.05"]) == 0
@@ -56,6 +59,7 @@ def test_the_table_and_a_file_that_trains(demo_corpus, config_file, tmp_path, mo
     assert written["model"] == SETTINGS["model"]
     assert written["training"] == {"seed": 3}
     assert set(written["data"]) <= {*SETTINGS["data"], "buffer_size"}
+    assert written["data"]["batch_size"] in (2, 4)
     assert main([*lines[-1].split()[1:], "--dry-run"]) == 0
 
     assert main(["tune", *arguments]) == 2

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from myxtts.data.recommendation import FEWEST_BATCHES_PER_EPOCH
+
 # A difference below this may be noise, and is no reason to change a setting.
 NOISE = 0.03
 # Batches of this size are the smallest that are tried: the learning rates of the presets are too
 # high for the gradients of fewer clips.
 _SMALLEST_BATCH = 4
-_FEWEST_BATCHES_PER_EPOCH = 4
 # Two doublings of the batch without this gain, and larger ones are not tried.
 _GAIN_WORTH_CLIMBING = 0.02
 # Loading should be this much faster than training, which takes the processors from it.
@@ -106,7 +107,7 @@ def batch_sizes_to_try(now: int, shares: int, clips: int) -> list[int]:
     while size < _SMALLEST_BATCH:
         size *= 2
     sizes = {now}
-    while size <= clips // _FEWEST_BATCHES_PER_EPOCH:
+    while size <= clips // FEWEST_BATCHES_PER_EPOCH:
         sizes.add(size)
         size *= 2
     return sorted(sizes)
@@ -171,10 +172,11 @@ def choose_batch(
     elif now not in rates:
         worth = f"the present one needs more memory than there is; tried: {tried}"
     else:
-        worth = f"{speeds[chosen].median:.2f} x the frames per second"
-        if chosen.batch_size < now.batch_size:
-            updates = now.batch_size / chosen.batch_size
-            worth += f", and {updates:.3g} x the updates from the same clips"
+        updates = now.batch_size / chosen.batch_size
+        worth = (
+            f"{speeds[chosen].median:.2f} x the frames per second, {updates:.3g} x the updates "
+            "from the same clips"
+        )
     found = [Recommendation("data.batch_size", now.batch_size, chosen.batch_size, worth)]
     if chosen.frame_budget != now.frame_budget:
         found.append(

@@ -23,11 +23,11 @@ from myxtts.training.tuning.deciding import (
 @pytest.mark.parametrize(
     ("now", "shares", "clips", "sizes"),
     [
-        (16, 1, 1_000, [4, 8, 16, 32, 64, 128]),
-        (12, 1, 100, [4, 8, 12, 16]),
-        (12, 6, 200, [6, 12, 24, 48]),
-        (2, 1, 18, [2, 4]),
-        (64, 1, 30, [4, 64]),
+        (16, 1, 3_000, [4, 8, 16, 32, 64, 128]),
+        (12, 1, 330, [4, 8, 12, 16]),
+        (12, 6, 1_000, [6, 12, 24, 48]),
+        (2, 1, 18, [2]),
+        (64, 1, 100, [4, 64]),
     ],
 )
 def test_batch_sizes_to_try(now, shares, clips, sizes):
@@ -124,10 +124,10 @@ def test_the_smallest_of_the_fastest_batches():
     }
     (larger,) = choose_batch(rates, BatchSetting(4))
     assert (larger.setting, larger.now, larger.recommended) == ("data.batch_size", 4, 16)
-    assert larger.worth == "1.98 x the frames per second"
+    assert larger.worth == "1.98 x the frames per second, 0.25 x the updates from the same clips"
     (smaller,) = choose_batch(rates, BatchSetting(64))
     assert smaller.recommended == 16
-    assert smaller.worth == "0.99 x the frames per second, and 4 x the updates from the same clips"
+    assert smaller.worth == "0.99 x the frames per second, 4 x the updates from the same clips"
     (same,) = choose_batch(rates, BatchSetting(16))
     assert not same.changes
     assert "4, 16, 64" in same.worth
