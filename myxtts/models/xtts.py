@@ -57,7 +57,12 @@ class LossParts(NamedTuple):
 
 
 class XTTS(keras.Model):
-    """Text encoder, voice encoder, alignment and flow decoder."""
+    """Text encoder, voice encoder, alignment and flow decoder.
+
+    `precision` is the type of products over positions; what comes in and out is float32, and so
+    are weights, heads, alignment and losses. It is a matter of training, so speaking from the
+    same weights is free to take float32.
+    """
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class XTTS(keras.Model):
         languages: int,
         mel_mean: float,
         mel_deviation: float,
+        precision: str = "float32",
     ) -> None:
         super().__init__(name="xtts")
         self.sizes = config.model
@@ -75,11 +81,14 @@ class XTTS(keras.Model):
         self.mel_deviation = mel_deviation
         self.channels = self.n_mels * self.sizes.frames_per_position
         self.segment_positions = self.sizes.segment_frames // self.sizes.frames_per_position
+        policy = "float32" if precision == "float32" else f"mixed_{precision}"
         self.text_encoder = TextEncoder(
-            self.sizes, symbols, languages, self.channels, name="text_encoder"
+            self.sizes, symbols, languages, self.channels, dtype=policy, name="text_encoder"
         )
-        self.voice_encoder = VoiceEncoder(self.sizes, self.n_mels, name="voice_encoder")
-        self.decoder = FlowDecoder(self.sizes, self.channels, name="decoder")
+        self.voice_encoder = VoiceEncoder(
+            self.sizes, self.n_mels, dtype=policy, name="voice_encoder"
+        )
+        self.decoder = FlowDecoder(self.sizes, self.channels, dtype=policy, name="decoder")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:

@@ -90,6 +90,7 @@ class XTTSTrainer:
                 languages=len(tokenizer.languages),
                 mel_mean=cache.mel_mean,
                 mel_deviation=cache.mel_deviation,
+                precision=config.training.precision,
             )
             self.optimizer = FlatAdamW(
                 self.model.trainable_variables, config.training, self.total_steps
