@@ -230,7 +230,7 @@ def choose_xla(comparison: XlaComparison | None, now: bool) -> Recommendation:
         return Recommendation(setting, now, now and not speed.is_slower, worth)
     saved = comparison.seconds_without * (1.0 - 1.0 / speed.median)
     steps_to_pay = math.ceil(compile_seconds / saved)
-    worth += f", paid back after {steps_to_pay:,} of {comparison.planned_steps:,} steps"
+    worth += f", paid back after {steps_to_pay:,} steps; the run has {comparison.planned_steps:,}"
     return Recommendation(setting, now, steps_to_pay <= comparison.planned_steps // 2, worth)
 
 
