@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.training.launch import open_corpus_for, set_up_devices
         from myxtts.training.tuning.tuner import Tuner
 
-        strategy = set_up_devices(config)
+        strategy = set_up_devices(config).strategy
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it without a cluster around it")
         corpus = open_corpus_for(strategy, config, bar.on_prepare, None)
