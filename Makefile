@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env demo test check clean
+.PHONY: env demo test faults check clean
 
 env: $(STAMP)
 
@@ -29,6 +29,12 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+# Hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
+faults: $(STAMP)
+	$(BIN)/python -m pytest -m '' tests/faults
+	$(BIN)/python tests/faults/kills.py --kills 100
+	$(BIN)/python tests/faults/fuzz.py --inputs 100000
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -4,9 +4,16 @@ A message says what was found, where, what was expected and what to do, in one l
 the command line prints exactly that line and exits with code 2.
 """
 
+_LONGEST_LINE = 1_000
+
 
 class MyXTTSError(Exception):
     """Anything the user can act on. Only `myxtts.cli` catches it."""
+
+    def __str__(self) -> str:
+        """One line, and not a long one, whatever a message quotes from a file."""
+        line = " ".join(super().__str__().splitlines())
+        return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 class ConfigError(MyXTTSError):

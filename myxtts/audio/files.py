@@ -19,8 +19,14 @@ FloatArray = npt.NDArray[np.float32]
 
 # A reference or clip longer than this is a mistake, or an attempt to fill the memory.
 LONGEST_AUDIO_SECONDS = 3_600
+# An hour at 48 kHz; a rate in a header may be anything.
+_MOST_SAMPLES = LONGEST_AUDIO_SECONDS * 48_000
+_BLOCK_SAMPLES = 1 << 22
+_MOST_WAV_CHUNKS = 1_000
 _LEVEL_WINDOW_SECONDS = 0.02
 _PEAK_LIMIT = 0.99
+# Full scale is 1; whole numbers that were written as fractions come to some ten thousands.
+_LARGEST_SAMPLE = 1e6
 # Programs that write to a pipe declare a size like this one, since they cannot know it.
 _STREAMED_SIZE_BYTES = 0x7FFF_0000
 
@@ -63,26 +69,29 @@ def read_recording(file: Path) -> Recording:
         )
     try:
         with soundfile.SoundFile(file) as sound:
-            if sound.frames > LONGEST_AUDIO_SECONDS * sound.samplerate:
+            sample_rate_hz = sound.samplerate
+            most = min(_MOST_SAMPLES, LONGEST_AUDIO_SECONDS * sample_rate_hz)
+            # What is declared is not always what is there.
+            mono = _decode(file, sound, most) if sound.frames <= most else None
+            if mono is None or mono.size > most:
                 raise UnusableAudioError(
-                    f"{file}: {sound.frames / sound.samplerate:.0f} s long, "
-                    f"expected at most {LONGEST_AUDIO_SECONDS} s; cut it into sentences",
+                    f"{file}: {sound.frames / sample_rate_hz:.0f} s long, "
+                    f"expected at most {most / sample_rate_hz:.0f} s; cut it into sentences",
                     "clip too long",
                 )
-            samples = _decode(file, sound)
-            sample_rate_hz = sound.samplerate
         missing_seconds = _missing_wav_seconds(file)
     except (soundfile.SoundFileError, OSError, ValueError, struct.error) as error:
         raise UnusableAudioError(
             f"{file}: not audio that can be read ({_cause(error)}); expected wav, flac, ogg or mp3"
         ) from None
-    mono = samples.mean(axis=1, dtype=np.float32)
     if mono.size == 0:
         raise UnusableAudioError(
             f"{file}: holds no samples; record it again or take it out", "empty audio"
         )
-    if not np.isfinite(mono).all():
-        raise UnusableAudioError(f"{file}: holds samples that are not numbers; export it again")
+    if not np.abs(mono).max() <= _LARGEST_SAMPLE:
+        raise UnusableAudioError(
+            f"{file}: holds samples that are not numbers or far beyond full scale; export it again"
+        )
     return Recording(np.ascontiguousarray(mono), sample_rate_hz, missing_seconds)
 
 
@@ -93,10 +102,18 @@ def _size_bytes(file: Path) -> int:
         raise UnusableAudioError(f"{file}: no such file", "missing audio") from None
 
 
-def _decode(file: Path, sound: soundfile.SoundFile) -> FloatArray:
+def _decode(file: Path, sound: soundfile.SoundFile, most: int) -> FloatArray:
+    """One channel, block by block: what a header declares may never come. Ends beyond `most`."""
+    block_frames = max(1, _BLOCK_SAMPLES // sound.channels)
+    blocks = [np.zeros(0, np.float32)]
     try:
-        samples: FloatArray = sound.read(dtype="float32", always_2d=True)
-        return samples
+        while sum(block.size for block in blocks) <= most:
+            samples: FloatArray = sound.read(block_frames, dtype="float32", always_2d=True)
+            with np.errstate(over="ignore", invalid="ignore"):  # the caller looks for these
+                blocks.append(samples.mean(axis=1, dtype=np.float32))
+            if len(samples) < block_frames:
+                break
+        return np.concatenate(blocks)
     except soundfile.SoundFileError as error:
         raise UnusableAudioError(
             f"{file}: breaks off or is damaged ({_cause(error)}); copy or export it again",
@@ -119,7 +136,9 @@ def _missing_wav_seconds(file: Path) -> float:
         if head[:4] != b"RIFF" or head[8:] != b"WAVE":
             return 0.0
         bytes_per_second = 0
-        while len(chunk := stream.read(8)) == 8:
+        for _ in range(_MOST_WAV_CHUNKS):
+            if len(chunk := stream.read(8)) < 8:
+                break
             name, size_bytes = struct.unpack("<4sI", chunk)
             if name == b"data":
                 there_bytes = file.stat().st_size - stream.tell()

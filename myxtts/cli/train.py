@@ -16,8 +16,11 @@ from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus
+    from myxtts.training.interruption import Interruption
 
 DEMO_CORPUS = Path("demo") / "corpus"
+RUNS = Path("runs")
+_AUTO = "auto"
 
 # Flags whose name differs from the setting that they set.
 _SETTING_OF_FLAG = {
@@ -57,7 +60,7 @@ def _add_run_flags(group: Any) -> None:
         const=True,
         default=None,
         metavar="DIR",
-        help="go on with the run in DIR, or in --run-dir",
+        help="go on with the run in DIR or in --run-dir; auto: with the newest, if there is one",
     )
     group.add_argument(
         "--init-from", type=Path, default=None, metavar="DIR", help="start with a run's weights"
@@ -118,17 +121,33 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from myxtts.training.interruption import Interruption
+
+    with Interruption() as interruption:
+        return _train(options, interruption)
+
+
+def _train(options: argparse.Namespace, interruption: Interruption) -> int:
     from myxtts.data.plan_files import PLAN_FILE
+    from myxtts.training.checkpoints import find_checkpoint
+    from myxtts.training.resuming import changes_since
+    from myxtts.training.run_lock import lock_of
 
     resumed = _run_to_resume(options)
-    config = _configuration(options, resumed)
+    saved = find_checkpoint(resumed) if resumed else None
+    config = _configuration(options, saved.folder / "config.yaml" if saved else None)
     is_chief = _is_chief(options)
     if is_chief:
         _refuse_to_mix_runs(options, resumed)
-    plan_file = resumed and resumed / PLAN_FILE
+    plan_file = saved.folder / PLAN_FILE if saved else None
     if options.json:
         return _print_plan(config, options.dry_run, plan_file)
+    if str(options.resume) == _AUTO:
+        found = f"going on with {resumed}" if resumed else "found no saved run, starting anew"
+        say(f"--resume auto: {found}")
     say(_configuration_block(config))
+    for change in changes_since(saved, config) if saved else ():
+        say(f"Differs from the run: {change}")
     if config.data.train_data is None:
         config = _with_demo_corpus(config)
     from myxtts.devices.loading import load_tensorflow
@@ -156,6 +175,8 @@ def run(options: argparse.Namespace) -> int:
             return 0
         run_dir = resumed or _make_run_folder(options.run_dir)
         say(f"Run folder: {run_dir}")
+        if is_chief:
+            stack.enter_context(lock_of(run_dir))
         trainer = start_trainer(
             config,
             corpus,
@@ -164,11 +185,14 @@ def run(options: argparse.Namespace) -> int:
             observer=live,
             account=account,
             compilation_log=compilation_log,
-            resume=resumed is not None,
+            resume=saved,
             init_from=options.init_from,
+            interruption=interruption,
         )
         report = trainer.fit()
-    if is_chief:
+    if is_chief and interruption.requested and report["steps"] < trainer.total_steps:
+        say(f"Stopped at step {report['steps']}, saved in {run_dir}; go on with --resume {run_dir}")
+    elif is_chief:
         _describe_report(report, run_dir, corpus)
     return 0
 
@@ -237,7 +261,7 @@ def _plan(corpus: Corpus, config: XTTSConfig) -> dict[str, Any]:
     }
 
 
-def _configuration(options: argparse.Namespace, resumed: Path | None) -> XTTSConfig:
+def _configuration(options: argparse.Namespace, saved: Path | None) -> XTTSConfig:
     """Every flag that is not about the run itself is a setting.
 
     A resumed run has the settings that it was saved with, where flags do not change them.
@@ -250,12 +274,14 @@ def _configuration(options: argparse.Namespace, resumed: Path | None) -> XTTSCon
     if "epochs" in settings and "max_steps" not in settings:
         # Otherwise the number of steps in the file would win over the flag.
         settings["max_steps"] = None
-    return configuration(options, settings, base=resumed and resumed / "config.yaml")
+    return configuration(options, settings, base=saved)
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
     if options.resume is None:
         return None
+    if str(options.resume) == _AUTO:
+        return _newest_run(options.run_dir)
     folder: Path | None = options.run_dir if options.resume is True else options.resume
     if folder is None:
         raise CheckpointError("--resume: say which run, with --resume DIR or --run-dir DIR")
@@ -268,11 +294,21 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
     return folder
 
 
+def _newest_run(run_dir: Path | None) -> Path | None:
+    """--run-dir, or the newest in runs/, where it has saved something."""
+    from myxtts.training.checkpoints import checkpoint_folders
+    from myxtts.training.resuming import newest_run
+
+    if run_dir is None:
+        return newest_run(RUNS)
+    return run_dir if checkpoint_folders(run_dir) else None
+
+
 def _refuse_to_mix_runs(options: argparse.Namespace, resumed: Path | None) -> None:
     folder: Path | None = options.run_dir
     if resumed is not None or folder is None:
         return
-    if (folder / "config.yaml").exists():
+    if (folder / "config.yaml").exists() and str(options.resume) != _AUTO:
         raise CheckpointError(
             f"{folder}: holds a run already; go on with it by --resume, or give another --run-dir"
         )
@@ -287,7 +323,7 @@ def _make_run_folder(given: Path | None) -> Path:
         return given
     number = 1
     while True:
-        folder = Path("runs") / f"{number:04d}"
+        folder = RUNS / f"{number:04d}"
         try:
             folder.mkdir(parents=True)
         except FileExistsError:

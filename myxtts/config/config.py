@@ -62,9 +62,11 @@ class AudioConfig(Section):
     """How a waveform becomes a log-mel spectrogram."""
 
     section_name = "audio"
-    sample_rate_hz: int = setting(22_050, "Every clip is resampled to this rate.", least=8_000)
-    fft_samples: int = setting(1_024, "Length of the analysis window.", least=64)
-    hop_samples: int = setting(256, "Distance between two mel frames.", least=16)
+    sample_rate_hz: int = setting(
+        22_050, "Every clip is resampled to this rate.", least=8_000, most=192_000
+    )
+    fft_samples: int = setting(1_024, "Length of the analysis window.", least=64, most=65_536)
+    hop_samples: int = setting(256, "Distance between two mel frames.", least=16, most=32_768)
     lowest_hz: float = setting(0.0, "Lower edge of the lowest mel band.", least=0)
     highest_hz: float = setting(8_000.0, "Upper edge of the highest mel band.", least=100)
     trim_silence_db: float | None = setting(
@@ -125,6 +127,7 @@ class DataConfig(Section):
         "Clips in a batch; with bucketed batching on average: long ones come in smaller batches, "
         "so that every step costs about the same.",
         least=1,
+        most=65_536,
     )
     batching: str = setting(
         "bucketed",
@@ -149,14 +152,15 @@ class DataConfig(Section):
         least=16,
     )
     max_text_length: int = setting(
-        200, "Longest clip in tokens; longer ones are left out.", least=4
+        200, "Longest clip in tokens; longer ones are left out.", least=4, most=10_000
     )
     max_mel_frames: int | None = setting(
         None,
         "Longest clip in mel frames; longer ones are left out. null works it out from the data.",
         least=16,
+        most=100_000,
     )
-    n_mels: int = setting(80, "Mel bands.", least=10)
+    n_mels: int = setting(80, "Mel bands.", least=10, most=512)
     speaker_balance: float = setting(
         0.0,
         "0 trains on clips as often as they are, 1 on every speaker equally often; between, a "
@@ -210,20 +214,27 @@ class ModelConfig(Section):
         least=1,
         most=4,
     )
-    text_width: int = setting(128, "Channels of the text encoder.", least=8)
-    text_blocks: int = setting(4, "Blocks of the text encoder.", least=1)
-    attention_heads: int = setting(2, "Heads of every attention.", least=1)
-    voice_width: int = setting(128, "Channels of the voice encoder and its vector.", least=8)
-    voice_blocks: int = setting(2, "Blocks of the voice encoder.", least=1)
-    voice_latents: int = setting(8, "Latent voice tokens that the decoder attends to.", least=1)
-    decoder_width: int = setting(192, "Channels of the decoder.", least=8)
-    decoder_blocks: int = setting(8, "Blocks of the decoder.", least=1)
-    kernel_positions: int = setting(7, "Width of the depthwise convolutions.", least=1)
+    text_width: int = setting(128, "Channels of the text encoder.", least=8, most=2_048)
+    text_blocks: int = setting(4, "Blocks of the text encoder.", least=1, most=64)
+    attention_heads: int = setting(2, "Heads of every attention.", least=1, most=64)
+    voice_width: int = setting(
+        128, "Channels of the voice encoder and its vector.", least=8, most=2_048
+    )
+    voice_blocks: int = setting(2, "Blocks of the voice encoder.", least=1, most=64)
+    voice_latents: int = setting(
+        8, "Latent voice tokens that the decoder attends to.", least=1, most=1_024
+    )
+    decoder_width: int = setting(192, "Channels of the decoder.", least=8, most=2_048)
+    decoder_blocks: int = setting(8, "Blocks of the decoder.", least=1, most=64)
+    kernel_positions: int = setting(7, "Width of the depthwise convolutions.", least=1, most=63)
     segment_frames: int = setting(
-        96, "Mel frames of each clip that the decoder is trained on per step.", least=16
+        96, "Mel frames of each clip that the decoder is trained on per step.", least=16, most=8_192
     )
     reference_frames: int = setting(
-        192, "Mel frames of another recording that show the voice in training.", least=32
+        192,
+        "Mel frames of another recording that show the voice in training.",
+        least=32,
+        most=8_192,
     )
 
 
@@ -275,6 +286,9 @@ class TrainingConfig(Section):
         500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
     )
     save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    keep_checkpoints: int = setting(
+        3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
+    )
     log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
     measure_every: int | None = setting(
         None,

@@ -16,6 +16,34 @@ from myxtts.errors import ConfigError
 
 Layer = dict[str, dict[str, Any]]
 
+_LARGEST_FILE_BYTES = 1 << 20
+_DEEPEST_NESTING = 16
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without what can make a small file large: aliases, and nesting without end."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases such as *name are not for settings")
+        self._depth += 1
+        if self._depth > _DEEPEST_NESTING:
+            raise yaml.YAMLError("settings within settings within settings")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _parse_yaml(text: str) -> Any:
+    """Whatever is wrong with the text is a yaml.YAMLError."""
+    try:
+        return yaml.load(text, _PlainLoader)
+    # Dates and numbers that cannot be; they come through as Python's own errors.
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from None
+
 
 def load_config(
     file: Path | None = None,
@@ -44,7 +72,12 @@ def merge(layers: Iterable[Layer]) -> Layer:
 
 def read_yaml(file: Path) -> Layer:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        if file.stat().st_size > _LARGEST_FILE_BYTES:
+            raise ConfigError(
+                f"{file}: {file.stat().st_size} bytes, expected settings of at most "
+                f"{_LARGEST_FILE_BYTES}"
+            )
+        content = _parse_yaml(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -81,7 +114,7 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
                 f"allowed: {', '.join(SECTIONS)}{hint}"
             )
         try:
-            value = yaml.safe_load(text)
+            value = _parse_yaml(text)
         except yaml.YAMLError:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML") from None
         layer.setdefault(section, {})[name] = value

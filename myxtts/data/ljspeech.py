@@ -37,6 +37,11 @@ _IGNORED_COLUMN = "-"
 _DELIMITERS = ("|", "\t", ",")
 _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
 _SAMPLE_ROWS = 200
+# A sentence has some hundred characters; a file with lines of megabytes is something else.
+_LONGEST_ROW = 20_000
+_LARGEST_FILE_BYTES = 1 << 30
+# File systems allow 255, extension included.
+_LONGEST_NAME_BYTES = 240
 _ONE_SPEAKER = "speaker"
 
 
@@ -207,6 +212,8 @@ def _utterance(
     folder_audio: dict[str, Path],
     default_language: str,
 ) -> Utterance:
+    if len(line) > _LONGEST_ROW:
+        raise _BadRowError(f"found {len(line)} characters, expected at most {_LONGEST_ROW}")
     cells = _cells(line, layout.delimiter)
     if len(cells) != len(layout.columns):
         raise _BadRowError(
@@ -271,7 +278,7 @@ def recognise_layout(
             )
         return header
     delimiter = delimiter or "|"
-    sample = [_cells(line, delimiter) for _, line in rows[:_SAMPLE_ROWS]]
+    sample = [_cells(line[:_LONGEST_ROW], delimiter) for _, line in rows[:_SAMPLE_ROWS]]
     widths = Counter(map(len, sample))
     width = min(widths, key=lambda columns: (-widths[columns], columns))
     if width == 2:
@@ -340,6 +347,11 @@ def _columns(count: int) -> str:
 def _rows(file: Path) -> list[tuple[int, str]]:
     """Numbered lines that are not blank."""
     try:
+        if file.stat().st_size > _LARGEST_FILE_BYTES:
+            raise DataError(
+                f"{file}: {file.stat().st_size / 1e6:.0f} MB, expected metadata of at most "
+                f"{_LARGEST_FILE_BYTES / 1e6:.0f} MB"
+            )
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
@@ -365,6 +377,8 @@ def _audio_files(folder: Path) -> dict[str, Path]:
 def _audio_path(folder: Path, name: str, audio_files: dict[str, Path]) -> Path:
     if not name:
         raise _BadRowError("names no audio file")
+    if max(len(part.encode()) for part in name.split("/")) > _LONGEST_NAME_BYTES:
+        raise _BadRowError(f"audio path '{name[:40]}...' is longer than a file's name can be")
     if name.startswith("/") or ".." in name.split("/") or re.match("[A-Za-z]:/", name):
         raise _BadRowError(
             f"audio path '{name}' leaves the corpus folder; expected a path inside it"

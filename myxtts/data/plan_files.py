@@ -12,6 +12,7 @@ from myxtts.data.shapes import ShapePlan
 from myxtts.errors import CheckpointError
 
 PLAN_FILE = "shapes.json"
+_LARGEST_SIZE = 1 << 20
 
 
 def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
@@ -40,10 +41,10 @@ def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, i
             (int(shape["batch"]), int(shape["tokens"]), int(shape["frames"]))
             for shape in content["shapes"]
         ]
-        if not shapes:
-            raise ValueError("no shapes")
+        if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
+            raise ValueError("no shapes, or impossible ones")
         same = content["settings"] == _deciding_settings(config)
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(
             f"{file}: is not a plan of shapes ({error}); remove it to have the shapes planned anew"
         ) from error

@@ -53,7 +53,6 @@ class BackgroundEvaluation:
         self, run_dir: Path, sentences: Sequence[Sentence], *, only: Sequence[str] = ()
     ) -> None:
         """`only` names the measures; none: all that are installed."""
-        self._run_dir = run_dir
         self._folder = run_dir / _FOLDER
         self._only = tuple(only)
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
@@ -66,7 +65,7 @@ class BackgroundEvaluation:
 
     def start(self, step: int, checkpoint: Path) -> None:
         """Measures the checkpoint at once, or when the one under way is done."""
-        snapshot = take_snapshot(self._run_dir, checkpoint, self._folder / f"{step:08d}")
+        snapshot = take_snapshot(checkpoint, self._folder / f"{step:08d}")
         if self._waiting is not None:
             shutil.rmtree(self._waiting, ignore_errors=True)
         self._waiting = snapshot

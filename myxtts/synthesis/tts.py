@@ -11,13 +11,11 @@ import numpy.typing as npt
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.audio.mel import clip_log_mel
-from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.sentences import split_sentences
-from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.checkpoints import find_checkpoint
 
 FloatArray = npt.NDArray[np.float32]
@@ -27,6 +25,9 @@ _PAUSE_SECONDS = 0.25
 _FADE_SECONDS = 0.005
 _SPOKEN_LOUDNESS_DBFS = -23.0
 _SHORTEST_REFERENCE_SECONDS = 0.5
+# Memory grows with the square of the tokens; no sentence comes near.
+_MOST_TOKENS = 2_000
+_MOST_CHARACTERS = 1_000_000
 
 
 class TTS:
@@ -38,9 +39,9 @@ class TTS:
 
     def __init__(self, run_dir: str | Path) -> None:
         folder = Path(run_dir)
-        checkpoint = find_checkpoint(folder)
-        self.config = load_config(folder / "config.yaml")
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        checkpoint = find_checkpoint(folder, to_speak=True)
+        self.config = checkpoint.config()
+        self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
         model = XTTS(
             self.config,
@@ -55,7 +56,7 @@ class TTS:
             if value is None or value.shape != tuple(variable.shape):
                 raise CheckpointError(
                     f"{checkpoint.folder}: {variable.path} is missing or has another shape than "
-                    f"{folder / 'config.yaml'} says"
+                    "its config.yaml says"
                 )
             variable.assign(value)
         self._sampler = SpeechSampler(model)
@@ -138,6 +139,11 @@ class TTS:
 
     def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
         """Token ids per sentence; a piece with nothing to say is passed over unless all are."""
+        if len(text) > _MOST_CHARACTERS:
+            raise DataError(
+                f"a text of {len(text)} characters, expected at most {_MOST_CHARACTERS}; say it in "
+                "parts"
+            )
         sentences = split_sentences(text) if split else [text]
         encoded = []
         for sentence in sentences:
@@ -145,7 +151,14 @@ class TTS:
                 encoded.append(self.tokenizer.encode(sentence, language))
             except DataError:
                 continue
-        return encoded or [self.tokenizer.encode(text, language)]
+        encoded = encoded or [self.tokenizer.encode(text, language)]
+        longest = max(map(len, encoded))
+        if longest > _MOST_TOKENS:
+            raise DataError(
+                f"a sentence of {longest} tokens, expected at most {_MOST_TOKENS}; end sentences "
+                "with a full stop"
+            )
+        return encoded
 
 
 def _faded(waveform: FloatArray, samples: int) -> FloatArray:

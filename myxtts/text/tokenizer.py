@@ -21,6 +21,9 @@ EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 _FORMAT = "myxtts-tokenizer-1"
+_KINDS = ("phonemes", "graphemes")
+_LARGEST_FILE_BYTES = 1 << 20
+_SHOWN_CHARACTERS = 80
 
 
 def is_spoken(symbol: str) -> bool:
@@ -39,6 +42,19 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
     if kind == "phonemes":
         return phoneme_symbols(words, language)
     return tuple(" ".join(words.lower().split()))
+
+
+def _names(values: object) -> tuple[str, ...]:
+    """Of a file: words, each once."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError("a list that is not of words")
+    if len(set(values)) != len(values):
+        raise ValueError("a word that stands twice")
+    return tuple(values)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 @dataclass(frozen=True)
@@ -67,8 +83,8 @@ class Tokenizer:
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
             raise DataError(
-                f"nothing to say in {text!r}: the text is empty or has only symbols that "
-                "this model was not trained on"
+                f"nothing to say in {_beginning(text)!r}: the text is empty or has only symbols "
+                "that this model was not trained on"
             )
         return [EDGE_ID, *(self._symbol_ids[symbol] for symbol in known), EDGE_ID]
 
@@ -95,11 +111,16 @@ class Tokenizer:
     @classmethod
     def load(cls, file: Path) -> Tokenizer:
         try:
+            if file.stat().st_size > _LARGEST_FILE_BYTES:
+                raise ValueError("too large")
             content = json.loads(file.read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise ValueError(f"format {content['format']!r}")
-            return cls(content["kind"], tuple(content["symbols"]), tuple(content["languages"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if content["format"] != _FORMAT or content["kind"] not in _KINDS:
+                raise ValueError("another format")
+            symbols, languages = _names(content["symbols"]), _names(content["languages"])
+            if symbols[: len(_SPECIAL_SYMBOLS)] != _SPECIAL_SYMBOLS or not languages:
+                raise ValueError("symbols or languages are missing")
+            return cls(content["kind"], symbols, languages)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{file}: not a tokenizer of MyXTTS ({error})") from None
 
     @functools.cached_property

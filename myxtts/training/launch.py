@@ -29,7 +29,8 @@ from myxtts.devices.strategy import (
 )
 from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
-from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.checkpoints import Checkpoint
+from myxtts.training.interruption import Interruption
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
 from myxtts.training.trainer import XTTSTrainer, make_feed
@@ -167,8 +168,9 @@ def start_trainer(
     observer: Observer,
     account: TimeAccount,
     compilation_log: CompilationLog | None = None,
-    resume: bool = False,
+    resume: Checkpoint | None = None,
     init_from: Path | None = None,
+    interruption: Interruption | None = None,
 ) -> XTTSTrainer:
     """A trainer that is ready for its first step.
 
@@ -178,7 +180,7 @@ def start_trainer(
 
     def start(devices: Devices, corpus: Corpus) -> XTTSTrainer:
         with contextlib.ExitStack() as on_failure:
-            first_step = find_checkpoint(run_dir).info.step if resume else 0
+            first_step = resume.info.step if resume else 0
             feed = _start_feed(config, corpus, devices, first_step)
             on_failure.callback(feed.close)
             trainer = XTTSTrainer(
@@ -190,9 +192,10 @@ def start_trainer(
                 account=account,
                 compilation_log=compilation_log,
                 feed=feed,
+                interruption=interruption,
             )
             if resume:
-                step = trainer.resume()
+                step = trainer.resume(resume)
                 observer.on_phase(f"going on from step {step}")
             elif init_from is not None:
                 trainer.start_from(init_from)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import NonFiniteLossError
 from myxtts.models.work import computed_multiplications, real_multiplications
 from myxtts.models.xtts import Batch
 from myxtts.training.accounting import TimeAccount, shares, steady_compute_share
 from myxtts.training.step import StepResult
-
-# So many steps in a row without a finite loss mean that the run is lost.
-_NON_FINITE_LIMIT = 20
 
 
 class RunMetrics:
@@ -25,7 +20,6 @@ class RunMetrics:
         self._account = account
         self._interval: list[dict[str, float]] = []
         self._seconds_before = account.seconds()
-        self._non_finite_in_a_row = 0
         # Real and computed: mel frames, and multiplications of the model.
         self._frames = np.zeros(2)
         self._interval_frames = np.zeros(2)
@@ -39,7 +33,6 @@ class RunMetrics:
             "learning_rate": float(result.learning_rate),
         }
         self._interval.append(values)
-        self._stop_when_lost(values["loss"])
         mel_lengths = np.asarray(batch.mel_lengths)
         size, frames, _ = batch.mel.shape
         self._interval_frames += (mel_lengths.sum(), size * frames)
@@ -91,14 +84,6 @@ class RunMetrics:
     def steady_utilisation(self) -> float:
         """The same of the steps alone, without what comes before and between them."""
         return steady_compute_share(self._account.seconds()) * self.valid_work_ratio
-
-    def _stop_when_lost(self, loss: float) -> None:
-        self._non_finite_in_a_row = 0 if math.isfinite(loss) else self._non_finite_in_a_row + 1
-        if self._non_finite_in_a_row >= _NON_FINITE_LIMIT:
-            raise NonFiniteLossError(
-                f"the loss was not finite for {_NON_FINITE_LIMIT} steps in a row; lower "
-                "training.learning_rate and go on from the last checkpoint with --resume"
-            )
 
 
 def _ratio(real_and_computed: Any) -> float:

@@ -20,7 +20,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoints import Tensors
+from myxtts.training.checkpoint_files import Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import average_decay, learning_rate
 
@@ -53,6 +53,8 @@ class FlatAdamW(tf.Module):
         self.average = tf.Variable(self.weights(), trainable=False, name="average")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
         self.loss_scale = LossScale() if training.precision == "float16" else None
+        # Of the planned learning rate; lowered when a run meets bad numbers.
+        self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
 
     @property
     def variables_here(self) -> list[tf.Variable]:
@@ -105,8 +107,11 @@ class FlatAdamW(tf.Module):
         return self._by_name(self.average)
 
     def state(self) -> Tensors:
-        """Everything that training goes on from, by name."""
-        state: Tensors = {"step": np.array(self.step.numpy())}
+        """Everything that training goes on from, by name; copies that no later step changes."""
+        state: Tensors = {
+            "step": np.array(self.step.numpy()),
+            "rate_factor": np.array(self.rate_factor.numpy()),
+        }
         for kind, flat in self._flat_parts().items():
             state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
         return state | (self.loss_scale.state() if self.loss_scale else {})
@@ -130,6 +135,7 @@ class FlatAdamW(tf.Module):
         self.first_moment.assign(flat["first_moment"])
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
+        self.rate_factor.assign(state["rate_factor"])
         if self.loss_scale:
             self.loss_scale.restore(state)
 
@@ -149,30 +155,33 @@ class FlatAdamW(tf.Module):
         }
 
     def _by_name(self, flat: tf.Tensor) -> Tensors:
-        parts = np.split(np.asarray(flat), np.cumsum(self._sizes)[:-1])
+        parts = np.split(np.array(flat), np.cumsum(self._sizes)[:-1])
         return {
             variable.path: part.reshape(variable.shape)
             for variable, part in zip(self._variables, parts, strict=True)
         }
 
-    def apply(self, gradient: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def apply(
+        self, gradient: tf.Tensor, loss: tf.Tensor, update: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """One update from the flat gradient; returns its norm before clipping and the rate.
 
-        With a loss scale it is the gradient of the scaled loss. A gradient that is not finite
-        changes nothing but the step count and the loss scale, and without `update` nothing changes
+        With a loss scale it is the gradient of the scaled loss. A gradient or a loss that is not
+        finite changes no weight, only the step count and the loss scale. Both are the sums over
+        all replicas, so all of them decide alike. Without `update` nothing changes
         at all.
         """
         training = self._training
         if self.loss_scale:
             gradient = gradient / self.loss_scale.value
         norm = tf.norm(gradient)
-        is_finite = tf.math.is_finite(norm)
+        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         usable = is_finite & update
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
         gradient = tf.where(usable, gradient * scale, 0.0)
         next_step = self.step + 1
         step = tf.cast(next_step, tf.float32)
-        rate = learning_rate(step, self._total_steps, training)
+        rate = learning_rate(step, self._total_steps, training) * self.rate_factor
         first = self.first_moment + (1.0 - training.beta_1) * (gradient - self.first_moment)
         second = self.second_moment + (1.0 - training.beta_2) * (
             tf.square(gradient) - self.second_moment

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import math
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +16,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.files import write_wav
+from myxtts.errors import DataError
+
+_log = logging.getLogger(__name__)
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -46,7 +52,10 @@ class SilentObserver:
 
 
 class RunWriter:
-    """Owns the files of a run folder other than its checkpoints."""
+    """Owns the files of a run folder other than its checkpoints.
+
+    A disk that is full costs lines and samples, which are warned of, and not the run.
+    """
 
     def __init__(self, run_dir: Path, first_step: int) -> None:
         self._run_dir = run_dir
@@ -56,18 +65,18 @@ class RunWriter:
         self._events = tf.summary.create_file_writer(str(run_dir / "events"))
 
     def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
-        # JSON has no NaN: what is not a number is null.
-        values = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-        self._metrics_file.write(json.dumps({"step": step, **values}) + "\n")
-        self._metrics_file.flush()
-        with self._events.as_default(step=step):
+        with _warning_of_failure("metrics", step):
+            self._metrics_file.write(json.dumps({"step": step, **numbers_or_null(metrics)}) + "\n")
+            self._metrics_file.flush()
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
             for name, value in metrics.items():
                 if name != "time":
                     tf.summary.scalar(name, value)
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
-        write_wav(self._run_dir / "samples" / f"step_{step:08d}.wav", waveform, sample_rate_hz)
-        with self._events.as_default(step=step):
+        with _warning_of_failure("the sample", step):
+            write_wav(self._run_dir / "samples" / f"step_{step:08d}.wav", waveform, sample_rate_hz)
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
 
     def write_alignment(self, step: int, path: FloatArray) -> None:
@@ -75,26 +84,52 @@ class RunWriter:
         picture = np.kron(1.0 - path.T[::-1], np.ones((6, 3)))[:, :, None]
         pixels = tf.constant((picture * 255).astype(np.uint8))
         file = self._run_dir / "samples" / f"step_{step:08d}_alignment.png"
-        file.write_bytes(tf.io.encode_png(pixels).numpy())
-        with self._events.as_default(step=step):
+        with _warning_of_failure("the alignment", step):
+            file.write_bytes(tf.io.encode_png(pixels).numpy())
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.image("alignment", pixels[None])
 
     def write_report(self, report: dict[str, Any]) -> None:
         part = self._run_dir / ".report.json.part"
-        part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
-        os.replace(part, self._run_dir / "report.json")
+        with _warning_of_failure("the report", report["steps"]):
+            part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+            os.replace(part, self._run_dir / "report.json")
 
     def close(self) -> None:
-        self._metrics_file.close()
-        self._events.close()
+        for file in (self._metrics_file, self._events):
+            with _warning_of_failure("the last lines", None):
+                file.close()
+
+
+def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN: what is not a number is null."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+@contextlib.contextmanager
+def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, DataError, tf.errors.OpError) as error:
+        place = "" if step is None else f" of step {step}"
+        _log.warning("%s%s cannot be written: %s", what, place, str(error).splitlines()[0])
 
 
 def _drop_lines_after(file: Path, step: int) -> None:
-    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice."""
+    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice.
+
+    A line that a power cut left half written goes as well.
+    """
     if not file.exists():
         return
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
     part = file.with_suffix(".part")
     part.write_text("".join(kept), encoding="utf-8")
     os.replace(part, file)
+
+
+def _step_of(line: str) -> float:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return int(json.loads(line)["step"])
+    return math.inf

@@ -1,4 +1,4 @@
-"""A checkpoint as a run folder of its own: all that speaking needs, without a copy of the weights.
+"""What speaking needs of a checkpoint, in a folder of its own, without a copy of the weights.
 
 The checkpoints of a run are removed when newer ones come. What is being measured, or is the best
 so far, has to stay: its files get a second name (a hard link), or a copy where there are none.
@@ -11,22 +11,18 @@ import shutil
 from pathlib import Path
 
 from myxtts.errors import CheckpointError
+from myxtts.training.checkpoint_files import MANIFEST
+from myxtts.training.checkpoints import NEEDED_TO_SPEAK
 
-_RUN_FILES = ("config.yaml", "tokenizer.json")
-_WEIGHT_FILES = ("model.safetensors", "checkpoint.json")
 
-
-def take_snapshot(run_dir: Path, checkpoint: Path, target: Path) -> Path:
-    """`target` becomes a run that holds this checkpoint alone; what stood there is replaced."""
+def take_snapshot(checkpoint: Path, target: Path) -> Path:
+    """`target` becomes this checkpoint without its training state; what was there is replaced."""
     part = target.with_name(f".{target.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
-        weights = part / "checkpoints" / checkpoint.name
-        weights.mkdir(parents=True)
-        for name in _RUN_FILES:
-            shutil.copy2(run_dir / name, part / name)
-        for name in _WEIGHT_FILES:
-            _second_name(checkpoint / name, weights / name)
+        part.mkdir(parents=True)
+        for name in (*NEEDED_TO_SPEAK, MANIFEST):
+            _second_name(checkpoint / name, part / name)
         shutil.rmtree(target, ignore_errors=True)
         os.replace(part, target)
     except OSError as error:

@@ -77,8 +77,9 @@ def compile_training_step(
             terms = [*parts, gradient]
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
         loss_parts, gradient = _sum_over_replicas(LossParts(*sums[:-1]), sums[-1])
-        norm, rate = optimizer.apply(gradient, update)
-        return StepResult(total_loss(loss_parts), loss_parts, norm, rate)
+        loss = total_loss(loss_parts)
+        norm, rate = optimizer.apply(gradient, loss, update)
+        return StepResult(loss, loss_parts, norm, rate)
 
     def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
         size = _batch_size(batch) * place.workers

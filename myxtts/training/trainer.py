@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +16,41 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.batches import BatchLoader, batch_signature
 from myxtts.data.corpus import Corpus
-from myxtts.data.pipeline import HOST, Feed
+from myxtts.data.pipeline import HOST, MULTI_GPU, Feed
 from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla
+from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla, wait_for_all
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError, DeviceError
+from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
-from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount, advice
+from myxtts.training.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
+from myxtts.training.checkpoint_writer import CheckpointWriter
 from myxtts.training.checkpoints import (
+    Checkpoint,
     CheckpointInfo,
+    checkpoint_folders,
     find_checkpoint,
     has_checkpoint,
-    save_checkpoint,
+    remove_unfinished,
 )
 from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.interruption import Interruption
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
-from myxtts.training.reporting import Observer, RunWriter, SilentObserver
+from myxtts.training.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
+from myxtts.training.resuming import add_seconds, changes_since
 from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
-from myxtts.training.warmup import warm_up
+from myxtts.training.warmup import out_of_memory, warm_up
 
 _log = logging.getLogger(__name__)
 
-_KEPT_CHECKPOINTS = 3
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
 
@@ -68,6 +72,7 @@ class XTTSTrainer:
         account: TimeAccount | None = None,
         compilation_log: CompilationLog | None = None,
         feed: Feed | None = None,
+        interruption: Interruption | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -76,10 +81,15 @@ class XTTSTrainer:
         self.observer = observer or SilentObserver()
         self.account = account or TimeAccount()
         self._compilation_log = compilation_log
+        self.interruption = interruption or Interruption()
+        self._bad_numbers = BadNumbers(corpus.train, run_dir / "evidence")
+        self._last_metrics: dict[str, float] = {}
+        self._seconds_before: dict[str, float] = {}
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
         self._feed = feed
+        self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._knows_symbols = self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
         cache, tokenizer = corpus.train.cache, corpus.tokenizer
@@ -97,15 +107,16 @@ class XTTSTrainer:
             )
         self.xla = uses_xla(self.strategy, config.training.xla)
 
-    def resume(self) -> int:
-        """Goes on from the newest checkpoint of the run folder; returns its step."""
-        checkpoint = find_checkpoint(self.run_dir)
+    def resume(self, checkpoint: Checkpoint | None = None) -> int:
+        """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
+        checkpoint = checkpoint or find_checkpoint(self.run_dir)
         if checkpoint.info.step >= self.total_steps:
             raise CheckpointError(
                 f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
                 "were asked for; ask for more with --max-steps or --epochs"
             )
-        if Tokenizer.load(self.run_dir / "tokenizer.json") != self.corpus.tokenizer:
+        changes_since(checkpoint, self.config)
+        if checkpoint.tokenizer() != self.corpus.tokenizer:
             raise CheckpointError(
                 f"{self.run_dir}: was trained with another vocabulary than this corpus has; "
                 "resume it with the data it was trained on, or start anew with --init-from"
@@ -113,13 +124,14 @@ class XTTSTrainer:
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._seconds_before = checkpoint.info.seconds
         self._knows_symbols = True
         return checkpoint.info.step
 
     def start_from(self, other_run: Path) -> None:
         """Takes the averaged weights of another run, which must have the same vocabulary."""
-        checkpoint = find_checkpoint(other_run)
-        theirs = Tokenizer.load(other_run / "tokenizer.json")
+        checkpoint = find_checkpoint(other_run, to_speak=True)
+        theirs = checkpoint.tokenizer()
         if theirs != self.corpus.tokenizer:
             raise CheckpointError(
                 f"{other_run}: has another vocabulary than this corpus; symbols that it does not "
@@ -152,26 +164,70 @@ class XTTSTrainer:
         self._is_prepared = True
 
     def fit(self) -> dict[str, Any]:
-        """Trains to the planned number of steps and returns the report."""
+        """Trains to the planned number of steps, or until it is interrupted; returns the report."""
         if not self._is_prepared:
             self.prepare()
-        first = int(self.optimizer.step.numpy())
-        if self._feed is None:
-            self._feed = make_feed(self.corpus, self.config, self.strategy, self.total_steps)
-            self._feed.start(first)
-        with (
-            contextlib.closing(self._feed) as feed,
-            GpuSampler() as self._gpus,
-            self.strategy.scope(),
-        ):
-            if not self.place.is_chief:
-                return self._loop(feed, None)
+        if self.place.is_chief:
             self.run_dir.mkdir(parents=True, exist_ok=True)
+            remove_unfinished(self.run_dir)
             save_config(self.config, self.run_dir / "config.yaml")
             self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
             save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
-            with contextlib.closing(RunWriter(self.run_dir, first)) as writer:
+        while True:
+            try:
+                with (
+                    contextlib.closing(self._started_feed()) as feed,
+                    GpuSampler() as self._gpus,
+                    self.strategy.scope(),
+                ):
+                    return self._train(feed)
+            except TooManyBadStepsError:
+                with self.strategy.scope():
+                    self._go_back()
+
+    def _started_feed(self) -> Feed:
+        """The one that came with the trainer; after that, one that begins at the present step."""
+        feed, self._feed = self._feed, None
+        if feed is None:
+            feed = make_feed(
+                self.corpus, self.config, self.strategy, self.total_steps, self._data_device
+            )
+            feed.start(self._step_now())
+        return feed
+
+    def _train(self, feed: Feed) -> dict[str, Any]:
+        if not self.place.is_chief:
+            return self._loop(feed, None)
+        with (
+            contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
+            self._checkpoint_writer() as self._checkpoints,
+        ):
+            try:
                 return self._loop(feed, writer)
+            except DataError:
+                # Between two steps the state is whole, whatever became of the data.
+                self.save(self._step_now())
+                raise
+
+    def _go_back(self) -> None:
+        """To the newest checkpoint, where there is one, and on with a lower learning rate."""
+        wait_for_all(self.strategy)
+        factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
+        if checkpoint_folders(self.run_dir):
+            checkpoint = find_checkpoint(self.run_dir)
+            self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
+        self.optimizer.rate_factor.assign(factor)
+        _log.warning(
+            "too many bad steps in a row: going on from step %d with %g of the learning rate",
+            self._step_now(),
+            factor,
+        )
+
+    def _step_now(self) -> int:
+        return int(self.optimizer.step.numpy())
+
+    def _checkpoint_writer(self) -> CheckpointWriter:
+        return CheckpointWriter(self.run_dir, self.config.training.keep_checkpoints)
 
     def _load(self, step: int) -> Batch:
         planned = self.corpus.train.schedule.batch_at(step).part(*self.place)
@@ -227,28 +283,36 @@ class XTTSTrainer:
     def _loop(self, feed: Feed, writer: RunWriter | None) -> dict[str, Any]:
         """Of several machines only the chief has a writer: it evaluates and saves."""
         account, every = self.account, self.config.training
-        first = int(self.optimizer.step.numpy())
+        first = step = self._step_now()
         metrics = RunMetrics(self.config, account)
+        self.interruption.begin_training()
         self.observer.on_phase("first step")
         account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
             last = step == self.total_steps
-            with account.spending("data_wait"):
+            with account.spending("data_wait"), _reading(self.corpus.train.cache.folder, step):
                 batch = next(feed)
             self._step(step, batch, metrics)
-            if writer and (step % every.save_every == 0 or last):
+            stops = self.interruption.requested
+            # In a row of bad steps the checkpoint before it is the one to go back to.
+            is_due = step % every.save_every == 0 and not self._bad_numbers.in_a_row
+            if writer and (is_due or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
-            evaluates = step % every.evaluate_every == 0 or last
-            if step % every.log_every == 0 or evaluates:
+            evaluates = (step % every.evaluate_every == 0 or last) and not stops
+            if step % every.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
                 if writer and evaluates:
                     means |= self._evaluate(step, writer)
+                if writer and (evaluates or stops):
                     writer.write_report(self._report(step, metrics, feed))
                 if writer:
                     writer.write_metrics(step, means)
-        return self._report(self.total_steps, metrics, feed)
+                self._last_metrics = means
+            if stops:
+                break
+        return self._report(step, metrics, feed)
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -262,8 +326,17 @@ class XTTSTrainer:
                 if self.place.workers == 1:
                     raise
                 raise DeviceError(self._save_without_the_others(step - 1)) from error
+            except tf.errors.ResourceExhaustedError as error:
+                raise DeviceError(out_of_memory(shape, self.config)) from error
         self._monitor.check(step, shape)
         metrics.add(batch, result)
+        loss_scale = self.optimizer.loss_scale
+        self._bad_numbers.check(
+            step,
+            batch,
+            result,
+            scale_may_be_too_large=loss_scale is not None and float(loss_scale.value) > 1.0,
+        )
 
     def _evaluate(self, step: int, writer: RunWriter) -> dict[str, float]:
         with self.account.spending("evaluation"), self.optimizer.averaged_weights():
@@ -276,7 +349,10 @@ class XTTSTrainer:
         # The first of those that are left to come writes; the others find its checkpoint.
         time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
         if not has_checkpoint(self.run_dir, step):
+            if not self.place.is_chief:
+                self._checkpoints = self._checkpoint_writer()
             self.save(step)
+            self._checkpoints.wait()
         return (
             f"another machine was lost after step {step}; that step is saved in {self.run_dir}: go "
             f"on with --resume {self.run_dir}, on as many machines as you like"
@@ -286,17 +362,24 @@ class XTTSTrainer:
         weights = [variable.value for variable in self.model.trainable_variables]
         return device_names(self.strategy, weights)
 
-    def save(self, step: int) -> Path:
+    def save(self, step: int) -> None:
+        """Begins to save; what was copied here is written while training goes on."""
+        epoch, batch = divmod(step, self.corpus.train.schedule.batches_per_epoch)
         info = CheckpointInfo(
-            step=step, mel_mean=self.model.mel_mean, mel_deviation=self.model.mel_deviation
+            step=step,
+            mel_mean=self.model.mel_mean,
+            mel_deviation=self.model.mel_deviation,
+            seed=self.config.training.seed,
+            epoch=epoch,
+            batch=batch,
+            metrics=numbers_or_null(self._last_metrics),
+            seconds=self._seconds(),
         )
-        return save_checkpoint(
-            self.run_dir,
-            info,
-            self.optimizer.averages_by_name(),
-            self.optimizer.state(),
-            _KEPT_CHECKPOINTS,
-        )
+        self._checkpoints.save(info, self.optimizer.state())
+
+    def _seconds(self) -> dict[str, float]:
+        """Of the whole run, with what it took before it was resumed."""
+        return add_seconds(self.account.seconds(), self._seconds_before)
 
     def _shapes(self) -> list[list[int]]:
         """Batch, tokens and frames of the declared shapes, or of those met where none is."""
@@ -305,13 +388,13 @@ class XTTSTrainer:
         return [list(padded) for padded in sorted({shape.padded for shape in shapes})]
 
     def _report(self, step: int, metrics: RunMetrics, feed: Feed) -> dict[str, Any]:
-        seconds = self.account.seconds()
+        seconds = self._seconds()
         return {
             "steps": step,
             **self._monitor.counts(),
             "valid_frame_ratio": metrics.valid_frame_ratio,
             "valid_work_ratio": metrics.valid_work_ratio,
-            "useful_utilisation": metrics.useful_utilisation,
+            "useful_utilisation": seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
             "steady_utilisation": metrics.steady_utilisation,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
             "shapes": self._shapes(),
@@ -326,6 +409,20 @@ class XTTSTrainer:
             "gpus": self._gpus.whole_run(),
             "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
+
+
+@contextlib.contextmanager
+def _reading(features: Path, step: int) -> Iterator[None]:
+    """What becomes of a run whose batches cannot be made."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{features}: the features of step {step} cannot be read ({error}); the run is saved: "
+            "check the disk, remove that folder, which is made again, and go on with --resume"
+        ) from error
+    except DeviceError as error:
+        raise DataError(f"step {step}: {error}; the run is saved: --resume goes on") from error
 
 
 def make_feed(

@@ -39,7 +39,7 @@ def warm_up(
         try:
             training_step(batch, tf.constant(False)).loss.numpy()
         except tf.errors.ResourceExhaustedError as error:
-            raise DeviceError(_out_of_memory(shape, config)) from error
+            raise DeviceError(out_of_memory(shape, config)) from error
         monitor.note(shape)
     on_progress(len(shapes), len(shapes))
     monitor.finish_warm_up()
@@ -49,7 +49,7 @@ def _size(shape: Shape) -> int:
     return shape.batch * shape.frames * shape.tokens
 
 
-def _out_of_memory(shape: Shape, config: XTTSConfig) -> str:
+def out_of_memory(shape: Shape, config: XTTSConfig) -> str:
     return (
         f"the device has too little memory for a batch of {shape.batch} clips of {shape.tokens} "
         f"tokens and {shape.frames} mel frames; lower data.batch_size (now "

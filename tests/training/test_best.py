@@ -55,16 +55,16 @@ def test_a_measure_cannot_choose_where_nothing_is_measured():
 
 def test_a_snapshot_speaks_like_its_run_and_outlives_its_checkpoint(trained_run, tmp_path):
     checkpoint = find_checkpoint(trained_run).folder
-    snapshot = take_snapshot(trained_run, checkpoint, tmp_path / "best")
-    take_snapshot(trained_run, checkpoint, tmp_path / "best")
+    snapshot = take_snapshot(checkpoint, tmp_path / "best")
+    take_snapshot(checkpoint, tmp_path / "best")
     assert [folder.name for folder in tmp_path.iterdir()] == ["best"]
     assert TTS(snapshot).step == TTS(trained_run).step
     inode = (checkpoint / "model.safetensors").stat().st_ino
-    (weights,) = snapshot.glob("checkpoints/*/model.safetensors")
+    weights = snapshot / "model.safetensors"
     assert weights.stat().st_ino == inode or weights.stat().st_dev != checkpoint.stat().st_dev
 
 
 def test_a_snapshot_of_a_checkpoint_that_is_gone(trained_run, tmp_path):
     with pytest.raises(CheckpointError, match="cannot be written"):
-        take_snapshot(trained_run, trained_run / "checkpoints" / "step_1", tmp_path / "best")
+        take_snapshot(trained_run / "checkpoints" / "step_1", tmp_path / "best")
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from myxtts.training.schedules import average_decay, learning_rate
 
 TOTAL = 50
 UPDATE = tf.constant(True)
+LOSS = tf.constant(1.0)
 
 
 def make(**changes):
@@ -45,7 +46,7 @@ def test_equals_keras_adamw_with_global_clipping():
     for step in range(1, 30):
         reference.learning_rate = learning_rate(tf.constant(float(step)), TOTAL, training)
         reference.apply(gradients(step), theirs)
-        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
+        optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine.numpy(), other.numpy(), atol=2e-6)
 
@@ -54,7 +55,7 @@ def test_the_average_follows_its_definition():
     _, training, optimizer = make(ema_decay=0.9)
     average = optimizer.weights().numpy()
     for step in range(1, 40):
-        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
+        optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
         decay = min(0.9, (1 + step) / (10 + step))
         average = decay * average + (1 - decay) * optimizer.weights().numpy()
     np.testing.assert_allclose(optimizer.average.numpy(), average, atol=1e-6)
@@ -64,11 +65,11 @@ def test_the_average_follows_its_definition():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_changes_no_weight(bad):
     _, _, optimizer = make()
-    optimizer.apply(optimizer.flatten(gradients(1)), UPDATE)
+    optimizer.apply(optimizer.flatten(gradients(1)), LOSS, UPDATE)
     before = {name: value.copy() for name, value in optimizer.state().items()}
     poisoned = gradients(2)
     poisoned[0][1, 1] = bad
-    optimizer.apply(optimizer.flatten(poisoned), UPDATE)
+    optimizer.apply(optimizer.flatten(poisoned), LOSS, UPDATE)
     after = optimizer.state()
     for name in before:
         if name != "step" and not name.startswith("average/"):
@@ -77,10 +78,31 @@ def test_a_gradient_that_is_not_finite_changes_no_weight(bad):
     assert after["step"] == before["step"] + 1
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_that_is_not_finite_changes_no_weight(bad):
+    _, _, optimizer = make()
+    before = optimizer.weights().numpy()
+    optimizer.apply(optimizer.flatten(gradients(1)), tf.constant(bad), UPDATE)
+    np.testing.assert_array_equal(optimizer.weights(), before)
+    assert not optimizer.first_moment.numpy().any()
+    assert int(optimizer.step.numpy()) == 1
+
+
+def test_the_rate_factor_scales_the_update():
+    moved = []
+    for factor in (1.0, 0.5):
+        _, _, optimizer = make(weight_decay=0.0)
+        optimizer.rate_factor.assign(factor)
+        before = optimizer.weights().numpy()
+        optimizer.apply(optimizer.flatten(gradients(1)), LOSS, UPDATE)
+        moved.append(optimizer.weights().numpy() - before)
+    np.testing.assert_allclose(moved[1], 0.5 * moved[0], atol=1e-6)
+
+
 def test_averaged_weights_are_lent_and_given_back():
     variables, _, optimizer = make()
     for step in range(1, 5):
-        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
+        optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
     own = [variable.numpy().copy() for variable in variables]
     with optimizer.averaged_weights():
         np.testing.assert_array_equal(optimizer.weights(), optimizer.average)
@@ -92,12 +114,12 @@ def test_averaged_weights_are_lent_and_given_back():
 def test_state_goes_out_and_comes_back(tmp_path):
     _, _, optimizer = make()
     for step in range(1, 5):
-        optimizer.apply(optimizer.flatten(gradients(step)), UPDATE)
+        optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
     state = {name: value.copy() for name, value in optimizer.state().items()}
     _, _, fresh = make()
     fresh.restore(state, tmp_path)
     for one in (optimizer, fresh):
-        one.apply(one.flatten(gradients(9)), UPDATE)
+        one.apply(one.flatten(gradients(9)), LOSS, UPDATE)
     for name, value in optimizer.state().items():
         np.testing.assert_array_equal(fresh.state()[name], value)
     del state["first_moment/v1"]
@@ -119,9 +141,9 @@ def test_the_learning_rate_rises_and_falls():
 
 def test_without_update_nothing_changes():
     _, _, optimizer = make()
-    optimizer.apply(optimizer.flatten(gradients(1)), UPDATE)
+    optimizer.apply(optimizer.flatten(gradients(1)), LOSS, UPDATE)
     before = optimizer.state()
-    norm, _ = optimizer.apply(optimizer.flatten(gradients(2)), tf.constant(False))
+    norm, _ = optimizer.apply(optimizer.flatten(gradients(2)), LOSS, tf.constant(False))
     assert float(norm) > 0
     for name, value in optimizer.state().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -99,7 +100,8 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
     assert second.resume() == 3
     second.fit()
     whole, pieced = (find_checkpoint(run) for run in (trained_run, tmp_path / "run"))
-    assert whole.info == pieced.info
+    for name in ("step", "mel_mean", "mel_deviation", "seed", "epoch", "batch"):
+        assert getattr(whole.info, name) == getattr(pieced.info, name)
     for name, value in whole.training_state().items():
         np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
     for name, value in whole.averaged_weights().items():
@@ -126,8 +128,8 @@ def test_a_finished_run_is_not_resumed(trained_run, miniature, corpus):
 
 def test_resuming_with_another_vocabulary_is_refused(trained_run, miniature, corpus, tmp_path):
     shutil.copytree(trained_run, tmp_path / "run")
-    corpus.tokenizer.grown(["new"], []).save(tmp_path / "run" / "tokenizer.json")
-    trainer = XTTSTrainer(miniature(max_steps=8), corpus, tmp_path / "run")
+    grown = dataclasses.replace(corpus, tokenizer=corpus.tokenizer.grown(["new"], []))
+    trainer = XTTSTrainer(miniature(max_steps=8), grown, tmp_path / "run")
     with pytest.raises(CheckpointError, match="another vocabulary"):
         trainer.resume()
 

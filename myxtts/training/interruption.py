@@ -1,0 +1,99 @@
+"""Ctrl-C and SIGTERM: finish the step and save; at once where there is nothing to save.
+
+| when | first signal | a Ctrl-C after it |
+|---|---|---|
+| before the first step | ends the program | ends it without waiting for anything |
+| while training | `requested`: the loop saves and ends | ends it; the last checkpoint is whole |
+
+Python looks at signals only between two of its own instructions, and a compilation is one that
+takes minutes. A thread that the system wakes by itself sees to it that nobody has to wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_EXIT_CODE = 130
+_SECONDS_TO_UNWIND = 3.0
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+class Interruption:
+    """Handles both signals inside its `with`, if that is in the main thread."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        """Whether training is to stop after the step that is under way."""
+        self._is_training = False
+        self._handlers_before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        self._end, start = os.pipe()
+        os.set_blocking(start, False)
+        self._start = start
+        self._handlers_before = {
+            number: signal.signal(number, self._on_signal) for number in _SIGNALS
+        }
+        self._wakeup_before = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
+        self._watcher = threading.Thread(target=self._watch, name="signals", daemon=True)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._handlers_before:
+            return
+        signal.set_wakeup_fd(self._wakeup_before)
+        for number, handler in self._handlers_before.items():
+            signal.signal(number, handler)
+        os.close(self._start)
+        self._watcher.join()
+        os.close(self._end)
+
+    def begin_training(self) -> None:
+        """From here on there is something to save."""
+        self._is_training = True
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_training:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def _watch(self) -> None:
+        first = True
+        while numbers := os.read(self._end, 1):
+            # Other signals that have a handler in Python are heard of here too.
+            if numbers[0] not in _SIGNALS:
+                continue
+            if not first and numbers[0] == signal.SIGINT:
+                _end_at_once()
+            if first and self._is_training:
+                _log.warning(
+                    "%s: finishing the step and saving; Ctrl-C ends at once",
+                    signal.Signals(numbers[0]).name,
+                )
+            elif first and not self._unwinds():
+                _end_at_once()
+            first = False
+
+    def _unwinds(self) -> bool:
+        """Whether the main thread hears of the signal, or another one comes."""
+        heard, _, _ = select.select([self._end], [], [], _SECONDS_TO_UNWIND)
+        return bool(heard) or self.requested
+
+
+def _end_at_once() -> None:
+    cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
+    os.write(2, cursor + b"myxtts: interrupted\n")
+    os._exit(_EXIT_CODE)

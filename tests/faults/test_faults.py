@@ -1,0 +1,300 @@
+"""Real processes that are killed, interrupted and starved; the long ones are marked slow."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from myxtts.cli.main import main
+from myxtts.errors import CheckpointError
+from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint
+from myxtts.training.run_lock import lock_of
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def start(user_environment):
+    """Starts a program; it ends with the test."""
+    started = []
+
+    def run(*command, **options):
+        process = subprocess.Popen(
+            [*map(str, command)],
+            env=user_environment | {"PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def train(start, miniature, tmp_path):
+    """`myxtts train` on the miniature, into a folder of its own."""
+
+    def run(run_dir, *arguments, **changes):
+        config = tmp_path / "config.yaml"
+        config.write_text(json.dumps(miniature(**changes).as_dict()))
+        command = [sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"]
+        return start(*command, f"--run-dir={run_dir}", *arguments)
+
+    return run
+
+
+def wait_for(process, beginning):
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith(beginning):
+            return
+    raise AssertionError("".join(seen) + process.stderr.read())
+
+
+def ended(process):
+    output, errors = process.communicate(timeout=300)
+    return process.returncode, output, errors
+
+
+def assert_same_weights(one, other):
+    expected, found = (find_checkpoint(run).training_state() for run in (one, other))
+    assert set(expected) == set(found)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_a_writer_killed_at_20_moments_leaves_what_it_said_was_saved(start, tmp_path):
+    generator = random.Random(0)
+    said = 0
+    for _ in range(20):
+        process = start(sys.executable, HERE / "saving_program.py", tmp_path / "run")
+        said = int(process.stdout.readline().split()[1])
+        time.sleep(generator.uniform(0.0, 0.1))
+        process.kill()
+        lines = process.communicate()[0].splitlines()
+        said = max([said, *(int(line.split()[1]) for line in lines)])
+        found = find_checkpoint(tmp_path / "run")
+        assert found.folder == checkpoint_folders(tmp_path / "run")[-1]
+        assert found.info.step in (said, said + 1)
+        assert (found.training_state()["weights/3"] == found.info.step).all()
+
+
+def test_a_disk_that_fails_in_the_middle_of_a_write(start, tmp_path):
+    process = start(sys.executable, HERE / "saving_program.py", tmp_path / "run", 300_000)
+    code, output, errors = ended(process)
+    assert output.splitlines() == ["saved 1", "saved 2", *(f"failed {n}" for n in (3, 4, 5, 6))]
+    assert code == 1
+    assert "CheckpointError" in errors  # not caught by that program: the end of a run
+    assert errors.count("WARNING step") == 4
+    assert "File too large; make room" in errors
+    assert find_checkpoint(tmp_path / "run").info.step == 2
+    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert names == {"step_00000001", "step_00000002"}
+
+
+def test_two_runs_in_one_folder(demo_corpus, tmp_path, capsys):
+    with lock_of(tmp_path):
+        arguments = ["--train-data", demo_corpus, "--run-dir", tmp_path, "--set=data.workers=1"]
+        assert main(["train", *map(str, arguments)]) == 2
+    assert f"{tmp_path}: another run is under way there" in capsys.readouterr().err
+
+
+def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
+    train, trained_run, tmp_path
+):
+    """Stopped by a scheduler, killed by another, and resumed each time."""
+    run_dir = tmp_path / "run"
+    first = train(run_dir, "--resume=auto")
+    wait_for(first, "... first step")
+    first.send_signal(signal.SIGTERM)
+    code, output, errors = ended(first)
+    assert code == 0, errors
+    step = find_checkpoint(run_dir).info.step
+    assert 1 <= step < 6
+    stopped = f"Stopped at step {step}, saved in {run_dir}; go on with --resume {run_dir}"
+    assert output.rstrip().endswith(stopped)
+    report = json.loads((run_dir / "report.json").read_text())
+    assert report["steps"] == step
+
+    second = train(run_dir, "--resume=auto")
+    wait_for(second, "... first step")
+    time.sleep(0.2)
+    second.kill()
+    second.communicate()
+
+    third = train(run_dir, "--resume=auto")
+    code, output, errors = ended(third)
+    assert code == 0, errors
+    assert f"--resume auto: going on with {run_dir}" in output
+    assert_same_weights(trained_run, run_dir)
+    # The account goes on where that of the first part ended.
+    seconds = json.loads((run_dir / "report.json").read_text())["seconds"]
+    assert seconds["wall"] > report["seconds"]["wall"]
+    assert seconds["start_up"] > report["seconds"]["start_up"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_by_the_command(
+    trained_run, tmp_path, capsys, monkeypatch
+):
+    shutil.copytree(trained_run, tmp_path / "run")
+    (newest,) = checkpoint_folders(tmp_path / "run")[-1:]
+    (newest / "training.safetensors").write_bytes(b"")
+    assert main(["train", "--resume", str(tmp_path / "run"), "--dry-run"]) == 0
+    # What differs is listed, and what would break the model is refused.
+    changed = ["--set=training.learning_rate=1e-3", "--dry-run"]
+    assert main(["train", "--resume", str(tmp_path / "run"), *changed]) == 0
+    differs = "Differs from the run: training.learning_rate: 0.002 -> 0.001"
+    assert differs in capsys.readouterr().out
+    for setting in ("model.text_width=24", "audio.hop_samples=128", "data.n_mels=40"):
+        arguments = ["--resume", str(tmp_path / "run"), f"--set={setting}", "--dry-run"]
+        assert main(["train", *arguments]) == 2
+        name = setting.partition("=")[0]
+        assert f"does not fit this configuration: {name} is" in capsys.readouterr().err
+
+
+def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("0001", "0002"):
+        shutil.copytree(trained_run, tmp_path / "runs" / name, copy_function=shutil.copy)
+    (tmp_path / "runs" / "0003").mkdir()
+    assert main(["train", "--resume", "auto", "--dry-run"]) == 0
+    assert "--resume auto: going on with runs/0002" in capsys.readouterr().out
+
+
+def test_resume_auto_without_a_run_starts_anew(demo_corpus, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--train-data", str(demo_corpus), "--set=data.workers=1", "--dry-run"]
+    assert main(["train", "--resume", "auto", *arguments]) == 0
+    assert "--resume auto: found no saved run, starting anew" in capsys.readouterr().out
+
+
+PHASES = [
+    "Final Training Configuration",
+    "... loading TensorFlow",
+    "Run folder",
+    "... finding a first alignment",
+    "... tracing the training step",
+    "... warming up",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_signal_before_the_first_step_ends_at_once(train, tmp_path, phase, number):
+    process = train(tmp_path / "run")
+    wait_for(process, phase)
+    process.send_signal(number)
+    code, _, errors = ended(process)
+    assert code == 130
+    assert "interrupted" in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["... first step", "step      3  validation"])
+def test_a_signal_while_training_saves(train, tmp_path, phase):
+    process = train(tmp_path / "run", "--max-steps=1000")
+    wait_for(process, phase)
+    process.send_signal(signal.SIGTERM)
+    code, output, errors = ended(process)
+    assert code == 0, errors
+    assert f"Stopped at step {find_checkpoint(tmp_path / 'run').info.step}" in output
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
+    process = train(tmp_path / "run", "--max-steps=100000", save_every=1, evaluate_every=10**6)
+    wait_for(process, "... first step")
+    time.sleep(2.0)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert ended(process)[0] in (0, 130)
+    found = find_checkpoint(tmp_path / "run")
+    assert found.folder == checkpoint_folders(tmp_path / "run")[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a file system of its own")
+def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
+    start, miniature, tmp_path, demo_corpus
+):
+    """A file system of 3 MB, which a filler takes up after the first checkpoint."""
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(miniature(save_every=1, evaluate_every=100).as_dict()))
+    run_dir = tmp_path / "small" / "run"
+    run_dir.parent.mkdir()
+    train = f"{sys.executable} -m myxtts.cli.main train"
+    script = f"""
+        mount -t tmpfs -o size=3m small {run_dir.parent} || exit 99
+        ( until ls {run_dir}/checkpoints/step_* 2>/dev/null; do sleep 0.05; done
+          head -c 10m /dev/zero > {run_dir.parent}/filler ) >/dev/null 2>&1 &
+        {train} --config={config} --run-dir={run_dir} --max-steps=200; echo "code $?"
+        rm {run_dir.parent}/filler
+        {train} --resume={run_dir} --max-steps=205; echo "code $?"
+        ls {run_dir}/checkpoints
+    """
+    process = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)
+    _, output, errors = ended(process)
+    if "code" not in output:
+        pytest.skip(f"no file system of its own: {errors.strip()}")
+    assert "code 2" in output
+    assert "is not saved" in errors
+    assert "too little disk space" in errors
+    assert output.count("code 0") == 1
+    assert "step_00000205" in output
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_moments(start):
+    process = start(sys.executable, HERE / "kills.py", "--kills=5", "--steps=600", "--seed=1")
+    output, errors = process.communicate(timeout=1_800)
+    assert process.returncode == 0, output + errors
+
+
+@pytest.mark.slow
+def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpoint(
+    miniature, corpus, tmp_path, monkeypatch
+):
+    from myxtts.data.batches import BatchLoader
+    from myxtts.errors import DataError
+    from myxtts.training.trainer import XTTSTrainer
+
+    load = BatchLoader.load
+
+    def load_until_the_disk_fails(self, planned):
+        if planned.reference_starts.tobytes() == lost:
+            raise OSError(5, "Input/output error")
+        return load(self, planned)
+
+    lost = corpus.train.schedule.batch_at(4).reference_starts.tobytes()
+    monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
+    trainer = XTTSTrainer(miniature(save_every=100), corpus, tmp_path / "run")
+    with pytest.raises(DataError, match=r"features of step 5 cannot be read .*Input/output error"):
+        trainer.fit()
+    assert find_checkpoint(tmp_path / "run").info.step == 4
+
+
+def test_a_file_system_that_cannot_rename_folders(tmp_path):
+    """The target is taken by a file that cannot be moved: the rename itself fails."""
+    from myxtts.training.checkpoint_files import _move_into_place
+
+    part = tmp_path / ".step_00000001.part"
+    part.mkdir()
+    with pytest.raises(CheckpointError, match="keep runs on a file system that can rename"):
+        _move_into_place(part, Path("/proc/step_00000001"))

@@ -1,0 +1,98 @@
+"""The fixed corpus of inputs that were, or might have been, trouble; and a little fuzzing."""
+
+import hashlib
+import importlib.util
+import random
+import resource
+import signal
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from myxtts.audio.files import read_recording
+from myxtts.config.loading import load_config
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.errors import ConfigError, DataError
+
+HERE = Path(__file__).parent
+SEEDS = sorted(file for file in (HERE / "seeds").rglob("*") if file.is_file())
+
+
+@pytest.fixture(scope="module")
+def fuzz():
+    specification = importlib.util.spec_from_file_location("fuzz", HERE / "fuzz.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    before = signal.signal(signal.SIGALRM, module._on_alarm)
+    yield module
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("file", SEEDS, ids=lambda file: f"{file.parent.name}-{file.name}")
+def test_each_seed_is_taken_or_refused_in_one_line(fuzz, file, tmp_path):
+    target = fuzz.TARGETS[file.parent.name](tmp_path)
+    counts, findings = fuzz.feed(target, [file.read_bytes()])
+    assert not findings, findings[0][1]
+    assert counts.total() == 1
+
+
+@pytest.mark.parametrize("name", ["metadata", "yaml", "wav", "checkpoint", "text"])
+def test_a_few_hundred_mutations_of_each_kind(fuzz, name, tmp_path):
+    target = fuzz.TARGETS[name](tmp_path)
+    counts, findings = fuzz.feed(target, fuzz.inputs_of(target, 200, random.Random(3)))
+    assert not findings, findings[0][1]
+    assert counts["taken"] > 0
+    assert counts["refused"] > 0 or name == "text"  # almost every text has something to say
+
+
+def test_the_fuzzer_finds_what_is_wrong(fuzz):
+    class Broken:
+        def take(self, content):
+            raise IndexError(content)
+
+    _, findings = fuzz.feed(Broken(), [b"x"])
+    assert [content for content, _ in findings] == [b"x"]
+    assert "IndexError" in findings[0][1]
+
+
+def test_a_line_of_100_megabytes_is_one_bad_row(tmp_path):
+    (tmp_path / "metadata.csv").write_text("a|one\nb|" + "x" * 100_000_000 + "\nc|three\n")
+    dataset = LJSpeechDataset(tmp_path, validation_fraction=None)
+    assert [utterance.id for utterance in dataset] == ["a", "c"]
+    assert dataset.bad_rows == [
+        ("metadata.csv:2", "found 100000002 characters, expected at most 20000")
+    ]
+
+
+def test_a_large_settings_file_is_refused_before_it_is_read(tmp_path):
+    file = tmp_path / "config.yaml"
+    with open(file, "wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(ConfigError, match="expected settings of at most"):
+        load_config(file)
+
+
+def test_a_header_that_declares_hours_costs_no_memory(tmp_path):
+    """A FLAC file that declares 60 minutes of 8 channels and holds a moment of them."""
+    file = tmp_path / "a.flac"
+    soundfile.write(file, np.zeros((800, 8), np.float32), 44_100, subtype="PCM_16")
+    content = bytearray(file.read_bytes())
+    rate_and_length = struct.unpack(">Q", content[18:26])[0] >> 36 << 36
+    content[18:26] = struct.pack(">Q", rate_and_length | 3_599 * 44_100)
+    file.write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match="breaks off or is damaged"):
+        read_recording(file)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+
+
+def test_the_same_seed_gives_the_same_inputs(fuzz, tmp_path):
+    target = fuzz.TARGETS["text"](tmp_path)
+    digests = {
+        hashlib.sha256(b"".join(fuzz.inputs_of(target, 50, random.Random(1)))).hexdigest()
+        for _ in range(2)
+    }
+    assert len(digests) == 1
