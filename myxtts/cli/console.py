@@ -122,6 +122,10 @@ class LiveRun:
         minutes, seconds = divmod(round(steps / self._rate), 60)
         return f"  ETA {minutes}:{seconds:02d}"
 
+    def on_measurement(self, step: int, values: dict[str, float]) -> None:
+        measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+        say(f"step {step:>6}  measured: {measures}")
+
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(
             f"step {step:>6}  validation loss {metrics['validation_loss']:.3f} "

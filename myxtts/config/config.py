@@ -296,6 +296,7 @@ class TrainingConfig(Section):
         "process beside the run; null: never.",
         least=1,
     )
+    measured_sentences: int = setting(12, "Held-out sentences that are measured.", least=1)
     best_metric: str = setting(
         "validation_loss",
         "What chooses the best checkpoint; one that is no loss needs measure_every.",

@@ -31,6 +31,7 @@ from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.interruption import Interruption
+from myxtts.training.judging import Measurer
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
 from myxtts.training.trainer import XTTSTrainer, make_feed
@@ -170,6 +171,7 @@ def start_trainer(
     compilation_log: CompilationLog | None = None,
     resume: Checkpoint | None = None,
     init_from: Path | None = None,
+    measurer: Measurer | None = None,
     interruption: Interruption | None = None,
 ) -> XTTSTrainer:
     """A trainer that is ready for its first step.
@@ -192,6 +194,7 @@ def start_trainer(
                 account=account,
                 compilation_log=compilation_log,
                 feed=feed,
+                measurer=measurer,
                 interruption=interruption,
             )
             if resume:

@@ -21,7 +21,14 @@ from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla, wait_for_all
+from myxtts.devices.strategy import (
+    devices_here,
+    name_of,
+    place_of,
+    sum_over_replicas,
+    uses_xla,
+    wait_for_all,
+)
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
 from myxtts.models.speech import SpeechSampler
@@ -39,6 +46,7 @@ from myxtts.training.checkpoints import (
 )
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.interruption import Interruption
+from myxtts.training.judging import Judge, Measurer
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
@@ -73,6 +81,7 @@ class XTTSTrainer:
         compilation_log: CompilationLog | None = None,
         feed: Feed | None = None,
         interruption: Interruption | None = None,
+        measurer: Measurer | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -84,10 +93,12 @@ class XTTSTrainer:
         self.interruption = interruption or Interruption()
         self._bad_numbers = BadNumbers(corpus.train, run_dir / "evidence")
         self._last_metrics: dict[str, float] = {}
+        self._saved_step: int | None = None
         self._seconds_before: dict[str, float] = {}
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
+        self._measurer = measurer
         self._feed = feed
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._knows_symbols = self._is_prepared = False
@@ -202,6 +213,9 @@ class XTTSTrainer:
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,
         ):
+            self._judge = Judge(
+                self.run_dir, self.config.training, writer, self.observer, self._measurer
+            )
             try:
                 return self._loop(feed, writer)
             except DataError:
@@ -303,16 +317,46 @@ class XTTSTrainer:
             if step % every.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
-                if writer and evaluates:
-                    means |= self._evaluate(step, writer)
-                if writer and (evaluates or stops):
-                    writer.write_report(self._report(step, metrics, feed))
                 if writer:
+                    means["measuring"] = float(self._judge.is_measuring)
+                    if evaluates:
+                        means |= self._evaluate(step, writer)
                     writer.write_metrics(step, means)
+                    self._judge.collect()
+                    if evaluates or stops:
+                        writer.write_report(self._report(step, metrics, feed))
                 self._last_metrics = means
-            if stops:
+            if stops or (evaluates and self._has_stopped_improving()):
                 break
+        if writer:
+            with account.spending("evaluation"):
+                self._judge.finish()
+            writer.write_report(self._report(step, metrics, feed))
         return self._report(step, metrics, feed)
+
+    def _has_stopped_improving(self) -> bool:
+        """As the chief judges; the other machines stop with it."""
+        if self.config.training.early_stopping_evaluations is None:
+            return False
+        stops = float(self.place.is_chief and self._judge.should_stop)
+        if self.place.workers > 1:
+            stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
+        if stops and self.place.is_chief:
+            self._save_and_wait(self._step_now())
+            _log.info(
+                "stopped: %s has not got better for %d evaluations",
+                self.config.training.best_metric,
+                self.config.training.early_stopping_evaluations,
+            )
+        return bool(stops)
+
+    def _save_and_wait(self, step: int) -> Path | None:
+        """The checkpoint of a step, or None where it could not be written, as was warned of."""
+        with self.account.spending("checkpoint"), contextlib.suppress(CheckpointError):
+            if self._saved_step != step:
+                self.save(step)
+            return self._checkpoints.wait()
+        return None
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -342,6 +386,7 @@ class XTTSTrainer:
         with self.account.spending("evaluation"), self.optimizer.averaged_weights():
             losses = self._validation.run(step, writer)
         self.observer.on_evaluation(step, losses)
+        self._judge.evaluated(step, losses, lambda: self._save_and_wait(step))
         return losses
 
     def _save_without_the_others(self, step: int) -> str:
@@ -376,6 +421,7 @@ class XTTSTrainer:
             seconds=self._seconds(),
         )
         self._checkpoints.save(info, self.optimizer.state())
+        self._saved_step = step
 
     def _seconds(self) -> dict[str, float]:
         """Of the whole run, with what it took before it was resumed."""
@@ -407,6 +453,7 @@ class XTTSTrainer:
             "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "gpus": self._gpus.whole_run(),
+            "best": self._judge.best() if self.place.is_chief else None,
             "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
 
