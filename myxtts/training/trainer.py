@@ -465,11 +465,14 @@ def _reading(features: Path, step: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"{features}: the features of step {step} cannot be read ({error}); the run is saved: "
-            "check the disk, remove that folder, which is made again, and go on with --resume"
+            f"{features}: features cannot be read ({error}); the run is saved up to step "
+            f"{step - 1}: check the disk, remove that folder, which is made again, and go on with "
+            "--resume"
         ) from error
     except DeviceError as error:
-        raise DataError(f"step {step}: {error}; the run is saved: --resume goes on") from error
+        raise DataError(
+            f"{error}; the run is saved up to step {step - 1}: go on with --resume"
+        ) from error
 
 
 def make_feed(

@@ -234,16 +234,16 @@ def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
 def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
     start, miniature, tmp_path, demo_corpus
 ):
-    """A file system of 3 MB, which a filler takes up after the first checkpoint."""
+    """A file system of 8 MB, which a filler takes up after the first checkpoint."""
     config = tmp_path / "config.yaml"
     config.write_text(json.dumps(miniature(save_every=1, evaluate_every=100).as_dict()))
     run_dir = tmp_path / "small" / "run"
     run_dir.parent.mkdir()
     train = f"{sys.executable} -m myxtts.cli.main train"
     script = f"""
-        mount -t tmpfs -o size=3m small {run_dir.parent} || exit 99
+        mount -t tmpfs -o size=8m small {run_dir.parent} || exit 99
         ( until ls {run_dir}/checkpoints/step_* 2>/dev/null; do sleep 0.05; done
-          head -c 10m /dev/zero > {run_dir.parent}/filler ) >/dev/null 2>&1 &
+          head -c 20m /dev/zero > {run_dir.parent}/filler ) >/dev/null 2>&1 &
         {train} --config={config} --run-dir={run_dir} --max-steps=200; echo "code $?"
         rm {run_dir.parent}/filler
         {train} --resume={run_dir} --max-steps=205; echo "code $?"
@@ -283,11 +283,15 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
         return load(self, planned)
 
     lost = corpus.train.schedule.batch_at(4).reference_starts.tobytes()
-    monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
     trainer = XTTSTrainer(miniature(save_every=100), corpus, tmp_path / "run")
-    with pytest.raises(DataError, match=r"features of step 5 cannot be read .*Input/output error"):
+    trainer.prepare()
+    monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
+    with pytest.raises(DataError, match=r"features cannot be read .*Input/output error") as caught:
         trainer.fit()
-    assert find_checkpoint(tmp_path / "run").info.step == 4
+    # Batches are made ahead, so the run may hear of it before that step.
+    step = find_checkpoint(tmp_path / "run").info.step
+    assert step <= 4
+    assert f"the run is saved up to step {step}:" in str(caught.value)
 
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
