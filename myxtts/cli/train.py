@@ -212,14 +212,19 @@ def _measurer(config: XTTSConfig, corpus: Corpus, run_dir: Path) -> Iterator[Mea
     from myxtts.evaluation.sentences import held_out_sentences
     from myxtts.evaluation.toolbox import open_toolbox
 
-    if training.best_metric in MEASURES:
-        for left_out in open_toolbox(only=[training.best_metric]).left_out:
-            raise ConfigError(
-                f"training.best_metric: {training.best_metric} cannot be measured here: "
-                f"{left_out.reason}"
-            )
     languages = corpus.tokenizer.languages
     sentences = held_out_sentences(config, languages, training.measured_sentences)
+    if training.best_metric in MEASURES:
+        toolbox = open_toolbox(only=[training.best_metric])
+        problems = [left_out.reason for left_out in toolbox.left_out]
+        for measure in toolbox.measures:
+            if not any(measure.tool.understands(item.language) for item in sentences):
+                problems.append(f"{measure.tool.name} does not know {', '.join(languages)}")
+        if problems:
+            raise ConfigError(
+                f"training.best_metric: {training.best_metric} cannot be measured here: "
+                f"{problems[0]}"
+            )
     with contextlib.closing(BackgroundEvaluation(run_dir, sentences)) as measurer:
         yield measurer
 

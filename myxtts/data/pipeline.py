@@ -89,8 +89,9 @@ class Feed:
             moved = _moved(self._buffer, self.model_device)
             self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
             self._closing.callback(self._nearest.close)
-        # First of all the one that the other waits for.
         self._closing.callback(self._buffer.close)
+        # First of all neither makes another batch.
+        self._closing.callback(self._nearest.stop)
 
     def wait_until_ready(self, delay_seconds: float) -> None:
         """Returns so long after the start, and not before there is a batch."""

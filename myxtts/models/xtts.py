@@ -17,6 +17,9 @@ from myxtts.models.voice_encoder import Voice, VoiceEncoder
 # The error of the clean mel counts as that of the velocity, which is larger by 1 / (1 - time);
 # this bounds the weight near the end, where little is left to predict.
 _LEAST_TIME_LEFT = 0.4
+# No token lasts longer than e to this, some four hundred positions: a model that has not learnt
+# durations yet must not ask for more memory than there is.
+_LONGEST_LOG_DURATION = 6.0
 # The mean of that weight over all times: dividing by it keeps the loss an error of the mel.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 
@@ -194,7 +197,8 @@ class XTTS(keras.Model):
         would make a sentence too long or too short by the sum of what was rounded.
         """
         mask = text.mask[:, :, 0]
-        ends = tf.round(tf.cumsum(tf.exp(text.log_durations) / speed * mask, axis=1))
+        log_durations = tf.minimum(text.log_durations, _LONGEST_LOG_DURATION)
+        ends = tf.round(tf.cumsum(tf.exp(log_durations) / speed * mask, axis=1))
         return tf.maximum(ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]]), 1.0) * mask
 
     def flow(

@@ -5,18 +5,25 @@ RUN/best is that checkpoint without its training state: it can be spoken with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from myxtts.config.config import TrainingConfig
+from myxtts.config.metrics import MEASURES
+from myxtts.errors import CheckpointError
 from myxtts.training.best import BestCheckpoint
+from myxtts.training.checkpoints import find_checkpoint
 from myxtts.training.reporting import Observer, RunWriter, read_lines
 from myxtts.training.snapshots import take_snapshot
 
+_log = logging.getLogger(__name__)
+
 BEST = "best"
 # The last checkpoints are measured when the run is over; it waits no longer for them.
-_SECONDS_FOR_THE_LAST = 900.0
+_SECONDS_FOR_THE_LAST = 900
 
 
 class Measured(Protocol):
@@ -57,11 +64,7 @@ class Judge:
         self._writer = writer
         self._observer = observer
         self._measurer = measurer
-        self._best = BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
-        # A resumed run has the best that it had before.
-        for file in ("metrics.jsonl", "measures.jsonl"):
-            for line in read_lines(run_dir / file):
-                self._best.tell(line["step"], line)
+        self._best = self._remembered()
 
     @property
     def should_stop(self) -> bool:
@@ -90,24 +93,65 @@ class Judge:
         if checkpoint is None:
             return
         if is_best:
-            take_snapshot(checkpoint, self._run_dir / BEST)
+            self._keep(checkpoint)
         if is_measured and self._measurer:
-            self._measurer.start(step, checkpoint)
+            with _warning_of_failure("the checkpoint cannot be measured"):
+                self._measurer.start(step, checkpoint)
 
     def collect(self) -> None:
         """What was measured meanwhile."""
         if self._measurer is not None:
-            self._take(self._measurer.poll())
+            with _warning_of_failure("measuring goes on with the next checkpoint"):
+                self._take(self._measurer.poll())
 
-    def finish(self) -> None:
+    def finish(self, is_interrupted: Callable[[], bool]) -> None:
         """What is still being measured when the run is over."""
-        if self._measurer is not None and self._measurer.is_busy:
-            self._observer.on_phase("waiting for the last measurement")
-            self._take(self._measurer.wait(_SECONDS_FOR_THE_LAST))
+        if self._measurer is None or not self._measurer.is_busy:
+            return
+        self._observer.on_phase("waiting for the last measurement")
+        for _ in range(_SECONDS_FOR_THE_LAST):
+            if is_interrupted() or not self._measurer.is_busy:
+                return
+            with _warning_of_failure("the last measurement is lost"):
+                self._take(self._measurer.wait(1.0))
 
     def _take(self, measured: Iterable[Measured]) -> None:
         for result in measured:
             self._writer.write_measures(result.step, result.values)
             self._observer.on_measurement(result.step, result.values)
+            if self._best.metric in MEASURES and self._best.metric not in result.values:
+                _log.warning("step %d: %s was not measured", result.step, self._best.metric)
             if self._best.tell(result.step, result.values):
-                take_snapshot(result.snapshot, self._run_dir / BEST)
+                self._keep(result.snapshot)
+
+    def _keep(self, checkpoint: Path) -> None:
+        with _warning_of_failure("the best checkpoint is not kept apart"):
+            take_snapshot(checkpoint, self._run_dir / BEST)
+
+    def _remembered(self) -> BestCheckpoint:
+        """What the lines of a resumed run say was its best, if that is what it has kept."""
+        training = self._training
+        best = BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+        for file in ("metrics.jsonl", "measures.jsonl"):
+            for line in read_lines(self._run_dir / file):
+                best.tell(line["step"], line)
+        if best.step is None or best.step == _step_kept(self._run_dir / BEST):
+            return best
+        _log.warning("%s is not the best by %s so far: it is looked for anew", BEST, best.metric)
+        return BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+
+
+def _step_kept(folder: Path) -> int | None:
+    try:
+        return find_checkpoint(folder, to_speak=True).info.step
+    except CheckpointError:
+        return None
+
+
+@contextlib.contextmanager
+def _warning_of_failure(consequence: str) -> Iterator[None]:
+    """Judging is beside the run: a full disk must not end it."""
+    try:
+        yield
+    except (CheckpointError, OSError) as error:
+        _log.warning("%s: %s", error, consequence)

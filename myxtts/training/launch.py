@@ -123,7 +123,10 @@ def _model_gpus(config: XTTSConfig) -> list[int]:
     parts = [part.strip() for part in given.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise DeviceError(f'devices.model_gpu: found {given!r}, allowed: ids such as "1" or "1,2"')
-    return [int(part) for part in parts]
+    ids = [int(part) for part in parts]
+    if len(set(ids)) < len(ids):
+        raise DeviceError(f"devices.model_gpu: found {given!r}, allowed is each id once")
+    return ids
 
 
 def describe_mode(config: XTTSConfig, corpus: Corpus, devices: Devices) -> str:

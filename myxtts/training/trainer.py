@@ -30,7 +30,13 @@ from myxtts.devices.strategy import (
     wait_for_all,
 )
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
+from myxtts.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DeviceError,
+    NonFiniteLossError,
+)
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.accounting import TimeAccount, advice
@@ -91,13 +97,14 @@ class XTTSTrainer:
         self.account = account or TimeAccount()
         self._compilation_log = compilation_log
         self.interruption = interruption or Interruption()
-        self._bad_numbers = BadNumbers(corpus.train, run_dir / "evidence")
         self._last_metrics: dict[str, float] = {}
         self._saved_step: int | None = None
         self._seconds_before: dict[str, float] = {}
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
+        evidence = run_dir / "evidence" if self.place.is_chief else None
+        self._bad_numbers = BadNumbers(corpus.train, evidence)
         self._measurer = measurer
         self._feed = feed
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
@@ -178,12 +185,6 @@ class XTTSTrainer:
         """Trains to the planned number of steps, or until it is interrupted; returns the report."""
         if not self._is_prepared:
             self.prepare()
-        if self.place.is_chief:
-            self.run_dir.mkdir(parents=True, exist_ok=True)
-            remove_unfinished(self.run_dir)
-            save_config(self.config, self.run_dir / "config.yaml")
-            self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-            save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
         while True:
             try:
                 with (
@@ -209,6 +210,11 @@ class XTTSTrainer:
     def _train(self, feed: Feed) -> dict[str, Any]:
         if not self.place.is_chief:
             return self._loop(feed, None)
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self.run_dir)
+        save_config(self.config, self.run_dir / "config.yaml")
+        self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+        save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
         with (
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,
@@ -230,6 +236,12 @@ class XTTSTrainer:
         if checkpoint_folders(self.run_dir):
             checkpoint = find_checkpoint(self.run_dir)
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
+        elif self._step_now() >= self.total_steps:
+            raise NonFiniteLossError(
+                f"the last steps up to {self._step_now()} gave no finite loss or gradient, and "
+                "there is no checkpoint to go back to; lower training.learning_rate"
+            )
+        self._saved_step = None
         self.optimizer.rate_factor.assign(factor)
         _log.warning(
             "too many bad steps in a row: going on from step %d with %g of the learning rate",
@@ -313,7 +325,8 @@ class XTTSTrainer:
             if writer and (is_due or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
-            evaluates = (step % every.evaluate_every == 0 or last) and not stops
+            is_sound = not stops and not self._bad_numbers.in_a_row
+            evaluates = is_sound and (step % every.evaluate_every == 0 or last)
             if step % every.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
@@ -330,7 +343,7 @@ class XTTSTrainer:
                 break
         if writer:
             with account.spending("evaluation"):
-                self._judge.finish()
+                self._judge.finish(lambda: self.interruption.requested)
             writer.write_report(self._report(step, metrics, feed))
         return self._report(step, metrics, feed)
 
@@ -340,7 +353,8 @@ class XTTSTrainer:
             return False
         stops = float(self.place.is_chief and self._judge.should_stop)
         if self.place.workers > 1:
-            stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
+            with self._noticing_lost_machines(self._step_now()):
+                stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
         if stops and self.place.is_chief:
             self._save_and_wait(self._step_now())
             _log.info(
@@ -352,11 +366,14 @@ class XTTSTrainer:
 
     def _save_and_wait(self, step: int) -> Path | None:
         """The checkpoint of a step, or None where it could not be written, as was warned of."""
-        with self.account.spending("checkpoint"), contextlib.suppress(CheckpointError):
+        with self.account.spending("checkpoint"):
             if self._saved_step != step:
                 self.save(step)
-            return self._checkpoints.wait()
-        return None
+            try:
+                return self._checkpoints.wait()
+            except CheckpointError:
+                self._saved_step = None
+                return None
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -364,12 +381,9 @@ class XTTSTrainer:
         compiles = self._monitor.compiles(shape)
         with self.account.spending("compile" if compiles else "compute"):
             try:
-                result = self._training_step(batch, tf.constant(True))
-                result.loss.numpy()  # waits for the device
-            except LOST_MACHINE_ERRORS as error:
-                if self.place.workers == 1:
-                    raise
-                raise DeviceError(self._save_without_the_others(step - 1)) from error
+                with self._noticing_lost_machines(step - 1):
+                    result = self._training_step(batch, tf.constant(True))
+                    result.loss.numpy()  # waits for the device
             except tf.errors.ResourceExhaustedError as error:
                 raise DeviceError(out_of_memory(shape, self.config)) from error
         self._monitor.check(step, shape)
@@ -381,6 +395,16 @@ class XTTSTrainer:
             result,
             scale_may_be_too_large=loss_scale is not None and float(loss_scale.value) > 1.0,
         )
+
+    @contextlib.contextmanager
+    def _noticing_lost_machines(self, whole_step: int) -> Iterator[None]:
+        """Around what all machines do together; `whole_step` is the last that every one has."""
+        try:
+            yield
+        except LOST_MACHINE_ERRORS as error:
+            if self.place.workers == 1:
+                raise
+            raise DeviceError(self._save_without_the_others(whole_step)) from error
 
     def _evaluate(self, step: int, writer: RunWriter) -> dict[str, float]:
         with self.account.spending("evaluation"), self.optimizer.averaged_weights():
@@ -468,6 +492,11 @@ def _reading(features: Path, step: int) -> Iterator[None]:
             f"{features}: features cannot be read ({error}); the run is saved up to step "
             f"{step - 1}: check the disk, remove that folder, which is made again, and go on with "
             "--resume"
+        ) from error
+    except MemoryError as error:
+        raise DataError(
+            f"too little memory to load a batch; the run is saved up to step {step - 1}: lower "
+            "data.buffer_size or data.batch_size and go on with --resume"
         ) from error
     except DeviceError as error:
         raise DataError(

@@ -129,3 +129,11 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     assert [line["step"] for line in lines] == list(range(1, 9))
     assert None not in [line["loss"] for line in lines]
+
+
+def test_a_run_that_ends_in_bad_steps_has_no_result(miniature, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.data.pipeline.BatchLoader", Spoilt)
+    monkeypatch.setattr(Spoilt, "is_bad", staticmethod(lambda planned: True))
+    trainer = XTTSTrainer(miniature(max_steps=5), corpus, tmp_path / "run")
+    with pytest.raises(NonFiniteLossError, match="no checkpoint to go back to"):
+        trainer.fit()

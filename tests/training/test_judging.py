@@ -9,6 +9,7 @@ import pytest
 
 from myxtts.synthesis.tts import TTS
 from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.interruption import Interruption
 from myxtts.training.snapshots import take_snapshot
 from myxtts.training.trainer import XTTSTrainer
 
@@ -119,3 +120,37 @@ def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
     trainer.resume()
     assert trainer.fit()["best"] == {"metric": "wer", "step": 2, "value": 0.2}
     assert find_checkpoint(run / "best", to_speak=True).info.step == 2
+
+
+def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
+    miniature, corpus, tmp_path, caplog
+):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".best.part").write_text("in the way")
+    report = XTTSTrainer(miniature(), corpus, run).fit()
+    assert report["steps"] == 6
+    assert find_checkpoint(run).info.step == 6
+    assert "the best checkpoint is not kept apart" in caplog.text
+
+
+def test_a_run_that_is_told_to_stop_does_not_wait_for_measurements(miniature, corpus, tmp_path):
+    interruption = Interruption()
+
+    class NeverDone(ScriptedMeasurer):
+        def start(self, step, checkpoint):
+            super().start(step, checkpoint)
+            interruption.requested = True
+
+        def wait(self, timeout_seconds=None):
+            raise AssertionError("waited")
+
+    measurer = NeverDone(tmp_path / "measured", {3: 0.5})
+    trainer = XTTSTrainer(
+        miniature(measure_every=1),
+        corpus,
+        tmp_path / "run",
+        measurer=measurer,
+        interruption=interruption,
+    )
+    assert trainer.fit()["steps"] == 4
