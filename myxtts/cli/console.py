@@ -122,6 +122,10 @@ class LiveRun:
         minutes, seconds = divmod(round(steps / self._rate), 60)
         return f"  ETA {minutes}:{seconds:02d}"
 
+    def on_measurement(self, step: int, values: dict[str, float]) -> None:
+        measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+        say(f"step {step:>6}  measured: {measures}")
+
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(
             f"step {step:>6}  validation loss {metrics['validation_loss']:.3f} "
@@ -129,3 +133,50 @@ class LiveRun:
             f"duration {metrics['validation_duration_loss']:.3f} "
             f"flow {metrics['validation_flow_loss']:.3f})"
         )
+
+
+class TimedBar:
+    """Work that ends when its time is up: what is under way and what is left of the time."""
+
+    def __init__(self, progress: Progress, *, quiet: bool) -> None:
+        self._progress = progress
+        self._prints_lines = not (quiet or _console.is_terminal)
+        self._task = progress.add_task("start", total=None, left="")
+        self._last = ""
+
+    def on_phase(self, message: str) -> None:
+        self._progress.update(self._task, description=message)
+        if self._prints_lines:
+            say(f"... {message}")
+
+    def on_prepare(self, part: str, done: int, total: int) -> None:
+        what = f"preparing {part} clips"
+        self._progress.update(self._task, description=what, completed=done, total=total)
+        if self._prints_lines and done == total:
+            say(f"... {what}: {done}")
+
+    def on_measurement(self, what: str, gone_seconds: float, seconds: float) -> None:
+        minutes, rest = divmod(max(0, round(seconds - gone_seconds)), 60)
+        left = f"ETA at most {minutes}:{rest:02d}"
+        self._progress.update(
+            self._task,
+            description=what,
+            completed=min(gone_seconds, seconds),
+            total=seconds,
+            left=left,
+        )
+        if self._prints_lines and what != self._last:
+            say(f"... {what}, {left}")
+        self._last = what
+
+
+@contextlib.contextmanager
+def timed_bar(*, quiet: bool) -> Iterator[TimedBar]:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[left]}"),
+        console=_console,
+        disable=quiet or not _console.is_terminal,
+    ) as progress:
+        yield TimedBar(progress, quiet=quiet)

@@ -19,6 +19,7 @@ from myxtts.cli import (
     stats,
     synthesize,
     train,
+    tune,
     validate,
 )
 from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
@@ -30,6 +31,7 @@ _COMMANDS = (
     stats,
     prepare,
     diagnose,
+    tune,
     train,
     synthesize,
     evaluate,

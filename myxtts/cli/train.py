@@ -6,17 +6,20 @@ import argparse
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import DEFAULT_EPOCHS, MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
+from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus
     from myxtts.training.interruption import Interruption
+    from myxtts.training.judging import Measurer
 
 DEMO_CORPUS = Path("demo") / "corpus"
 RUNS = Path("runs")
@@ -187,6 +190,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
             compilation_log=compilation_log,
             resume=saved,
             init_from=options.init_from,
+            measurer=stack.enter_context(_measurer(config, corpus, run_dir)) if is_chief else None,
             interruption=interruption,
         )
         report = trainer.fit()
@@ -195,6 +199,34 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
     elif is_chief:
         _describe_report(report, run_dir, corpus)
     return 0
+
+
+@contextlib.contextmanager
+def _measurer(config: XTTSConfig, corpus: Corpus, run_dir: Path) -> Iterator[Measurer | None]:
+    """What measures checkpoints beside the run, where that is wished for."""
+    training = config.training
+    if training.measure_every is None:
+        yield None
+        return
+    from myxtts.evaluation.background import BackgroundEvaluation
+    from myxtts.evaluation.sentences import held_out_sentences
+    from myxtts.evaluation.toolbox import open_toolbox
+
+    languages = corpus.tokenizer.languages
+    sentences = held_out_sentences(config, languages, training.measured_sentences)
+    if training.best_metric in MEASURES:
+        toolbox = open_toolbox(only=[training.best_metric])
+        problems = [left_out.reason for left_out in toolbox.left_out]
+        for measure in toolbox.measures:
+            if not any(measure.tool.understands(item.language) for item in sentences):
+                problems.append(f"{measure.tool.name} does not know {', '.join(languages)}")
+        if problems:
+            raise ConfigError(
+                f"training.best_metric: {training.best_metric} cannot be measured here: "
+                f"{problems[0]}"
+            )
+    with contextlib.closing(BackgroundEvaluation(run_dir, sentences)) as measurer:
+        yield measurer
 
 
 def _is_chief(options: argparse.Namespace) -> bool:
@@ -412,6 +444,9 @@ def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> N
     )
     for sentence in report["advice"]:
         say(sentence)
+    if report["best"] is not None:
+        best = report["best"]
+        say(f"Best by {best['metric']}: step {best['step']} ({best['value']:.3f}), {run_dir}/best")
     reference = corpus.validation.cache.audio_path(0)
     say(f"Checkpoints, samples and report: {run_dir}")
     say(

@@ -23,6 +23,7 @@ from myxtts.errors import ConfigError
 MODEL_SIZES = ("tiny", "small", "normal", "big")
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
 BATCHING_MODES = ("bucketed", "fixed", "dynamic")
+PRECISIONS = ("float32", "bfloat16", "float16")
 # A voice changes slowly: the voice encoder looks at so many frames at a time.
 VOICE_STEP_FRAMES = 4
 # Passes over the corpus when neither steps nor epochs are given.
@@ -295,6 +296,7 @@ class TrainingConfig(Section):
         "process beside the run; null: never.",
         least=1,
     )
+    measured_sentences: int = setting(12, "Held-out sentences that are measured.", least=1)
     best_metric: str = setting(
         "validation_loss",
         "What chooses the best checkpoint; one that is no loss needs measure_every.",
@@ -312,6 +314,13 @@ class TrainingConfig(Section):
         None,
         "Folder in which XLA keeps compiled programs for the next launch; null: in the user's "
         "cache folder.",
+    )
+    precision: str = setting(
+        "float32",
+        "Type of matrix products and convolutions; weights, losses and sums stay float32. On CPUs "
+        "the short types gain nothing; on GPUs they may: measure with myxtts tune. float16, for "
+        "cards without bfloat16, comes with a loss scale that finds itself.",
+        choices=PRECISIONS,
     )
     multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
     visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')

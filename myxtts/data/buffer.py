@@ -64,12 +64,16 @@ class Buffer(Generic[Item]):
         with self._changed:
             self._wait_for_item()
 
-    def close(self) -> None:
-        """Ends the thread; what it holds is given up."""
+    def stop(self) -> None:
+        """Tells the thread, and whoever waits for an item, to end; what it holds is given up."""
         with self._changed:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Returns when the thread has ended."""
+        self.stop()
         self._thread.join(_SECONDS_TO_END)
 
     def _wait_for_item(self) -> None:

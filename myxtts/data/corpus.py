@@ -61,14 +61,7 @@ def open_corpus(
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
     tokenizer = train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
-    plan = _plan_of_run(train, config, shares, plan_file) or plan_shapes(
-        train.token_counts,
-        train.frame_counts,
-        config,
-        replicas=replicas,
-        xla=xla,
-        voices=_voices(train),
-    )
+    plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
     # Validation hears its clips as often as they are: no voices, no balance.
     validation_plan = assign_shapes(
         validation.token_counts,
@@ -84,6 +77,24 @@ def open_corpus(
             "than the training clips; choose others with --val-data"
         )
     return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def planned_anew(
+    part: CorpusPart, config: XTTSConfig, *, replicas: int = 1, xla: bool = False
+) -> CorpusPart:
+    """The same clips in the batches of a configuration that batches them differently."""
+    return _part(part.cache, _plan(part.cache, config, replicas, xla), config)
+
+
+def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> ShapePlan:
+    return plan_shapes(
+        cache.token_counts,
+        cache.frame_counts,
+        config,
+        replicas=replicas,
+        xla=xla,
+        voices=_voices(cache),
+    )
 
 
 def _plan_of_run(

@@ -84,12 +84,14 @@ class Feed:
         self._started_at = time.monotonic()
         self._hold_in_memory()
         self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
-        self._closing.callback(self._buffer.close)
         self._nearest = self._buffer
         if self.model_device != self.data_device:
             moved = _moved(self._buffer, self.model_device)
             self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
             self._closing.callback(self._nearest.close)
+        self._closing.callback(self._buffer.close)
+        # First of all neither makes another batch.
+        self._closing.callback(self._nearest.stop)
 
     def wait_until_ready(self, delay_seconds: float) -> None:
         """Returns so long after the start, and not before there is a batch."""

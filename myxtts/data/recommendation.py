@@ -21,7 +21,7 @@ SHAPE_COUNTS = (2, 4, 8, 16)
 # padding than it is worth.
 _OUTLIER_FACTOR = 1.5
 _SMALLEST_BATCH = 4
-_FEWEST_BATCHES_PER_EPOCH = 20
+FEWEST_BATCHES_PER_EPOCH = 20
 # Bounds the memory of the largest batch: sixteen clips of 24 seconds at the default hop.
 _MOST_FRAMES_PER_BATCH = 32_768
 
@@ -161,8 +161,8 @@ def _recommended_batch_size(
     reason = "as configured"
     sizes = _configured_and_smaller_batches(config)
     for size in sizes:
-        if clips < size * _FEWEST_BATCHES_PER_EPOCH:
-            reason = f"more would leave under {_FEWEST_BATCHES_PER_EPOCH} batches in an epoch"
+        if clips < size * FEWEST_BATCHES_PER_EPOCH:
+            reason = f"more would leave under {FEWEST_BATCHES_PER_EPOCH} batches in an epoch"
         elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
             reason = "more would take much memory for the longest clips"
         else:

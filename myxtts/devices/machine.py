@@ -64,6 +64,16 @@ def read_memory(root: Path = _ROOT) -> Memory | None:
     return Memory(total_mb, free_mb)
 
 
+def read_peak_memory_mb(root: Path = _ROOT) -> int | None:
+    """The most memory that this process has held at once; None where unknown."""
+    try:
+        status = (root / "proc/self/status").read_text()
+    except OSError:
+        return None
+    match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) >> 10 if match else None
+
+
 def free_disk_mb(folder: Path) -> int:
     return shutil.disk_usage(folder).free >> 20
 

@@ -62,6 +62,7 @@ def read_history(folder: Path) -> RunHistory:
             f"{folder}: holds no metrics.jsonl with lines; expected the folder of a run that has "
             "trained"
         )
+    lines += _lines(folder / "measures.jsonl")
     config = load_config(folder / "config.yaml")
     evaluation = _read_json(folder / "evaluation" / "evaluation.json")
     if evaluation:

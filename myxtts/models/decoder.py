@@ -35,12 +35,14 @@ class FlowDecoder(keras.layers.Layer):
     """Convolutions alone carry information along time, so it works at any length."""
 
     def __init__(self, model: ModelConfig, mel_channels: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        width = model.decoder_width
+        super().__init__(autocast=False, **kwargs)
+        width, policy = model.decoder_width, self.dtype_policy
         self.sizes = model
         self.mel_channels = mel_channels
-        self.noisy_projection = keras.layers.Dense(width, use_bias=False, name="noisy")
-        self.condition_projection = keras.layers.Dense(width, name="condition")
+        self.noisy_projection = keras.layers.Dense(
+            width, use_bias=False, dtype=policy, name="noisy"
+        )
+        self.condition_projection = keras.layers.Dense(width, dtype=policy, name="condition")
         self.time_projection = keras.layers.Dense(width, activation="silu", name="time")
         self.voice_projection = keras.layers.Dense(width, name="voice")
         self.modulation = Modulation(
@@ -51,12 +53,13 @@ class FlowDecoder(keras.layers.Layer):
                 width,
                 model.attention_heads,
                 memory_width=model.voice_width,
+                dtype=policy,
                 name=f"attention_{index}",
             )
             for index in range(0, model.decoder_blocks, _BLOCKS_PER_ATTENTION)
         }
         self.blocks = [
-            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            ConvBlock(width, model.kernel_positions, dtype=policy, name=f"block_{index}")
             for index in range(model.decoder_blocks)
         ]
         self.mel_projection = keras.layers.Dense(
@@ -84,6 +87,7 @@ class FlowDecoder(keras.layers.Layer):
     ) -> tf.Tensor:
         """The clean mel seen from flow time `time` [batch]; [batch, positions, mel_channels]."""
         values = self.noisy_projection(noisy) + self.condition_projection(condition)
+        values = tf.cast(values, tf.float32)
         summary = self.time_projection(self._time_features(time))
         modulations = self.modulation(summary + self.voice_projection(voice.vector))
         for index, block in enumerate(self.blocks):

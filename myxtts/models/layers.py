@@ -2,6 +2,10 @@
 
 Every layer knows the widths of its inputs and makes its weights in `build`. Keras would find them
 out by tracing each unbuilt layer on the way down, which takes seconds.
+
+In mixed precision the products over positions, which are nearly all of the arithmetic, and what
+lies between two of them are computed in the short type. Weights, the residual stream, powers and
+softmax are float32: a sum of many small parts loses them in a short type.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ def _residual_scale(layer: Any) -> keras.Variable:
         name="residual_scale",
         shape=(layer.width,),
         initializer=keras.initializers.Constant(RESIDUAL_SCALE_AT_START),
+        autocast=False,
     )
 
 
@@ -53,17 +58,19 @@ class ConvBlock(keras.layers.Layer):
     """Depthwise convolution, conditioned norm, two-layer perceptron; residual (ConvNeXt-like)."""
 
     def __init__(self, width: int, kernel_positions: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.width = width
         self.kernel_positions = kernel_positions
-        self.expand = keras.layers.Dense(4 * width, activation="silu", name="expand")
-        self.contract = keras.layers.Dense(width, name="contract")
+        policy = self.dtype_policy
+        self.expand = keras.layers.Dense(4 * width, activation="silu", dtype=policy, name="expand")
+        self.contract = keras.layers.Dense(width, dtype=policy, name="contract")
 
     def build(self, input_shape: Any = None) -> None:
         self.kernel = self.add_weight(
             name="depthwise_kernel",
             shape=(1, self.kernel_positions, self.width, 1),
             initializer=keras.initializers.RandomNormal(stddev=self.kernel_positions**-0.5),
+            autocast=False,
         )
         self.residual_scale = _residual_scale(self)
         self.expand.build((None, self.width))
@@ -84,18 +91,20 @@ class ConvBlock(keras.layers.Layer):
 
     def _convolve(self, values: tf.Tensor) -> tf.Tensor:
         # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
-        return tf.nn.depthwise_conv2d(
-            values[:, None],
-            tf.convert_to_tensor(self.kernel),
+        convolved = tf.nn.depthwise_conv2d(
+            tf.cast(values[:, None], self.compute_dtype),
+            tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype),
             strides=[1, 1, 1, 1],
             padding="SAME",
-        )[:, 0]
+        )
+        return convolved[:, 0]
 
     def _finish(
         self, values: tf.Tensor, hidden: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
-        hidden = root_mean_square_norm(hidden) * (1.0 + scale) + shift
-        return values + self.contract(self.expand(hidden)) * self.residual_scale
+        hidden = root_mean_square_norm(tf.cast(hidden, tf.float32)) * (1.0 + scale) + shift
+        branch = self.contract(self.expand(hidden))
+        return values + tf.cast(branch, tf.float32) * self.residual_scale
 
 
 class Attention(keras.layers.Layer):
@@ -104,13 +113,16 @@ class Attention(keras.layers.Layer):
     def __init__(
         self, width: int, heads: int, *, memory_width: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.heads = heads
         self.width = width
         self.memory_width = memory_width or width
-        self.query = keras.layers.Dense(width, use_bias=False, name="query")
-        self.key_value = keras.layers.Dense(2 * width, use_bias=False, name="key_value")
-        self.output_projection = keras.layers.Dense(width, name="output")
+        policy = self.dtype_policy
+        self.query = keras.layers.Dense(width, use_bias=False, dtype=policy, name="query")
+        self.key_value = keras.layers.Dense(
+            2 * width, use_bias=False, dtype=policy, name="key_value"
+        )
+        self.output_projection = keras.layers.Dense(width, dtype=policy, name="output")
 
     def build(self, input_shape: Any = None) -> None:
         self.residual_scale = _residual_scale(self)
@@ -128,26 +140,31 @@ class Attention(keras.layers.Layer):
         normed = root_mean_square_norm(values)
         memory = normed if memory is None else memory
         mixed = self._mix(self.query(normed), self.key_value(memory), memory_mask)
-        return values + self.output_projection(mixed) * self.residual_scale
+        return self._add(values, mixed)
 
     def call_packed(self, values: tf.Tensor, packing: Packing, mask: tf.Tensor) -> tf.Tensor:
         """values [slots, width] attend to those of their own clip; mask [batch, tokens, 1]."""
         normed = root_mean_square_norm(values)
         query = packing.unpack(self.query(normed))
         key_value = packing.unpack(self.key_value(normed))
-        mixed = packing.pack(self._mix(query, key_value, mask))
-        return values + self.output_projection(mixed) * self.residual_scale
+        return self._add(values, packing.pack(self._mix(query, key_value, mask)))
+
+    def _add(self, values: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
+        branch = self.output_projection(mixed)
+        return values + tf.cast(branch, tf.float32) * self.residual_scale
 
     def _mix(
         self, query: tf.Tensor, key_value: tf.Tensor, memory_mask: tf.Tensor | None
     ) -> tf.Tensor:
-        query = self._split_heads(query, self.heads)
+        # Scaled before the product, whose sums would else leave the range of float16.
+        query = self._split_heads(query * (self.width // self.heads) ** -0.5, self.heads)
         key_value = self._split_heads(key_value, 2 * self.heads)
         key, value = key_value[:, : self.heads], key_value[:, self.heads :]
-        scores = tf.matmul(query, key, transpose_b=True) * (self.width // self.heads) ** -0.5
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         if memory_mask is not None:
             scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9
-        mixed = tf.matmul(tf.nn.softmax(scores), value)  # [batch, heads, positions, width / heads]
+        shares = tf.cast(tf.nn.softmax(scores), value.dtype)
+        mixed = tf.matmul(shares, value)  # [batch, heads, positions, width / heads]
         batch, _, positions, _ = tf.unstack(tf.shape(mixed))
         return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
 

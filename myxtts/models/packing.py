@@ -52,10 +52,10 @@ class Packing:
 
     def _pack(self, values: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(values, [-1, values.shape[-1]])
-        return tf.gather(flat, self._place_of_slot) * self._filled
+        return tf.gather(flat, self._place_of_slot) * tf.cast(self._filled, values.dtype)
 
     def _unpack(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.gather(values, self._slot_of_place) * self._inside
+        return tf.gather(values, self._slot_of_place) * tf.cast(self._inside, values.dtype)
 
 
 def slots_without_padding(token_ids: tf.Tensor) -> tf.Tensor:

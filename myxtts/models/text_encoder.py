@@ -29,9 +29,9 @@ class TextEncoder(keras.layers.Layer):
     def __init__(
         self, model: ModelConfig, symbols: int, languages: int, mel_channels: int, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.sizes = model
-        width = model.text_width
+        width, policy = model.text_width, self.dtype_policy
         spread = keras.initializers.RandomNormal(stddev=1.0)
         self.symbol_embedding = keras.layers.Embedding(symbols, width, spread, name="symbols")
         self.language_embedding = keras.layers.Embedding(languages, width, spread, name="languages")
@@ -40,14 +40,16 @@ class TextEncoder(keras.layers.Layer):
             width, model.text_blocks + 1, condition_width=width, name="modulation"
         )
         self.attentions = [
-            Attention(width, model.attention_heads, name=f"attention_{index}")
+            Attention(width, model.attention_heads, dtype=policy, name=f"attention_{index}")
             for index in range(model.text_blocks)
         ]
         self.blocks = [
-            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            ConvBlock(width, model.kernel_positions, dtype=policy, name=f"block_{index}")
             for index in range(model.text_blocks)
         ]
-        self.duration_block = ConvBlock(width, model.kernel_positions, name="duration_block")
+        self.duration_block = ConvBlock(
+            width, model.kernel_positions, dtype=policy, name="duration_block"
+        )
         # What a symbol sounds like and how long it lasts, whoever says it and wherever it stands;
         # training sets these from the corpus, and the projections learn the rest.
         self.symbol_mean_mel = keras.layers.Embedding(

@@ -26,27 +26,28 @@ class Voice(NamedTuple):
 
 class VoiceEncoder(keras.layers.Layer):
     def __init__(self, model: ModelConfig, n_mels: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.sizes = model
         self.n_mels = n_mels
-        width = model.voice_width
-        self.input_projection = keras.layers.Dense(width, name="input")
+        width, policy = model.voice_width, self.dtype_policy
+        self.input_projection = keras.layers.Dense(width, dtype=policy, name="input")
         self.blocks = [
-            ConvBlock(width, model.kernel_positions, name=f"block_{index}")
+            ConvBlock(width, model.kernel_positions, dtype=policy, name=f"block_{index}")
             for index in range(model.voice_blocks)
         ]
         self.vector_projection = keras.layers.Dense(width, name="vector")
-        self.resampler = Attention(width, model.attention_heads, name="resampler")
+        self.resampler = Attention(width, model.attention_heads, dtype=policy, name="resampler")
         self.latent_modulation = Modulation(
             width, 1, condition_width=width, name="latent_modulation"
         )
-        self.latent_block = ConvBlock(width, 1, name="latent_block")
+        self.latent_block = ConvBlock(width, 1, dtype=policy, name="latent_block")
 
     def build(self, input_shape: Any = None) -> None:
         self.latents = self.add_weight(
             name="latents",
             shape=(self.sizes.voice_latents, self.sizes.voice_width),
             initializer=keras.initializers.RandomNormal(stddev=1.0),
+            autocast=False,
         )
         self.input_projection.build((None, VOICE_STEP_FRAMES * self.n_mels))
         self.vector_projection.build((None, self.sizes.voice_width))
@@ -64,7 +65,7 @@ class VoiceEncoder(keras.layers.Layer):
         steps = stack_frames(reference, VOICE_STEP_FRAMES)
         step_lengths = tf.maximum(reference_lengths // VOICE_STEP_FRAMES, 1)
         mask = length_mask(step_lengths, tf.shape(steps)[1])
-        values = self.input_projection(steps)
+        values = tf.cast(self.input_projection(steps), tf.float32)
         neutral = tf.zeros([1, 1, values.shape[-1]])
         for block in self.blocks:
             values = block(values, mask, neutral, neutral)

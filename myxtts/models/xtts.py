@@ -17,6 +17,9 @@ from myxtts.models.voice_encoder import Voice, VoiceEncoder
 # The error of the clean mel counts as that of the velocity, which is larger by 1 / (1 - time);
 # this bounds the weight near the end, where little is left to predict.
 _LEAST_TIME_LEFT = 0.4
+# No token lasts longer than e to this, some four hundred positions: a model that has not learnt
+# durations yet must not ask for more memory than there is.
+_LONGEST_LOG_DURATION = 6.0
 # The mean of that weight over all times: dividing by it keeps the loss an error of the mel.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 
@@ -57,7 +60,12 @@ class LossParts(NamedTuple):
 
 
 class XTTS(keras.Model):
-    """Text encoder, voice encoder, alignment and flow decoder."""
+    """Text encoder, voice encoder, alignment and flow decoder.
+
+    `precision` is the type of products over positions; what comes in and out is float32, and so
+    are weights, heads, alignment and losses. It is a matter of training, so speaking from the
+    same weights is free to take float32.
+    """
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class XTTS(keras.Model):
         languages: int,
         mel_mean: float,
         mel_deviation: float,
+        precision: str = "float32",
     ) -> None:
         super().__init__(name="xtts")
         self.sizes = config.model
@@ -75,11 +84,14 @@ class XTTS(keras.Model):
         self.mel_deviation = mel_deviation
         self.channels = self.n_mels * self.sizes.frames_per_position
         self.segment_positions = self.sizes.segment_frames // self.sizes.frames_per_position
+        policy = "float32" if precision == "float32" else f"mixed_{precision}"
         self.text_encoder = TextEncoder(
-            self.sizes, symbols, languages, self.channels, name="text_encoder"
+            self.sizes, symbols, languages, self.channels, dtype=policy, name="text_encoder"
         )
-        self.voice_encoder = VoiceEncoder(self.sizes, self.n_mels, name="voice_encoder")
-        self.decoder = FlowDecoder(self.sizes, self.channels, name="decoder")
+        self.voice_encoder = VoiceEncoder(
+            self.sizes, self.n_mels, dtype=policy, name="voice_encoder"
+        )
+        self.decoder = FlowDecoder(self.sizes, self.channels, dtype=policy, name="decoder")
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -185,7 +197,8 @@ class XTTS(keras.Model):
         would make a sentence too long or too short by the sum of what was rounded.
         """
         mask = text.mask[:, :, 0]
-        ends = tf.round(tf.cumsum(tf.exp(text.log_durations) / speed * mask, axis=1))
+        log_durations = tf.minimum(text.log_durations, _LONGEST_LOG_DURATION)
+        ends = tf.round(tf.cumsum(tf.exp(log_durations) / speed * mask, axis=1))
         return tf.maximum(ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]]), 1.0) * mask
 
     def flow(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.data.corpus import CorpusPart
-from myxtts.errors import NonFiniteLossError
+from myxtts.errors import CheckpointError, NonFiniteLossError
 from myxtts.models.xtts import Batch
 from myxtts.training.checkpoint_files import write_folder
 from myxtts.training.step import StepResult
@@ -41,16 +41,24 @@ class TooManyBadStepsError(Exception):
 
 
 class BadNumbers:
-    def __init__(self, part: CorpusPart, evidence: Path) -> None:
+    def __init__(self, part: CorpusPart, evidence: Path | None) -> None:
+        """`evidence` is where the last batch is kept; of several machines one keeps it."""
         self._part = part
         self._evidence = evidence
         self._losses: deque[float] = deque(maxlen=_REMEMBERED_LOSSES)
         self.in_a_row = self._returns = self._good_steps = 0
         self._on_a_spike = False
 
-    def check(self, step: int, batch: Batch, result: StepResult) -> None:
-        """To be called after every step, with the batch that it was trained on."""
+    def check(
+        self, step: int, batch: Batch, result: StepResult, *, scale_may_be_too_large: bool = False
+    ) -> None:
+        """To be called after every step, with the batch that it was trained on.
+
+        Too large a loss scale shows as a gradient that is not finite, and halves by itself.
+        """
         loss, norm = float(result.loss), float(result.gradient_norm)
+        if math.isfinite(loss) and not math.isfinite(norm) and scale_may_be_too_large:
+            return
         if math.isfinite(loss) and math.isfinite(norm):
             self.in_a_row = 0
             self._good_steps += 1
@@ -70,12 +78,22 @@ class BadNumbers:
         self._returns += 1
         if self._returns <= _MOST_RETURNS:
             raise TooManyBadStepsError
-        folder = self._save_evidence(step, batch, result)
         raise NonFiniteLossError(
             f"{_BAD_STEPS_BEFORE_GOING_BACK} steps in a row up to step {step} gave no finite loss "
-            f"or gradient, also after {_MOST_RETURNS} returns with a lower learning rate; the last "
-            f"batch is in {folder}: listen to its clips, or lower training.learning_rate"
+            f"or gradient, also after {_MOST_RETURNS} returns with a lower learning rate; "
+            f"{self._evidence_of(step, batch, result)}: listen to its clips, or lower "
+            "training.learning_rate"
         )
+
+    def _evidence_of(self, step: int, batch: Batch, result: StepResult) -> str:
+        if self._evidence is None:
+            return "the chief has kept the last batch"
+        folder = self._evidence / f"step_{step:08d}"
+        try:
+            self._save_evidence(folder, step, batch, result)
+        except CheckpointError as error:
+            return f"the last batch could not be kept ({error})"
+        return f"the last batch is in {folder}"
 
     def _look_for_spike(self, step: int, loss: float) -> None:
         if len(self._losses) >= _FEWEST_LOSSES:
@@ -97,8 +115,8 @@ class BadNumbers:
         more = len(clips) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
-    def _save_evidence(self, step: int, batch: Batch, result: StepResult) -> Path:
-        cache, folder = self._part.cache, self._evidence / f"step_{step:08d}"
+    def _save_evidence(self, folder: Path, step: int, batch: Batch, result: StepResult) -> None:
+        cache = self._part.cache
         clips = [
             {"audio": str(cache.audio_path(clip)), "text": cache.text(clip)}
             for clip in self._clips(step)
@@ -124,4 +142,3 @@ class BadNumbers:
                 "evidence.json": json.dumps(content, ensure_ascii=False, indent=1).encode(),
             },
         )
-        return folder

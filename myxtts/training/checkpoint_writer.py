@@ -66,10 +66,9 @@ class CheckpointWriter:
             self.wait()
         self._under_way = self._thread.submit(self._write, info, training_state)
 
-    def wait(self) -> None:
-        """Returns when the last checkpoint is whole; raises what stood in its way."""
-        if self._under_way is not None:
-            self._under_way.result()
+    def wait(self) -> Path | None:
+        """The last checkpoint, once it is whole; raises what stood in its way."""
+        return self._under_way.result() if self._under_way is not None else None
 
     def _write(self, info: CheckpointInfo, training_state: Tensors) -> Path:
         try:

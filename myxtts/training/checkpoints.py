@@ -5,7 +5,6 @@ RUN/checkpoints/step_00001000/model.safetensors      averaged weights: all that 
                               config.yaml  tokenizer.json  shapes.json
                               checkpoint.json        step, mel levels, seed, position, metrics
                               manifest.json          checksums of all of these
-RUN/checkpoints/best                                 name of the one that is never removed
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -39,7 +37,6 @@ from myxtts.training.checkpoint_files import (
 _log = logging.getLogger(__name__)
 
 _FOLDER = "checkpoints"
-_BEST = "best"
 _NAME = re.compile(r"step_(\d{8,18})")
 _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
 _CONFIG, _TOKENIZER = "config.yaml", "tokenizer.json"
@@ -93,7 +90,7 @@ def save_checkpoint(
     files_of_run: Mapping[str, bytes],
     keep: int,
 ) -> Path:
-    """Writes a checkpoint, and once it is whole removes all but `keep` and the best."""
+    """Writes a checkpoint, and once it is whole removes all but `keep`."""
     folder = run_dir / _FOLDER / f"step_{info.step:08d}"
     # The same step twice is the same state: a run is a function of its configuration.
     if not _is_whole(folder):
@@ -163,24 +160,6 @@ def remove_unfinished(run_dir: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def mark_best(run_dir: Path, step: int) -> None:
-    """Spares the checkpoint of this step from removal, and no longer the one marked before."""
-    file = run_dir / _FOLDER / _BEST
-    part = file.with_name(f".{_BEST}.part")
-    part.write_text(f"step_{step:08d}\n", encoding="utf-8")
-    os.replace(part, file)
-
-
-def best_checkpoint(run_dir: Path) -> Path | None:
-    """The folder that is marked as the best, if there is one."""
-    try:
-        name = (run_dir / _FOLDER / _BEST).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        return None
-    # A name that is no checkpoint's could lead out of the folder.
-    return run_dir / _FOLDER / name if _NAME.fullmatch(name) else None
-
-
 def _step_of(folder: Path) -> int:
     match = _NAME.fullmatch(folder.name)
     assert match is not None
@@ -200,10 +179,8 @@ def _remove_older(run_dir: Path, newest: Path, keep: int) -> None:
     up_to_newest = [
         folder for folder in checkpoint_folders(run_dir) if _step_of(folder) <= _step_of(newest)
     ]
-    best = best_checkpoint(run_dir)
     for folder in up_to_newest[:-keep]:
-        if folder != best:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_info(file: Path) -> CheckpointInfo:

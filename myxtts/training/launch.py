@@ -31,6 +31,7 @@ from myxtts.errors import DeviceError
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.interruption import Interruption
+from myxtts.training.judging import Measurer
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.reporting import Observer
 from myxtts.training.trainer import XTTSTrainer, make_feed
@@ -122,7 +123,10 @@ def _model_gpus(config: XTTSConfig) -> list[int]:
     parts = [part.strip() for part in given.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise DeviceError(f'devices.model_gpu: found {given!r}, allowed: ids such as "1" or "1,2"')
-    return [int(part) for part in parts]
+    ids = [int(part) for part in parts]
+    if len(set(ids)) < len(ids):
+        raise DeviceError(f"devices.model_gpu: found {given!r}, allowed is each id once")
+    return ids
 
 
 def describe_mode(config: XTTSConfig, corpus: Corpus, devices: Devices) -> str:
@@ -170,6 +174,7 @@ def start_trainer(
     compilation_log: CompilationLog | None = None,
     resume: Checkpoint | None = None,
     init_from: Path | None = None,
+    measurer: Measurer | None = None,
     interruption: Interruption | None = None,
 ) -> XTTSTrainer:
     """A trainer that is ready for its first step.
@@ -192,6 +197,7 @@ def start_trainer(
                 account=account,
                 compilation_log=compilation_log,
                 feed=feed,
+                measurer=measurer,
                 interruption=interruption,
             )
             if resume:

@@ -21,6 +21,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
 from myxtts.training.checkpoint_files import Tensors
+from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import average_decay, learning_rate
 
 _EPSILON = 1e-8
@@ -51,6 +52,7 @@ class FlatAdamW(tf.Module):
         self.second_moment = tf.Variable(zeros, trainable=False, name="second_moment")
         self.average = tf.Variable(self.weights(), trainable=False, name="average")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
+        self.loss_scale = LossScale() if training.precision == "float16" else None
         # Of the planned learning rate; lowered when a run meets bad numbers.
         self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
 
@@ -115,11 +117,14 @@ class FlatAdamW(tf.Module):
         state |= {f"weights/{one.path}": one.value.numpy() for one in self._variables}
         for kind, flat in self._flat_parts().items():
             state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
-        return state
+        return state | (self.loss_scale.state() if self.loss_scale else {})
 
     def restore(self, state: Tensors, source: Path) -> None:
-        """Takes what `state` gave; anything missing, added or of another shape is an error."""
-        _require_same_shapes(state, self.state(), source)
+        """Takes what `state` gave; anything missing, added or of another shape is an error.
+
+        Only a loss scale may be missing or too much: a run may go on in another precision.
+        """
+        _require_same_shapes(without_scale(state), without_scale(self.state()), source)
         self.restore_state(state)
 
     def restore_state(self, state: Tensors) -> None:
@@ -134,6 +139,8 @@ class FlatAdamW(tf.Module):
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
         self.rate_factor.assign(state["rate_factor"])
+        if self.loss_scale:
+            self.loss_scale.restore(state)
 
     def start_from(self, weights: Tensors, source: Path) -> None:
         """Takes weights alone; moments and step stay as they are."""
@@ -161,13 +168,17 @@ class FlatAdamW(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """One update from the flat gradient; returns its norm before clipping and the rate.
 
-        A gradient or a loss that is not finite changes no weight, only the step count. Both are
-        the sums over all replicas, so all of them decide alike. Without `update` nothing changes
+        With a loss scale it is the gradient of the scaled loss. A gradient or a loss that is not
+        finite changes no weight, only the step count and the loss scale. Both are the sums over
+        all replicas, so all of them decide alike. Without `update` nothing changes
         at all.
         """
         training = self._training
+        if self.loss_scale:
+            gradient = gradient / self.loss_scale.value
         norm = tf.norm(gradient)
-        usable = tf.math.is_finite(norm) & tf.math.is_finite(loss) & update
+        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        usable = is_finite & update
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
         gradient = tf.where(usable, gradient * scale, 0.0)
         next_step = self.step + 1
@@ -193,6 +204,7 @@ class FlatAdamW(tf.Module):
                     tf.where(update, new + decay * (self.average - new), self.average),
                 ),
                 *((variable.value, part) for variable, part in self._parts(new)),
+                *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
             ]
         )
         return norm, rate

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +37,8 @@ class Observer(Protocol):
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
 
+    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
+
 
 class SilentObserver:
     """For runs that nobody watches."""
@@ -50,6 +53,8 @@ class SilentObserver:
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
 
+    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
+
 
 class RunWriter:
     """Owns the files of a run folder other than its checkpoints.
@@ -60,7 +65,8 @@ class RunWriter:
     def __init__(self, run_dir: Path, first_step: int) -> None:
         self._run_dir = run_dir
         (run_dir / "samples").mkdir(parents=True, exist_ok=True)
-        _drop_lines_after(run_dir / "metrics.jsonl", first_step)
+        for file in ("metrics.jsonl", "measures.jsonl"):
+            _drop_lines_after(run_dir / file, first_step)
         self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         self._events = tf.summary.create_file_writer(str(run_dir / "events"))
 
@@ -68,8 +74,21 @@ class RunWriter:
         with _warning_of_failure("metrics", step):
             self._metrics_file.write(json.dumps({"step": step, **numbers_or_null(metrics)}) + "\n")
             self._metrics_file.flush()
+        self._write_scalars(step, metrics)
+
+    def write_measures(self, step: int, values: dict[str, float]) -> None:
+        """They come long after the line of their step, so they have a file of their own."""
+        line = json.dumps({"step": step, "time": time.time(), **numbers_or_null(values)})
+        with (
+            _warning_of_failure("measures", step),
+            open(self._run_dir / "measures.jsonl", "a", encoding="utf-8") as file,
+        ):
+            file.write(line + "\n")
+        self._write_scalars(step, values)
+
+    def _write_scalars(self, step: int, values: dict[str, float]) -> None:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            for name, value in metrics.items():
+            for name, value in values.items():
                 if name != "time":
                     tf.summary.scalar(name, value)
 
@@ -113,6 +132,13 @@ def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
     except (OSError, DataError, tf.errors.OpError) as error:
         place = "" if step is None else f" of step {step}"
         _log.warning("%s%s cannot be written: %s", what, place, str(error).splitlines()[0])
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Of a metrics.jsonl or measures.jsonl; none where there is no file."""
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def _drop_lines_after(file: Path, step: int) -> None:

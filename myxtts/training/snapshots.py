@@ -6,7 +6,6 @@ so far, has to stay: its files get a second name (a hard link), or a copy where 
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -23,8 +22,12 @@ def take_snapshot(checkpoint: Path, target: Path) -> Path:
         part.mkdir(parents=True)
         for name in (*NEEDED_TO_SPEAK, MANIFEST):
             _second_name(checkpoint / name, part / name)
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(part, target)
+        aside = target.with_name(f".{target.name}.replaced")
+        shutil.rmtree(aside, ignore_errors=True)
+        if target.exists():
+            target.rename(aside)
+        part.rename(target)
+        shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
         raise CheckpointError(f"{target}: cannot be written ({error})") from None

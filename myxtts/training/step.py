@@ -43,10 +43,14 @@ def compile_training_step(
     replicas_here = replicas // place.workers
     variables = model.trainable_variables
 
-    def gradient_of(batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
+    loss_scale = optimizer.loss_scale
+
+    def gradient_of(
+        batch: Batch, draws: Draws, counts: Counts, scale: tf.Tensor
+    ) -> tuple[LossParts, tf.Tensor]:
         with tf.GradientTape() as tape:
             parts, _ = model(batch, draws, counts)
-            loss = total_loss(parts)
+            loss = total_loss(parts) * scale
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         return parts, optimizer.flatten(gradients)
 
@@ -61,6 +65,7 @@ def compile_training_step(
             counts = Counts(*tf.unstack(totals / replicas_here, len(counts)))
         replica = context.replica_id_in_sync_group
         replica_here = replica - place.worker * replicas_here
+        scale = tf.convert_to_tensor(loss_scale.value if loss_scale else 1.0)
         sums: list[Any] = []
         for index in range(accumulation_steps):
             # The batch is this machine's part of the whole one; draws are for the whole.
@@ -68,7 +73,7 @@ def compile_training_step(
             of_all = replica * accumulation_steps + index, replicas * accumulation_steps
             micro_batch = Batch(*(_share_of(tensor, *here) for tensor in batch))
             micro_draws = Draws(*(_share_of(tensor, *of_all) for tensor in draws))
-            parts, gradient = compute(micro_batch, micro_draws, counts)
+            parts, gradient = compute(micro_batch, micro_draws, counts, scale)
             terms = [*parts, gradient]
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
         loss_parts, gradient = _sum_over_replicas(LossParts(*sums[:-1]), sums[-1])

@@ -21,9 +21,22 @@ from myxtts.data.plan_files import PLAN_FILE, save_plan
 from myxtts.data.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, name_of, place_of, uses_xla, wait_for_all
+from myxtts.devices.strategy import (
+    devices_here,
+    name_of,
+    place_of,
+    sum_over_replicas,
+    uses_xla,
+    wait_for_all,
+)
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError
+from myxtts.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DeviceError,
+    NonFiniteLossError,
+)
 from myxtts.models.speech import SpeechSampler
 from myxtts.models.xtts import XTTS, Batch
 from myxtts.training.accounting import TimeAccount, advice
@@ -39,6 +52,7 @@ from myxtts.training.checkpoints import (
 )
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.interruption import Interruption
+from myxtts.training.judging import Judge, Measurer
 from myxtts.training.metrics import RunMetrics
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
@@ -73,6 +87,7 @@ class XTTSTrainer:
         compilation_log: CompilationLog | None = None,
         feed: Feed | None = None,
         interruption: Interruption | None = None,
+        measurer: Measurer | None = None,
     ) -> None:
         self.config = config
         self.corpus = corpus
@@ -82,12 +97,15 @@ class XTTSTrainer:
         self.account = account or TimeAccount()
         self._compilation_log = compilation_log
         self.interruption = interruption or Interruption()
-        self._bad_numbers = BadNumbers(corpus.train, run_dir / "evidence")
         self._last_metrics: dict[str, float] = {}
+        self._saved_step: int | None = None
         self._seconds_before: dict[str, float] = {}
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
+        evidence = run_dir / "evidence" if self.place.is_chief else None
+        self._bad_numbers = BadNumbers(corpus.train, evidence)
+        self._measurer = measurer
         self._feed = feed
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._knows_symbols = self._is_prepared = False
@@ -100,6 +118,7 @@ class XTTSTrainer:
                 languages=len(tokenizer.languages),
                 mel_mean=cache.mel_mean,
                 mel_deviation=cache.mel_deviation,
+                precision=config.training.precision,
             )
             self.optimizer = FlatAdamW(
                 self.model.trainable_variables, config.training, self.total_steps
@@ -166,12 +185,6 @@ class XTTSTrainer:
         """Trains to the planned number of steps, or until it is interrupted; returns the report."""
         if not self._is_prepared:
             self.prepare()
-        if self.place.is_chief:
-            self.run_dir.mkdir(parents=True, exist_ok=True)
-            remove_unfinished(self.run_dir)
-            save_config(self.config, self.run_dir / "config.yaml")
-            self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-            save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
         while True:
             try:
                 with (
@@ -197,10 +210,18 @@ class XTTSTrainer:
     def _train(self, feed: Feed) -> dict[str, Any]:
         if not self.place.is_chief:
             return self._loop(feed, None)
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self.run_dir)
+        save_config(self.config, self.run_dir / "config.yaml")
+        self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
+        save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
         with (
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,
         ):
+            self._judge = Judge(
+                self.run_dir, self.config.training, writer, self.observer, self._measurer
+            )
             try:
                 return self._loop(feed, writer)
             except DataError:
@@ -215,6 +236,12 @@ class XTTSTrainer:
         if checkpoint_folders(self.run_dir):
             checkpoint = find_checkpoint(self.run_dir)
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
+        elif self._step_now() >= self.total_steps:
+            raise NonFiniteLossError(
+                f"the last steps up to {self._step_now()} gave no finite loss or gradient, and "
+                "there is no checkpoint to go back to; lower training.learning_rate"
+            )
+        self._saved_step = None
         self.optimizer.rate_factor.assign(factor)
         _log.warning(
             "too many bad steps in a row: going on from step %d with %g of the learning rate",
@@ -298,20 +325,55 @@ class XTTSTrainer:
             if writer and (is_due or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
-            evaluates = (step % every.evaluate_every == 0 or last) and not stops
+            is_sound = not stops and not self._bad_numbers.in_a_row
+            evaluates = is_sound and (step % every.evaluate_every == 0 or last)
             if step % every.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
-                if writer and evaluates:
-                    means |= self._evaluate(step, writer)
-                if writer and (evaluates or stops):
-                    writer.write_report(self._report(step, metrics, feed))
                 if writer:
+                    means["measuring"] = float(self._judge.is_measuring)
+                    if evaluates:
+                        means |= self._evaluate(step, writer)
                     writer.write_metrics(step, means)
+                    self._judge.collect()
+                    if evaluates or stops:
+                        writer.write_report(self._report(step, metrics, feed))
                 self._last_metrics = means
-            if stops:
+            if stops or (evaluates and self._has_stopped_improving()):
                 break
+        if writer:
+            with account.spending("evaluation"):
+                self._judge.finish(lambda: self.interruption.requested)
+            writer.write_report(self._report(step, metrics, feed))
         return self._report(step, metrics, feed)
+
+    def _has_stopped_improving(self) -> bool:
+        """As the chief judges; the other machines stop with it."""
+        if self.config.training.early_stopping_evaluations is None:
+            return False
+        stops = float(self.place.is_chief and self._judge.should_stop)
+        if self.place.workers > 1:
+            with self._noticing_lost_machines(self._step_now()):
+                stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
+        if stops and self.place.is_chief:
+            self._save_and_wait(self._step_now())
+            _log.info(
+                "stopped: %s has not got better for %d evaluations",
+                self.config.training.best_metric,
+                self.config.training.early_stopping_evaluations,
+            )
+        return bool(stops)
+
+    def _save_and_wait(self, step: int) -> Path | None:
+        """The checkpoint of a step, or None where it could not be written, as was warned of."""
+        with self.account.spending("checkpoint"):
+            if self._saved_step != step:
+                self.save(step)
+            try:
+                return self._checkpoints.wait()
+            except CheckpointError:
+                self._saved_step = None
+                return None
 
     def _step(self, step: int, batch: Batch, metrics: RunMetrics) -> None:
         shape = _shape_of(batch)
@@ -319,22 +381,36 @@ class XTTSTrainer:
         compiles = self._monitor.compiles(shape)
         with self.account.spending("compile" if compiles else "compute"):
             try:
-                result = self._training_step(batch, tf.constant(True))
-                result.loss.numpy()  # waits for the device
-            except LOST_MACHINE_ERRORS as error:
-                if self.place.workers == 1:
-                    raise
-                raise DeviceError(self._save_without_the_others(step - 1)) from error
+                with self._noticing_lost_machines(step - 1):
+                    result = self._training_step(batch, tf.constant(True))
+                    result.loss.numpy()  # waits for the device
             except tf.errors.ResourceExhaustedError as error:
                 raise DeviceError(out_of_memory(shape, self.config)) from error
         self._monitor.check(step, shape)
         metrics.add(batch, result)
-        self._bad_numbers.check(step, batch, result)
+        loss_scale = self.optimizer.loss_scale
+        self._bad_numbers.check(
+            step,
+            batch,
+            result,
+            scale_may_be_too_large=loss_scale is not None and float(loss_scale.value) > 1.0,
+        )
+
+    @contextlib.contextmanager
+    def _noticing_lost_machines(self, whole_step: int) -> Iterator[None]:
+        """Around what all machines do together; `whole_step` is the last that every one has."""
+        try:
+            yield
+        except LOST_MACHINE_ERRORS as error:
+            if self.place.workers == 1:
+                raise
+            raise DeviceError(self._save_without_the_others(whole_step)) from error
 
     def _evaluate(self, step: int, writer: RunWriter) -> dict[str, float]:
         with self.account.spending("evaluation"), self.optimizer.averaged_weights():
             losses = self._validation.run(step, writer)
         self.observer.on_evaluation(step, losses)
+        self._judge.evaluated(step, losses, lambda: self._save_and_wait(step))
         return losses
 
     def _save_without_the_others(self, step: int) -> str:
@@ -369,6 +445,7 @@ class XTTSTrainer:
             seconds=self._seconds(),
         )
         self._checkpoints.save(info, self.optimizer.state())
+        self._saved_step = step
 
     def _seconds(self) -> dict[str, float]:
         """Of the whole run, with what it took before it was resumed."""
@@ -400,21 +477,30 @@ class XTTSTrainer:
             "buffer_size_at_end": feed.present_buffer_size,
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "gpus": self._gpus.whole_run(),
+            "best": self._judge.best() if self.place.is_chief else None,
             "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
         }
 
 
 @contextlib.contextmanager
 def _reading(features: Path, step: int) -> Iterator[None]:
-    """Errors of the disk and of damaged features as one line."""
+    """What becomes of a run whose batches cannot be made."""
     try:
         yield
-    except (tf.errors.OpError, OSError, ValueError, DeviceError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except OSError as error:
         raise DataError(
-            f"{features}: features cannot be read ({reason}); the run is saved up to step "
+            f"{features}: features cannot be read ({error}); the run is saved up to step "
             f"{step - 1}: check the disk, remove that folder, which is made again, and go on with "
             "--resume"
+        ) from error
+    except MemoryError as error:
+        raise DataError(
+            f"too little memory to load a batch; the run is saved up to step {step - 1}: lower "
+            "data.buffer_size or data.batch_size and go on with --resume"
+        ) from error
+    except DeviceError as error:
+        raise DataError(
+            f"{error}; the run is saved up to step {step - 1}: go on with --resume"
         ) from error
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.config.config import XTTSConfig
@@ -13,6 +15,8 @@ from myxtts.data.corpus import CorpusPart
 from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.xtts import LossParts
 from myxtts.training.reporting import RunWriter
+
+_log = logging.getLogger(__name__)
 
 _MOST_BATCHES = 4
 
@@ -49,7 +53,12 @@ class Validation:
         metrics = {"validation_loss": float(means.sum())}
         for name, value in zip(LossParts._fields, means, strict=True):
             metrics[f"validation_{name}_loss"] = float(value)
-        self._speak(step, writer)
+        try:
+            self._speak(step, writer)
+        except tf.errors.OpError as error:
+            # A model that is running away may want to speak for ever.
+            reason = error.message.splitlines()[0]
+            _log.warning("step %d: no sample could be spoken (%s)", step, reason)
         return metrics
 
     def _speak(self, step: int, writer: RunWriter) -> None:

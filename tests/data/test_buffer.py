@@ -108,6 +108,24 @@ def test_closing_ends_the_thread_and_whoever_waits(open_buffer):
     assert not buffer._thread.is_alive()
 
 
+def test_closing_a_buffer_ends_the_one_that_takes_from_it(open_buffer):
+    released = threading.Event()
+
+    def stuck():
+        released.wait(20)
+        yield 0
+
+    first = open_buffer(stuck())
+    second = open_buffer(first)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    second._thread.join(10)
+    assert not second._thread.is_alive()
+    released.set()
+    closing.join(10)
+    assert list(second) == []
+
+
 @pytest.mark.parametrize(
     ("wanted", "workers", "room", "expected"),
     [

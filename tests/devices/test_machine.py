@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.devices.machine import Memory, describe_machine, free_disk_mb, read_memory
+from myxtts.devices.machine import (
+    Memory,
+    describe_machine,
+    free_disk_mb,
+    read_memory,
+    read_peak_memory_mb,
+)
 
 MEMINFO = "MemTotal:       24682416 kB\nMemFree: 100 kB\nMemAvailable:   20000000 kB\n"
 
@@ -20,6 +26,12 @@ def lay_out(root: Path, files: dict[str, str]) -> Path:
 
 def test_memory_of_a_machine(tmp_path: Path) -> None:
     assert read_memory(lay_out(tmp_path, {"proc/meminfo": MEMINFO})) == Memory(24_103, 19_531)
+
+
+def test_peak_memory_of_a_process(tmp_path: Path) -> None:
+    assert read_peak_memory_mb(tmp_path) is None
+    status = {"proc/self/status": "Name:\tpython\nVmHWM:\t  204800 kB\nVmRSS:\t  1024 kB\n"}
+    assert read_peak_memory_mb(lay_out(tmp_path, status)) == 200
 
 
 @pytest.mark.parametrize(

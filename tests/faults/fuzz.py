@@ -36,7 +36,7 @@ from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.plan_files import load_padded_shapes
 from myxtts.errors import MyXTTSError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
-from myxtts.training.checkpoints import best_checkpoint, find_checkpoint
+from myxtts.training.checkpoints import find_checkpoint
 from myxtts.training.resuming import changes_since
 
 ROOT = Path(__file__).parents[2]
@@ -190,7 +190,6 @@ class CheckpointFiles:
             changed["manifest.json"] = resealed(self._whole | changed)
         for file, value in changed.items():
             (self._folder / file).write_bytes(value)
-        (self._run / "checkpoints" / "best").write_bytes(content[1:60])
         try:
             self._load()
             assert sealed or content[1:] == self._whole[name], f"{name} was changed unnoticed"
@@ -199,8 +198,6 @@ class CheckpointFiles:
                 (self._folder / file).write_bytes(self._whole[file])
 
     def _load(self) -> None:
-        best = best_checkpoint(self._run)
-        assert best is None or best.parent == self._folder.parent
         checkpoint = find_checkpoint(self._run)
         config = checkpoint.config()
         changes_since(checkpoint, config)

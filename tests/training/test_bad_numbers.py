@@ -55,6 +55,14 @@ def test_bad_steps_in_a_row_lead_back_and_then_to_an_end(watch, corpus, miniatur
     assert len(evidence["clips"]) == 4
 
 
+def test_a_loss_scale_that_finds_itself_is_no_bad_step(watch, caplog):
+    for step in range(1, 40):
+        watch.check(step, None, result(1.0, math.inf), scale_may_be_too_large=True)
+    assert not caplog.messages
+    watch.check(40, None, result(math.nan, math.inf), scale_may_be_too_large=True)
+    assert len(caplog.messages) == 1
+
+
 def test_a_good_step_breaks_the_row(watch):
     for step in range(1, 40):
         watch.check(step, None, result(math.nan if step % 5 else 1.0))
@@ -121,3 +129,11 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     assert [line["step"] for line in lines] == list(range(1, 9))
     assert None not in [line["loss"] for line in lines]
+
+
+def test_a_run_that_ends_in_bad_steps_has_no_result(miniature, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("myxtts.data.pipeline.BatchLoader", Spoilt)
+    monkeypatch.setattr(Spoilt, "is_bad", staticmethod(lambda planned: True))
+    trainer = XTTSTrainer(miniature(max_steps=5), corpus, tmp_path / "run")
+    with pytest.raises(NonFiniteLossError, match="no checkpoint to go back to"):
+        trainer.fit()

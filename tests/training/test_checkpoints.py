@@ -13,11 +13,9 @@ from myxtts.training.checkpoint_writer import CheckpointWriter
 from myxtts.training.checkpoints import (
     FILES_OF_RUN,
     CheckpointInfo,
-    best_checkpoint,
     checkpoint_folders,
     find_checkpoint,
     has_checkpoint,
-    mark_best,
     save_checkpoint,
 )
 
@@ -63,22 +61,6 @@ def test_everything_comes_back_as_it_was(tmp_path):
         assert state[name].dtype == value.dtype
     # The averaged weights by their own names, for any program that reads safetensors.
     assert load_file(folder / "model.safetensors")["a/b"].shape == (2, 3)
-
-
-def test_the_best_one_stays(tmp_path):
-    for step in (1, 2, 3):
-        save(tmp_path, step, keep=1)
-        if step == 2:
-            mark_best(tmp_path, 2)
-    assert steps(tmp_path) == [2, 3]
-    assert best_checkpoint(tmp_path).name == "step_00000002"
-
-
-@pytest.mark.parametrize("name", ["../../elsewhere", "", "step_00000001/..", "\0"])
-def test_a_best_that_leads_elsewhere_is_none(tmp_path, name):
-    save(tmp_path, 1)
-    (tmp_path / "checkpoints" / "best").write_text(name)
-    assert best_checkpoint(tmp_path) is None
 
 
 def test_saving_again_keeps_a_whole_one_and_replaces_a_damaged_one(tmp_path):

@@ -26,8 +26,8 @@ def train(demo_corpus, miniature, user_environment, tmp_path_factory):
     """Trains on virtual devices: what was printed and where the run is. Each case once."""
     finished = {}
 
-    def run(replicas, accumulation, xla):
-        case = (replicas, accumulation, xla)
+    def run(replicas, accumulation, xla, precision="float32"):
+        case = (replicas, accumulation, xla, precision)
         if case not in finished:
             run_dir = tmp_path_factory.mktemp("mirrored") / "run"
             config = miniature(
@@ -36,6 +36,7 @@ def train(demo_corpus, miniature, user_environment, tmp_path_factory):
                 shape_count=1,
                 gradient_accumulation_steps=accumulation,
                 xla=xla,
+                precision=precision,
                 clip_norm=0.5,
                 # The moments of AdamW turn rounding in gradients near zero into whole steps.
                 learning_rate=5e-4,
@@ -78,3 +79,16 @@ def test_weights_and_gradients_are_on_the_devices_that_were_asked_for(train):
     several, _ = train(2, 1, False)
     assert several["devices_of_weights"] == several["model_devices"] == ["CPU:0", "CPU:1"]
     assert several["devices_of_gradients"] == ["CPU:0", "CPU:1"]
+
+
+# With and without XLA; the reference is the one that the other tests train anyway.
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_loss_scale_is_the_same_on_all_replicas(train, xla):
+    _, expected = train(1, 1, xla)
+    several, found = train(2, 1, xla, "float16")
+    assert several["strategy"] == "MirroredStrategy"
+    assert several["traces"] == 1
+    expected, found = (find_checkpoint(run).training_state() for run in (expected, found))
+    assert found["loss_scale/good_steps"] == STEPS
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=5e-3, err_msg=name)

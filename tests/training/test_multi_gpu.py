@@ -9,7 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import open_cache
+from myxtts.errors import DeviceError
+from myxtts.training.launch import set_up_devices
 
 # Says of each operation which device it is placed on.
 PLACEMENT_PROGRAM = """
@@ -143,3 +146,9 @@ def test_an_interrupt_while_the_producer_works_ends_everything(train):
     code, _, errors = finished(process)
     assert code == 130
     assert errors.splitlines()[-1] == "myxtts train: interrupted"
+
+
+def test_a_model_gpu_that_stands_twice_is_refused():
+    config = XTTSConfig(data_gpu=0, model_gpu="1,1")
+    with pytest.raises(DeviceError, match=r"devices.model_gpu: found '1,1', allowed is each id"):
+        set_up_devices(config)

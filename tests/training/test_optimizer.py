@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
+from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.schedules import average_decay, learning_rate
 
@@ -146,3 +147,65 @@ def test_without_update_nothing_changes():
     assert float(norm) > 0
     for name, value in optimizer.state().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def scaled(optimizer, step):
+    return optimizer.flatten(gradients(step)) * optimizer.loss_scale.value
+
+
+def test_a_loss_scale_changes_no_update():
+    _, _, plain = make()
+    _, _, optimizer = make(precision="float16")
+    for step in range(1, 5):
+        plain.apply(plain.flatten(gradients(step)), LOSS, UPDATE)
+        norm, _ = optimizer.apply(scaled(optimizer, step), LOSS, UPDATE)
+        assert float(norm) == pytest.approx(float(tf.norm(plain.flatten(gradients(step)))))
+    np.testing.assert_allclose(optimizer.weights(), plain.weights(), rtol=1e-6)
+
+
+def test_the_loss_scale_halves_on_a_bad_gradient_and_doubles_after_good_ones():
+    _, _, optimizer = make(precision="float16")
+    scale = optimizer.loss_scale
+    first = float(scale.value)
+    optimizer.apply(scaled(optimizer, 1), LOSS, UPDATE)
+    weights = optimizer.weights().numpy()
+    for share in (2, 4):
+        optimizer.apply(scaled(optimizer, 2) * np.inf, LOSS, UPDATE)
+        assert float(scale.value) == first / share
+        assert int(scale.good_steps) == 0
+    np.testing.assert_array_equal(optimizer.weights(), weights)
+    scale.good_steps.assign(GOOD_STEPS_TO_GROW - 2)
+    seen = []
+    for step in range(3):
+        optimizer.apply(scaled(optimizer, step), LOSS, UPDATE)
+        seen.append((float(scale.value) / first, int(scale.good_steps)))
+    assert seen == [(0.25, GOOD_STEPS_TO_GROW - 1), (0.5, 0), (0.5, 1)]
+    assert not np.array_equal(optimizer.weights(), weights)
+
+
+def test_the_loss_scale_never_vanishes_and_waits_without_update():
+    _, _, optimizer = make(precision="float16")
+    bad = optimizer.flatten(gradients(1)) * np.nan
+    optimizer.loss_scale.value.assign(1.0)
+    optimizer.apply(bad, LOSS, UPDATE)
+    assert float(optimizer.loss_scale.value) == 1.0
+    optimizer.loss_scale.value.assign(8.0)
+    before = optimizer.state()
+    for gradient in (bad, scaled(optimizer, 1)):
+        optimizer.apply(gradient, LOSS, tf.constant(False))
+        for name, value in optimizer.state().items():
+            np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_a_loss_scale_is_saved_and_may_be_missing(tmp_path):
+    _, _, optimizer = make(precision="float16")
+    optimizer.apply(scaled(optimizer, 1), LOSS, UPDATE)
+    optimizer.loss_scale.value.assign(64.0)
+    _, _, fresh = make(precision="float16")
+    fresh.restore(optimizer.state(), tmp_path)
+    assert (float(fresh.loss_scale.value), int(fresh.loss_scale.good_steps)) == (64.0, 1)
+    _, _, without = make()
+    without.restore(optimizer.state(), tmp_path)
+    np.testing.assert_array_equal(without.weights(), optimizer.weights())
+    fresh.restore(without.state(), tmp_path)
+    assert float(fresh.loss_scale.value) == 64.0

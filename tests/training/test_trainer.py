@@ -23,6 +23,7 @@ def test_a_run_leaves_all_its_files(trained_run, miniature):
         "samples",
         "report.json",
         "events",
+        "best",
     }
     assert load_config(trained_run / "config.yaml") == miniature()
     assert {file.name for file in (trained_run / "samples").iterdir()} == {

@@ -1,0 +1,87 @@
+"""What measuring a checkpoint beside the run costs the step.
+
+    .venv/bin/python benchmarks/background.py --run demo/run --train-data demo/corpus
+        [--steps 160] [--json FILE]
+
+The tiny model trains on one batch while a real background evaluation of the run's checkpoint goes
+on. The evaluation is stopped and continued in turns, so that steps beside it and steps without it
+take place in one run; what counts is the ratio of the medians. Its limit is 1.15.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from myxtts.devices.loading import load_tensorflow
+
+load_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+from step import random_batch  # noqa: E402
+
+from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.data.batches import batch_signature  # noqa: E402
+from myxtts.evaluation.background import BackgroundEvaluation  # noqa: E402
+from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
+from myxtts.models.xtts import XTTS  # noqa: E402
+from myxtts.training.checkpoints import find_checkpoint  # noqa: E402
+from myxtts.training.optimizer import FlatAdamW  # noqa: E402
+from myxtts.training.step import compile_training_step  # noqa: E402
+
+LIMIT = 1.15
+_BLOCK_STEPS = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--train-data", required=True)
+    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    config = XTTSConfig(train_data=options.train_data)
+    batch = random_batch(config, tokens=48, frames=240)
+    model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
+    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
+    step = compile_training_step(
+        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+    )
+    step(batch, tf.constant(True)).loss.numpy()
+
+    checkpoint = find_checkpoint(options.run).folder
+    # Enough of them to last until all steps are taken.
+    sentences = held_out_sentences(config, ["en"], count=60)
+    seconds: dict[str, list[float]] = {"alone": [], "beside measuring": []}
+    with tempfile.TemporaryDirectory() as folder:
+        measurer = BackgroundEvaluation(Path(folder), sentences)
+        for block in range(options.steps // _BLOCK_STEPS):
+            if measurer.poll() or not measurer.is_busy:
+                measurer.start(block, checkpoint)
+            process = measurer._process
+            assert process is not None
+            name = "beside measuring" if block % 2 else "alone"
+            os.kill(process.pid, signal.SIGCONT if block % 2 else signal.SIGSTOP)
+            for _ in range(_BLOCK_STEPS):
+                started = time.perf_counter()
+                step(batch, tf.constant(True)).loss.numpy()
+                seconds[name].append(time.perf_counter() - started)
+        os.kill(process.pid, signal.SIGCONT)
+        measurer.close()
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for name, median in medians.items():
+        print(f"{name:24}{median:8.3f} s")
+    ratio = medians["beside measuring"] / medians["alone"]
+    print(f"{'ratio':24}{ratio:8.3f}   limit {LIMIT}")
+    if options.json:
+        options.json.write_text(json.dumps(medians | {"ratio": ratio}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

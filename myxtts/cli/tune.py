@@ -1,0 +1,169 @@
+"""`myxtts tune`: measures on this machine which settings train fastest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import timed_bar
+from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from myxtts.config.loading import Layer
+    from myxtts.training.tuning.deciding import Recommendation
+    from myxtts.training.tuning.tuner import Tuning
+
+_DEFAULT_MINUTES = 3.0
+_LEAST_MINUTES, _MOST_MINUTES = 0.05, 600.0
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "tune",
+        help="measure which settings train fastest here",
+        description="Runs the real step on the real corpus for a few minutes, trains nothing, and "
+        "recommends batch size, precision, XLA, workers and buffer for this machine.",
+    )
+    add_config_options(parser)
+    parser.add_argument("--train-data", metavar="DIR", help="corpus; without it that of --config")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=_DEFAULT_MINUTES,
+        metavar="M",
+        help=f"of measuring, default {_DEFAULT_MINUTES:g}; what is under way is finished",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("myxtts-tuned.yaml"),
+        metavar="FILE",
+        help="settings for myxtts train --config, default %(default)s",
+    )
+    parser.add_argument("--virtual-devices", type=int, metavar="N", help="as the run would have")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    settings = given({"train_data": options.train_data, "virtual_devices": options.virtual_devices})
+    config = configuration(options, settings)
+    if config.data.train_data is None:
+        raise ConfigError("--train-data: needed; the best settings depend on the corpus")
+    if not _LEAST_MINUTES <= options.minutes <= _MOST_MINUTES:
+        raise ConfigError(
+            f"--minutes: found {options.minutes:g}, allowed: {_LEAST_MINUTES:g} to "
+            f"{_MOST_MINUTES:g}"
+        )
+    _require_new_file(options.out)
+    from myxtts.devices.loading import load_tensorflow
+
+    with timed_bar(quiet=options.json) as bar:
+        bar.on_phase("loading TensorFlow")
+        load_tensorflow()
+        from myxtts.devices.strategy import place_of
+        from myxtts.training.launch import open_corpus_for, set_up_devices
+        from myxtts.training.tuning.tuner import Tuner
+
+        strategy = set_up_devices(config).strategy
+        if place_of(strategy).workers > 1:
+            raise ConfigError("tune: measures one machine; start it without a cluster around it")
+        corpus = open_corpus_for(strategy, config, bar.on_prepare, None)
+        tuner = Tuner(
+            config, corpus, strategy, seconds=60 * options.minutes, on_progress=bar.on_measurement
+        )
+        tuning = tuner.run()
+    options.out.write_text(
+        _yaml(tuning.recommendations, _given_settings(options), options), encoding="utf-8"
+    )
+    command = shlex.join(
+        ["myxtts", "train", "--config", str(options.out), "--train-data", config.data.train_data]
+    )
+    if options.json:
+        print(json.dumps(_as_dict(tuning, options.out, command), indent=1, ensure_ascii=False))
+    else:
+        print("\n".join([*_describe(tuning), "", f"Written: {options.out}", command]))
+    return 0
+
+
+def _require_new_file(file: Path) -> None:
+    if file.exists():
+        raise ConfigError(f"{file}: exists already; remove it or name another file with --out")
+    if not file.parent.is_dir():
+        raise ConfigError(f"{file}: cannot be written, there is no folder {file.parent}")
+
+
+def _given_settings(options: argparse.Namespace) -> Layer:
+    """What the user set, by file and by --set: the written file has to say it again."""
+    from myxtts.config.loading import merge, parse_assignments, read_yaml
+
+    layers = [read_yaml(options.config)] if options.config is not None else []
+    return merge([*layers, parse_assignments(options.set)])
+
+
+def _as_dict(tuning: Tuning, file: Path, command: str) -> dict[str, Any]:
+    return {
+        "recommendations": [
+            {
+                "setting": item.setting,
+                "now": item.now,
+                "recommended": item.recommended,
+                "worth": item.worth,
+            }
+            for item in tuning.recommendations
+        ],
+        "skipped": tuning.skipped,
+        "measurements": tuning.measurements,
+        "file": str(file),
+        "command": command,
+    }
+
+
+def _describe(tuning: Tuning) -> list[str]:
+    rows = [("setting", "now", "recommended", "worth")]
+    rows += [
+        (item.setting, _shown(item.now), _shown(item.recommended), item.worth)
+        for item in tuning.recommendations
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+    return lines + [f"Not measured: {what}" for what in tuning.skipped]
+
+
+def _shown(value: Any) -> str:
+    """As YAML has it."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
+def _yaml(
+    recommendations: list[Recommendation], given_settings: Layer, options: argparse.Namespace
+) -> str:
+    """What was given and what is recommended instead, with the worth of each change."""
+    import yaml
+
+    changes = {item.setting: item for item in recommendations if item.changes}
+    settings = {section: dict(values) for section, values in given_settings.items()}
+    for item in changes.values():
+        section, _, name = item.setting.partition(".")
+        settings.setdefault(section, {})[name] = item.recommended
+    lines = [
+        f"# By myxtts tune, measured on this machine with {options.train_data or 'this corpus'}.",
+    ]
+    if not changes:
+        lines.append("# Nothing to change: the settings were the fastest already.")
+    for section, values in settings.items():
+        lines += ["", f"{section}:"]
+        for name, value in values.items():
+            change = changes.get(f"{section}.{name}")
+            if change is not None:
+                lines.append(f"  # was {_shown(change.now)}; {change.worth}")
+            text = yaml.safe_dump({name: value}, allow_unicode=True, sort_keys=False)
+            lines += [f"  {line}" for line in text.splitlines()]
+    return "\n".join(lines) + "\n"

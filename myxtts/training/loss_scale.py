@@ -1,0 +1,54 @@
+"""Keeps gradients in the range of float16, in which small ones would be zero.
+
+The loss is multiplied by the scale before its gradient is taken, and the gradient divided by it
+before it is used. The scale finds itself: too large a one shows as a gradient that is not finite.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.training.checkpoint_files import Tensors
+
+_FIRST_SCALE = 2.0**15
+# So many good steps in a row say that a larger scale is worth a try.
+GOOD_STEPS_TO_GROW = 1_000
+_PREFIX = "loss_scale/"
+
+
+class LossScale(tf.Module):
+    def __init__(self) -> None:
+        super().__init__(name="loss_scale")
+        self.value = tf.Variable(_FIRST_SCALE, trainable=False, name="value")
+        self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int64, name="good_steps")
+
+    def following(
+        self, gradient_is_finite: tf.Tensor, update: tf.Tensor
+    ) -> list[tuple[tf.Variable, tf.Tensor]]:
+        """What to assign after a step, which must be the same on all replicas."""
+        good_steps = tf.where(gradient_is_finite, self.good_steps + 1, 0)
+        grows = good_steps >= GOOD_STEPS_TO_GROW
+        larger = tf.where(grows, 2.0 * self.value, self.value)
+        value = tf.where(gradient_is_finite, larger, tf.maximum(self.value / 2.0, 1.0))
+        good_steps = tf.where(grows, tf.zeros_like(good_steps), good_steps)
+        return [
+            (self.value, tf.where(update, value, self.value)),
+            (self.good_steps, tf.where(update, good_steps, self.good_steps)),
+        ]
+
+    def state(self) -> Tensors:
+        return {
+            f"{_PREFIX}value": np.array(self.value.numpy()),
+            f"{_PREFIX}good_steps": np.array(self.good_steps.numpy()),
+        }
+
+    def restore(self, state: Tensors) -> None:
+        """Takes what `state` gave; a run that had no scale leaves this one as it is."""
+        if f"{_PREFIX}value" in state:
+            self.value.assign(state[f"{_PREFIX}value"])
+            self.good_steps.assign(state[f"{_PREFIX}good_steps"])
+
+
+def without_scale(state: Tensors) -> Tensors:
+    return {name: value for name, value in state.items() if not name.startswith(_PREFIX)}

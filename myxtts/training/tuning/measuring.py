@@ -1,0 +1,180 @@
+"""What is measured: the real step on real batches, and loading them. Nothing is trained."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.batches import BatchLoader, batch_signature
+from myxtts.data.corpus import Corpus, CorpusPart
+from myxtts.data.schedule import PlannedBatch
+from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
+from myxtts.devices.strategy import devices_here
+from myxtts.models.xtts import XTTS, Batch
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.step import compile_training_step
+from myxtts.training.tuning.deciding import LoadTimes
+
+# So many batches of an epoch are looked at for the largest and the most frequent shape.
+_BATCHES_LOOKED_AT = 5_000
+_LEAST_SECONDS = 0.3
+# On a CPU batches grow no further when the next would take more of the free memory than this.
+_SHARE_OF_FREE_MEMORY = 0.5
+
+
+class Workload(NamedTuple):
+    """Two batches that stand for an epoch: one of the most frequent shape and the largest one."""
+
+    typical: Batch
+    largest: Batch
+    share_of_largest: float
+    """Of the batches of an epoch."""
+
+    @property
+    def largest_frames(self) -> int:
+        """Padding included."""
+        size, frames, _ = self.largest.mel.shape
+        return int(size * frames)
+
+    @property
+    def largest_mb(self) -> float:
+        return sum(tensor.dtype.size * tf.size(tensor).numpy() for tensor in self.largest) / 2**20
+
+
+def workload(part: CorpusPart, loader: BatchLoader) -> Workload:
+    count = min(part.schedule.batches_per_epoch, _BATCHES_LOOKED_AT)
+    planned: dict[Any, PlannedBatch] = {}
+    shapes: Counter[Any] = Counter()
+    for step in range(count):
+        batch = part.schedule.batch_at(step)
+        shapes[batch.shape] += 1
+        planned.setdefault(batch.shape, batch)
+    largest = max(shapes, key=lambda shape: shape.batch * shape.frames * shape.tokens)
+    (typical, _), *_ = shapes.most_common(1)
+    typical_batch, largest_batch = (
+        Batch(*map(tf.convert_to_tensor, loader.load(planned[shape])))
+        for shape in (typical, largest)
+    )
+    return Workload(typical_batch, largest_batch, shapes[largest] / count)
+
+
+class StepBench:
+    """The compiled step of a model of its own, run without updates.
+
+    Its weights are any: a seed would make TensorFlow prepare all compiled functions again.
+    """
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        corpus: Corpus,
+        strategy: tf.distribute.Strategy,
+        *,
+        precision: str,
+        xla: bool,
+    ) -> None:
+        self._strategy = strategy
+        cache, tokenizer = corpus.train.cache, corpus.tokenizer
+        settings = config.as_dict()
+        settings["training"]["precision"] = precision
+        training = XTTSConfig(**settings).training
+        started = time.perf_counter()
+        with strategy.scope():
+            model = XTTS(
+                config,
+                symbols=len(tokenizer.symbols),
+                languages=len(tokenizer.languages),
+                mel_mean=cache.mel_mean,
+                mel_deviation=cache.mel_deviation,
+                precision=precision,
+            )
+            optimizer = FlatAdamW(model.trainable_variables, training, 1)
+            self._step = compile_training_step(
+                model,
+                optimizer,
+                batch_signature(config),
+                accumulation_steps=training.gradient_accumulation_steps,
+                seed=training.seed,
+                xla=xla,
+            )
+            self._step.get_concrete_function()
+        self.trace_seconds = time.perf_counter() - started
+
+    def seconds(self, batch: Batch) -> float:
+        """Of a step; short ones are repeated, for a clock and a busy machine are coarse."""
+        steps, gone, started = 0, 0.0, time.perf_counter()
+        with self._strategy.scope():
+            while gone < _LEAST_SECONDS:
+                self._step(batch, tf.constant(False)).loss.numpy()
+                steps, gone = steps + 1, time.perf_counter() - started
+        return gone / steps
+
+    def frame_rate(self, work: Workload) -> float:
+        """Real mel frames per second over an epoch of which `work` is an extract."""
+        frames = seconds = 0.0
+        for batch, share in (
+            (work.typical, 1.0 - work.share_of_largest),
+            (work.largest, work.share_of_largest),
+        ):
+            frames += share * float(tf.reduce_sum(batch.mel_lengths))
+            seconds += share * self.seconds(batch)
+        return frames / seconds
+
+
+class MemoryGuard:
+    """Foresees on CPUs what the next batch takes; a GPU says itself when its memory is full."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        read_peak_mb: Callable[[], int | None] = read_peak_memory_mb,
+        read_memory: Callable[[], Memory | None] = read_memory,
+    ) -> None:
+        """Tests hand in the readings of another machine."""
+        self._on_cpu = all(device.startswith("CPU") for device in devices_here(strategy))
+        self._read_peak_mb = read_peak_mb
+        self._read_memory = read_memory
+        self._before = read_peak_mb()
+        self._mb_per_frame = 0.0
+
+    def require_room_for(self, frames: int) -> None:
+        """Raises what a GPU would raise, before the machine runs out of memory."""
+        memory = self._read_memory()
+        if not self._on_cpu or memory is None:
+            return
+        foreseen_mb = self._mb_per_frame * frames
+        if foreseen_mb > _SHARE_OF_FREE_MEMORY * memory.free_mb:
+            raise tf.errors.ResourceExhaustedError(
+                None, None, f"{frames} frames would take {foreseen_mb:.0f} MB"
+            )
+
+    @contextmanager
+    def watching(self, frames: int) -> Iterator[None]:
+        """Learns from the peak that a batch of so many frames leaves."""
+        yield
+        peak = self._read_peak_mb()
+        if peak is not None and self._before is not None:
+            self._mb_per_frame = max(self._mb_per_frame, (peak - self._before) / frames)
+
+
+def time_loading(
+    part: CorpusPart, loader: BatchLoader, threads: int, first_step: int, count: int
+) -> LoadTimes:
+    """Loads the batches of some steps with so many threads."""
+
+    def load(step: int) -> float:
+        started = time.perf_counter()
+        loader.load(part.schedule.batch_at(step))
+        return time.perf_counter() - started
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        slowest = max(pool.map(load, range(first_step, first_step + count)))
+    return LoadTimes([count / (time.perf_counter() - started)], slowest)
