@@ -393,7 +393,7 @@ class XTTSTrainer:
             step,
             batch,
             result,
-            scale_may_be_too_large=loss_scale is not None and float(loss_scale.value) > 1.0,
+            scale_may_be_too_large=loss_scale is not None and float(loss_scale.value.numpy()) > 1.0,
         )
 
     @contextlib.contextmanager

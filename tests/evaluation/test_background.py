@@ -84,7 +84,7 @@ def test_close_leaves_nothing_running(trained_run, sentences):
 def test_ends_with_a_parent_that_is_killed(trained_run, sentences, tmp_path, user_environment):
     save_sentences(sentences, tmp_path / "sentences.json")
     checkpoint = find_checkpoint(trained_run).folder
-    arguments = [trained_run, tmp_path / "sentences.json", checkpoint]
+    arguments = [tmp_path / "run", tmp_path / "sentences.json", checkpoint]
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT, *map(str, arguments)],
         stdout=subprocess.PIPE,
