@@ -177,7 +177,7 @@ def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
     calls = iter(range(_FAR))
     delays = {
         "as it is": lambda: 0.0,
-        "uneven": lambda: 1.5 if next(calls) % 60 == 59 else 0.0,
+        "uneven": lambda: 3.0 if next(calls) % 60 == 59 else 0.0,
         "slow": lambda: 0.15,
     }
     found = {}
