@@ -106,7 +106,7 @@ class Judge:
 
     def finish(self, is_interrupted: Callable[[], bool]) -> None:
         """What is still being measured when the run is over."""
-        if self._measurer is None or not self._measurer.is_busy:
+        if self._measurer is None or not self._measurer.is_busy or is_interrupted():
             return
         self._observer.on_phase("waiting for the last measurement")
         for _ in range(_SECONDS_FOR_THE_LAST):
