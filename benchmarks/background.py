@@ -24,16 +24,12 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import tensorflow as tf  # noqa: E402
-from step import random_batch  # noqa: E402
+from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data.batches import batch_signature  # noqa: E402
 from myxtts.evaluation.background import BackgroundEvaluation  # noqa: E402
 from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
-from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.checkpoints import find_checkpoint  # noqa: E402
-from myxtts.training.optimizer import FlatAdamW  # noqa: E402
-from myxtts.training.step import compile_training_step  # noqa: E402
 
 LIMIT = 1.15
 _BLOCK_STEPS = 10
@@ -48,11 +44,7 @@ def main() -> None:
     options = parser.parse_args()
     config = XTTSConfig(train_data=options.train_data)
     batch = random_batch(config, tokens=48, frames=240)
-    model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
-    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
-    step = compile_training_step(
-        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
-    )
+    step, _ = build_step(config)
     step(batch, tf.constant(True)).loss.numpy()
 
     checkpoint = find_checkpoint(options.run).folder

@@ -47,9 +47,10 @@ from myxtts.data.features import compile_features  # noqa: E402
 from myxtts.data.pipeline import Feed  # noqa: E402
 from myxtts.data.schedule import PlannedBatch  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
-from myxtts.models.xtts import XTTS, Batch  # noqa: E402
+from myxtts.models.xtts import Batch  # noqa: E402
 from myxtts.training.accounting import TimeAccount  # noqa: E402
 from myxtts.training.metrics import RunMetrics  # noqa: E402
+from myxtts.training.model_building import build_model  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
 from myxtts.training.trainer import XTTSTrainer  # noqa: E402
@@ -71,14 +72,7 @@ _FAR = 10**9
 
 
 def build_step(corpus: Corpus, config: XTTSConfig) -> Callable[[Batch], Any]:
-    cache, tokenizer = corpus.train.cache, corpus.tokenizer
-    model = XTTS(
-        config,
-        symbols=len(tokenizer.symbols),
-        languages=len(tokenizer.languages),
-        mel_mean=cache.mel_mean,
-        mel_deviation=cache.mel_deviation,
-    )
+    model = build_model(config, corpus)
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
     step = compile_training_step(
         model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False

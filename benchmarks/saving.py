@@ -23,19 +23,15 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import tensorflow as tf  # noqa: E402
-from step import random_batch  # noqa: E402
+from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data.batches import batch_signature  # noqa: E402
-from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.checkpoint_writer import CheckpointWriter  # noqa: E402
 from myxtts.training.checkpoints import (  # noqa: E402
     FILES_OF_RUN,
     CheckpointInfo,
     find_checkpoint,
 )
-from myxtts.training.optimizer import FlatAdamW  # noqa: E402
-from myxtts.training.step import compile_training_step  # noqa: E402
 
 LIMIT = 1.05
 
@@ -43,11 +39,7 @@ LIMIT = 1.05
 def measure(size: str, window: int, rounds: int, run_dir: Path) -> dict[str, Any]:
     config = XTTSConfig(size=size)
     batch = random_batch(config, tokens=48, frames=240)
-    model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
-    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
-    step = compile_training_step(
-        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
-    )
+    step, optimizer = build_step(config)
     for name in FILES_OF_RUN:
         (run_dir / name).write_text("{}")
     seconds: dict[str, list[float]] = {"without": [], "with": []}

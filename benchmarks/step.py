@@ -22,6 +22,7 @@ load_tensorflow()
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.batches import batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
@@ -37,7 +38,7 @@ def seconds_of(action: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def random_batch(config: Any, tokens: int, frames: int) -> Batch:
+def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
     generator = np.random.default_rng(0)
     size, n_mels = config.data.batch_size, config.data.n_mels
     reference_frames = config.model.reference_frames
@@ -53,17 +54,23 @@ def random_batch(config: Any, tokens: int, frames: int) -> Batch:
     )
 
 
+def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
+    """The training step of a model for random batches, and its optimizer."""
+    model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
+    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
+    step = compile_training_step(
+        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+    )
+    return step, optimizer
+
+
 def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, float]:
     config = load_config(overrides={"model": {"size": size}})
     batch = random_batch(config, tokens, frames)
     parts: dict[str, Any] = {}
 
     def build() -> None:
-        model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
-        optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
-        parts["step"] = compile_training_step(
-            model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
-        )
+        parts["step"], _ = build_step(config)
 
     results = {"build": seconds_of(build)}
     step, update = parts["step"], tf.constant(True)

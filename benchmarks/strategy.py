@@ -21,23 +21,15 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import tensorflow as tf  # noqa: E402
-from step import random_batch  # noqa: E402
+from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data.batches import batch_signature  # noqa: E402
-from myxtts.models.xtts import XTTS  # noqa: E402
-from myxtts.training.optimizer import FlatAdamW  # noqa: E402
-from myxtts.training.step import compile_training_step  # noqa: E402
 
 
 def build(strategy: tf.distribute.Strategy, config: XTTSConfig, batch: Any) -> Callable[[], float]:
     """A function that takes one step and says how long it took."""
     with strategy.scope():
-        model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
-        optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
-        step = compile_training_step(
-            model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
-        )
+        step, _ = build_step(config)
     update = tf.constant(True)
 
     def timed() -> float:

@@ -109,7 +109,7 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
     devices = parser.add_argument_group("devices")
     devices.add_argument("--multi-gpu", action="store_true", help="mirror over all visible GPUs")
     devices.add_argument(
-        "--strict-devices", action="store_true", help="no fallback when mirroring fails"
+        "--strict-devices", action="store_true", help="stop instead of falling back"
     )
     devices.add_argument("--visible-gpus", metavar="IDS", help="such as 0,1")
     devices.add_argument("--data-gpu", type=int, metavar="ID", help="computes features")

@@ -347,7 +347,7 @@ class DeviceConfig(Section):
     )
     strict_devices: bool = setting(
         False,
-        "Stop when mirrored training does not work, instead of going on with one device.",
+        "Stop when mirrored training or multi-GPU mode does not work, instead of going on without.",
     )
     virtual_devices: int = setting(
         0, "Logical CPU devices that stand in for GPUs; 0 uses the real ones.", least=0, most=64

@@ -24,7 +24,8 @@ def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes:
 class AdaptiveSize:
     """Doubles when the model has waited for data, halves when it never came close to it.
 
-    Each direction is said once.
+    Each direction is said once. A buffer that was never full between two waits has a source that
+    is slower than the model; otherwise the source is only uneven.
     """
 
     def __init__(self, size: int, workers: int, most: int) -> None:
@@ -34,12 +35,23 @@ class AdaptiveSize:
         self._steps = self._waits = 0
         self._lowest_fill = size
         self._said: set[str] = set()
+        self._was_full = False
+        self._waits_after_full = self._waits_without = 0
+
+    @property
+    def source_is_slow(self) -> bool:
+        return self._waits_without > self._waits_after_full
 
     def after_step(self, fill: int, waited: bool) -> int:
         """The size for the next steps; `fill` is what was there when the batch was taken."""
         self._steps += 1
         self._waits += waited
         self._lowest_fill = min(self._lowest_fill, fill)
+        self._was_full = self._was_full or fill >= self.size
+        if waited:
+            self._waits_after_full += self._was_full
+            self._waits_without += not self._was_full
+            self._was_full = False
         if self._steps < WINDOW_STEPS:
             return self.size
         before, waits, lowest = self.size, self._waits, self._lowest_fill

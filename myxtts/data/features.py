@@ -58,7 +58,6 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
     weights_by_pitch = [mel_weights(audio, n_mels, pitch) for pitch in augmentation.pitches]
     bins = max(map(heard_bins, weights_by_pitch))
     weights = np.stack([weights[:bins] for weights in weights_by_pitch])
-    noise = augmentation.noise()
 
     def mel_of(samples: tf.Tensor, frames: Any, changes: Changes) -> tf.Tensor:
         blocks = tf.reshape(samples, [tf.shape(samples)[0], -1, block])
@@ -74,6 +73,7 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         return tf.cast(tf.cast(mel, tf.float16), tf.float32)
 
     def degraded(samples: tf.Tensor, changes: Changes) -> tf.Tensor:
+        noise = augmentation.noise()
         places = changes.noise_start[:, None] + tf.range(tf.shape(samples)[1])
         cuts = tf.gather(tf.constant(noise), places % len(noise))
         return samples * changes.gain[:, None] + cuts * changes.noise[:, None]

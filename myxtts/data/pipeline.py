@@ -8,7 +8,6 @@ multi-gpu             cached samples -> tf.data -> features on the data device -
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,8 +30,6 @@ from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.models.xtts import Batch
 from myxtts.text.tokenizer import Tokenizer
-
-_log = logging.getLogger(__name__)
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 HOST = "CPU:0"
@@ -77,8 +74,6 @@ class Feed:
         self._problem: Exception | None = None
         self._closing = contextlib.ExitStack()
         self._is_first = True
-        self._was_full = False
-        self._waits_after_full_buffer = self._waits_for_slow_source = 0
 
     def start(self, first_step: int) -> None:
         self._started_at = time.monotonic()
@@ -105,13 +100,13 @@ class Feed:
             batch = next(self._nearest)
         if not self._is_first:
             # The first batch is always waited for.
-            self._note(ready, waits)
+            self._buffer.size = self._adaptive_size.after_step(ready, waits)
         self._is_first = False
         return batch
 
     def remedy_for_waiting(self) -> str:
         """What to change if the model waits for data."""
-        if self._waits_after_full_buffer >= self._waits_for_slow_source:
+        if not self._adaptive_size.source_is_slow:
             return "raise data.buffer_size, loading is fast enough but uneven"
         if self.mode == MULTI_GPU:
             return "the data device is slower than the model: leave out --data-gpu, or augment less"
@@ -131,14 +126,6 @@ class Feed:
 
     def close(self) -> None:
         self._closing.close()
-
-    def _note(self, ready: int, waited: bool) -> None:
-        self._was_full = self._was_full or ready >= self._buffer.size
-        if waited:
-            self._waits_after_full_buffer += self._was_full
-            self._waits_for_slow_source += not self._was_full
-            self._was_full = False
-        self._buffer.size = self._adaptive_size.after_step(ready, waited)
 
     def _batches(self, first_step: int) -> Iterator[Batch]:
         """Computes nothing before it is asked for the first batch."""

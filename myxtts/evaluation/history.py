@@ -15,6 +15,7 @@ from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Figure
 from myxtts.evaluation.toolbox import FIGURES
+from myxtts.training.run_lines import read_lines
 
 AXES = ("steps", "hours", "utterances")
 METRICS: tuple[Figure, ...] = (
@@ -56,13 +57,13 @@ class RunHistory:
 def read_history(folder: Path) -> RunHistory:
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; expected the folder of a run")
-    lines = _lines(folder / "metrics.jsonl")
+    lines = read_lines(folder / "metrics.jsonl")
     if not lines:
         raise CheckpointError(
             f"{folder}: holds no metrics.jsonl with lines; expected the folder of a run that has "
             "trained"
         )
-    lines += _lines(folder / "measures.jsonl")
+    lines += read_lines(folder / "measures.jsonl")
     config = load_config(folder / "config.yaml")
     evaluation = _read_json(folder / "evaluation" / "evaluation.json")
     if evaluation:
@@ -119,18 +120,6 @@ class _Clock:
 def _step(line: dict[str, Any]) -> int:
     step: int = line["step"]
     return step
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    """A run that is under way may be writing the last line."""
-    if not file.is_file():
-        return []
-    text = file.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    try:
-        return [json.loads(line) for line in whole.splitlines()]
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not lines of JSON ({error})") from None
 
 
 def _read_json(file: Path) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
         _write_file(part / MANIFEST, _manifest(entries))
         _sync(part)
         verify_folder(part)
-        _move_into_place(part, folder)
+        move_into_place(part, folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be written ({_reason(error)})") from None
     finally:
@@ -202,7 +202,8 @@ def _read_manifest(folder: Path) -> dict[str, _Entry]:
     return entries
 
 
-def _move_into_place(part: Path, folder: Path) -> None:
+def move_into_place(part: Path, folder: Path) -> None:
+    """What stood there goes only when the other has taken its place."""
     aside = folder.with_name(f".{folder.name}.replaced")
     shutil.rmtree(aside, ignore_errors=True)
     if folder.exists():

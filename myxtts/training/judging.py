@@ -16,7 +16,8 @@ from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError
 from myxtts.training.best import BestCheckpoint
 from myxtts.training.checkpoints import find_checkpoint
-from myxtts.training.reporting import Observer, RunWriter, read_lines
+from myxtts.training.reporting import Observer, RunWriter
+from myxtts.training.run_lines import read_lines
 from myxtts.training.snapshots import take_snapshot
 
 _log = logging.getLogger(__name__)

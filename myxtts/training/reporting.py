@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from myxtts.audio.files import write_wav
 from myxtts.errors import DataError
+from myxtts.training.run_lines import drop_lines_after
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class RunWriter:
         self._run_dir = run_dir
         (run_dir / "samples").mkdir(parents=True, exist_ok=True)
         for file in ("metrics.jsonl", "measures.jsonl"):
-            _drop_lines_after(run_dir / file, first_step)
+            drop_lines_after(run_dir / file, first_step)
         self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         self._events = tf.summary.create_file_writer(str(run_dir / "events"))
 
@@ -132,30 +133,3 @@ def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
     except (OSError, DataError, tf.errors.OpError) as error:
         place = "" if step is None else f" of step {step}"
         _log.warning("%s%s cannot be written: %s", what, place, str(error).splitlines()[0])
-
-
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Of a metrics.jsonl or measures.jsonl; none where there is no file."""
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def _drop_lines_after(file: Path, step: int) -> None:
-    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice.
-
-    A line that a power cut left half written goes as well.
-    """
-    if not file.exists():
-        return
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
-    part = file.with_suffix(".part")
-    part.write_text("".join(kept), encoding="utf-8")
-    os.replace(part, file)
-
-
-def _step_of(line: str) -> float:
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return int(json.loads(line)["step"])
-    return math.inf

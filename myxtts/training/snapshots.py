@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoint_files import MANIFEST
+from myxtts.training.checkpoint_files import MANIFEST, move_into_place
 from myxtts.training.checkpoints import NEEDED_TO_SPEAK
 
 
@@ -22,15 +22,11 @@ def take_snapshot(checkpoint: Path, target: Path) -> Path:
         part.mkdir(parents=True)
         for name in (*NEEDED_TO_SPEAK, MANIFEST):
             _second_name(checkpoint / name, part / name)
-        aside = target.with_name(f".{target.name}.replaced")
-        shutil.rmtree(aside, ignore_errors=True)
-        if target.exists():
-            target.rename(aside)
-        part.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        move_into_place(part, target)
     except OSError as error:
-        shutil.rmtree(part, ignore_errors=True)
         raise CheckpointError(f"{target}: cannot be written ({error})") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return target
 
 

@@ -38,7 +38,7 @@ from myxtts.errors import (
     NonFiniteLossError,
 )
 from myxtts.models.speech import SpeechSampler
-from myxtts.models.xtts import XTTS, Batch
+from myxtts.models.xtts import Batch
 from myxtts.training.accounting import TimeAccount, advice
 from myxtts.training.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
 from myxtts.training.checkpoint_writer import CheckpointWriter
@@ -54,6 +54,7 @@ from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.interruption import Interruption
 from myxtts.training.judging import Judge, Measurer
 from myxtts.training.metrics import RunMetrics
+from myxtts.training.model_building import build_model
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
 from myxtts.training.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
@@ -110,16 +111,8 @@ class XTTSTrainer:
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._knows_symbols = self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
-        cache, tokenizer = corpus.train.cache, corpus.tokenizer
         with self.strategy.scope():
-            self.model = XTTS(
-                config,
-                symbols=len(tokenizer.symbols),
-                languages=len(tokenizer.languages),
-                mel_mean=cache.mel_mean,
-                mel_deviation=cache.mel_deviation,
-                precision=config.training.precision,
-            )
+            self.model = build_model(config, corpus)
             self.optimizer = FlatAdamW(
                 self.model.trainable_variables, config.training, self.total_steps
             )
@@ -344,8 +337,10 @@ class XTTSTrainer:
         if writer:
             with account.spending("evaluation"):
                 self._judge.finish(lambda: self.interruption.requested)
-            writer.write_report(self._report(step, metrics, feed))
-        return self._report(step, metrics, feed)
+        report = self._report(step, metrics, feed)
+        if writer:
+            writer.write_report(report)
+        return report
 
     def _has_stopped_improving(self) -> bool:
         """As the chief judges; the other machines stop with it."""

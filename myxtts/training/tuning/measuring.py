@@ -17,7 +17,8 @@ from myxtts.data.corpus import Corpus, CorpusPart
 from myxtts.data.schedule import PlannedBatch
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
-from myxtts.models.xtts import XTTS, Batch
+from myxtts.models.xtts import Batch
+from myxtts.training.model_building import build_model
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 from myxtts.training.tuning.deciding import LoadTimes
@@ -81,20 +82,13 @@ class StepBench:
         xla: bool,
     ) -> None:
         self._strategy = strategy
-        cache, tokenizer = corpus.train.cache, corpus.tokenizer
         settings = config.as_dict()
         settings["training"]["precision"] = precision
-        training = XTTSConfig(**settings).training
+        config = XTTSConfig(**settings)
+        training = config.training
         started = time.perf_counter()
         with strategy.scope():
-            model = XTTS(
-                config,
-                symbols=len(tokenizer.symbols),
-                languages=len(tokenizer.languages),
-                mel_mean=cache.mel_mean,
-                mel_deviation=cache.mel_deviation,
-                precision=precision,
-            )
+            model = build_model(config, corpus)
             optimizer = FlatAdamW(model.trainable_variables, training, 1)
             self._step = compile_training_step(
                 model,

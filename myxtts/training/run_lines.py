@@ -1,0 +1,44 @@
+"""The files of a run that have a JSON object on every line: metrics.jsonl and measures.jsonl."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import CheckpointError
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """None where there is no file. A run that is under way may be writing the last line."""
+    if not file.is_file():
+        return []
+    text = file.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not lines of JSON ({error})") from None
+
+
+def drop_lines_after(file: Path, step: int) -> None:
+    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice.
+
+    A line that a power cut left half written goes as well.
+    """
+    if not file.exists():
+        return
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
+    part = file.with_suffix(".part")
+    part.write_text("".join(kept), encoding="utf-8")
+    os.replace(part, file)
+
+
+def _step_of(line: str) -> float:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return int(json.loads(line)["step"])
+    return math.inf
