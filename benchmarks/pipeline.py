@@ -75,7 +75,7 @@ def build_step(corpus: Corpus, config: XTTSConfig) -> Callable[[Batch], Any]:
     model = build_model(config, corpus)
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
     step = compile_training_step(
-        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+        model, optimizer, batch_signature(config), config.training, xla=False
     )
 
     def take(batch: Batch) -> Any:

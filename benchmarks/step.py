@@ -59,7 +59,7 @@ def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
     model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
     step = compile_training_step(
-        model, optimizer, batch_signature(config), accumulation_steps=1, seed=0, xla=False
+        model, optimizer, batch_signature(config), config.training, xla=False
     )
     return step, optimizer
 

@@ -33,6 +33,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--temperature", type=float, default=0.3, help="0 even to 1 lively (default: 0.3)"
     )
+    parser.add_argument(
+        "--guidance",
+        type=float,
+        help="0 off, more keeps closer to text and voice (default: as the run was trained for)",
+    )
     parser.add_argument("--speed", type=float, default=1.0, help="1.2 is faster (default: 1.0)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same samples (default: 0)")
     return parser
@@ -58,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
         options=SpeechOptions(
             steps=options.steps,
             temperature=options.temperature,
+            guidance=options.guidance,
             speed=options.speed,
             seed=options.seed,
         ),
@@ -73,9 +79,10 @@ def _check_ranges(options: argparse.Namespace) -> None:
     for name, least, most in (
         ("steps", 1, 1_000),
         ("temperature", 0.0, 2.0),
+        ("guidance", 0.0, 10.0),
         ("speed", 0.25, 4.0),
         ("seed", 0, 2**31 - 1),
     ):
         value = getattr(options, name)
-        if not least <= value <= most:
+        if value is not None and not least <= value <= most:
             raise DataError(f"--{name}: found {value:g}, allowed: {least:g} to {most:g}")

@@ -269,6 +269,21 @@ class TrainingConfig(Section):
     gradient_accumulation_steps: int = setting(
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
     )
+    condition_drop_rate: float = setting(
+        0.1,
+        "In this share of the clips the decoder is told neither text nor voice: it learns what "
+        "any speech is like, which guidance at synthesis needs.",
+        least=0,
+        most=0.9,
+    )
+    guidance: float = setting(
+        0.7,
+        "How far synthesis goes beyond what the decoder says of any speech, towards this text in "
+        "this voice, unless it is told otherwise; 0 is off and twice as fast. It is off without "
+        "condition_drop_rate.",
+        least=0,
+        most=10,
+    )
     augment_speed: float = setting(
         0.0, "Clips are made up to this share faster or slower.", least=0, most=0.3
     )
@@ -324,6 +339,11 @@ class TrainingConfig(Section):
     )
     multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
     visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
+
+    @property
+    def usual_guidance(self) -> float:
+        """A decoder that was always told everything can say nothing of any speech."""
+        return self.guidance if self.condition_drop_rate else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ class Draws(NamedTuple):
 
     segment_starts: tf.Tensor  # [batch], as a share of the room there is
     flow_times: tf.Tensor  # [batch]
+    told: tf.Tensor  # [batch], 1 where the decoder is told text and voice, 0 where neither
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
 
 
@@ -102,10 +103,10 @@ class XTTS(keras.Model):
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
 
-    def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
+    def draw(self, batch_size: Any, seed: tf.Tensor, drop_rate: float = 0.0) -> Draws:
         """The random numbers of a step; `seed` is int32 [2]."""
-        starts_seed, times_seed, noise_seed = tf.unstack(
-            tf.random.experimental.stateless_split(seed, 3, alg="philox")
+        starts_seed, times_seed, noise_seed, told_seed = tf.unstack(
+            tf.random.experimental.stateless_split(seed, 4, alg="philox")
         )
         # Times spread evenly over the batch from one random offset: less noise in the gradient
         # than independent times.
@@ -115,6 +116,10 @@ class XTTS(keras.Model):
         return Draws(
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
             times,
+            tf.cast(
+                tf.random.stateless_uniform([batch_size], told_seed, alg="philox") >= drop_rate,
+                tf.float32,
+            ),
             tf.random.stateless_normal(
                 [batch_size, self.segment_positions, self.channels], noise_seed, alg="philox"
             ),
@@ -181,6 +186,7 @@ class XTTS(keras.Model):
         condition = self._condition(text, segment_path, within)
         amount = draws.flow_times[:, None, None]
         noisy = (1.0 - amount) * draws.noise + amount * data
+        condition, voice = _told_only(draws.told, condition, voice)
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
         return tf.reduce_sum(tf.square(clean - data) * weight) / _MEAN_TIME_WEIGHT
@@ -209,9 +215,14 @@ class XTTS(keras.Model):
         *,
         steps: tf.Tensor,
         temperature: tf.Tensor,
+        guidance: tf.Tensor,
         seed: tf.Tensor,
     ) -> tf.Tensor:
-        """Log-mels [batch, frames, mels] by Euler's method from noise to speech."""
+        """Log-mels [batch, frames, mels] by Euler's method from noise to speech.
+
+        With guidance the decoder is asked twice, told text and voice and told neither, and goes
+        on by so much from what it says of any speech to what it says of this one.
+        """
         ends = tf.cumsum(durations, axis=1)
         position_lengths = tf.cast(ends[:, -1], tf.int32)
         positions = tf.reduce_max(position_lengths)
@@ -221,10 +232,19 @@ class XTTS(keras.Model):
         mask = length_mask(position_lengths, positions)
         batch = tf.shape(durations)[0]
         noise = tf.random.stateless_normal([batch, positions, self.channels], seed, alg="philox")
+        times_asked = tf.where(guidance > 0.0, 2, 1)
+        told = tf.repeat(tf.constant([1.0, 0.0])[:times_asked], batch)
+        condition, mask, *voice_parts = (
+            tf.tile(values, [times_asked, *[1] * (values.shape.rank - 1)])
+            for values in (condition, mask, *voice)
+        )
+        condition, voice = _told_only(told, condition, Voice(*voice_parts))
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            time = tf.cast(step, tf.float32) / tf.cast(steps, tf.float32)
-            clean = self.decoder(mel, condition, mask, tf.fill([batch], time), voice)
+            time = tf.fill([times_asked * batch], tf.cast(step / steps, tf.float32))
+            answers = self.decoder(tf.tile(mel, [times_asked, 1, 1]), condition, mask, time, voice)
+            clean, clean_of_any = answers[:batch], answers[-batch:]
+            clean += guidance * (clean - clean_of_any)
             # One step of 1 / steps along (clean - mel) / (1 - time).
             return step + 1, mel + (clean - mel) / tf.cast(steps - step, tf.float32)
 
@@ -236,6 +256,14 @@ class XTTS(keras.Model):
         )
         frames = tf.reshape(mel, [batch, -1, self.n_mels])
         return frames * self.mel_deviation + self.mel_mean
+
+
+def _told_only(told: tf.Tensor, condition: tf.Tensor, voice: Voice) -> tuple[tf.Tensor, Voice]:
+    """Zeros instead of text and voice where the decoder is told neither."""
+    told = told[:, None]
+    return condition * told[:, :, None], Voice(
+        voice.vector * told, voice.latents * told[:, :, None]
+    )
 
 
 def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:

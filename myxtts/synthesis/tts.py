@@ -59,7 +59,7 @@ class TTS:
                     "its config.yaml says"
                 )
             variable.assign(value)
-        self._sampler = SpeechSampler(model)
+        self._sampler = SpeechSampler(model, self.config.training.usual_guidance)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -105,6 +105,11 @@ class TTS:
         options = options or SpeechOptions()
         language = language or self.languages[0]
         language_id = self.tokenizer.language_id(language)
+        if options.guidance and not self.config.training.condition_drop_rate:
+            raise DataError(
+                f"guidance: found {options.guidance:g}, but this run was trained with "
+                "training.condition_drop_rate 0 and cannot follow it; expected 0"
+            )
         # Everything that can be wrong with the input is found before anything is computed.
         encoded = self._encode(text, language, split_sentences)
         voice = speaker_wav if isinstance(speaker_wav, Voice) else self.voice(speaker_wav)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import place_of
 from myxtts.models.xtts import XTTS, Batch, Counts, Draws, LossParts
 from myxtts.training.losses import total_loss
@@ -23,9 +24,8 @@ def compile_training_step(
     model: XTTS,
     optimizer: FlatAdamW,
     signature: Batch,
+    training: TrainingConfig,
     *,
-    accumulation_steps: int,
-    seed: int,
     xla: bool,
 ) -> Any:
     """A function (Batch, update) -> StepResult that needs one trace for all shapes.
@@ -42,7 +42,7 @@ def compile_training_step(
     place = place_of(strategy)
     replicas_here = replicas // place.workers
     variables = model.trainable_variables
-
+    accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
 
     def gradient_of(
@@ -83,7 +83,8 @@ def compile_training_step(
 
     def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
         size = _batch_size(batch) * place.workers
-        draws = model.draw(size, tf.stack([seed, tf.cast(optimizer.step, tf.int32)]))
+        step_seed = tf.stack([training.seed, tf.cast(optimizer.step, tf.int32)])
+        draws = model.draw(size, step_seed, training.condition_drop_rate)
         result = strategy.run(replica_step, args=(batch, draws, model.count(batch), update))
         # Every replica has the same result.
         return tf.nest.map_structure(

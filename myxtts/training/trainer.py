@@ -259,8 +259,7 @@ class XTTSTrainer:
             self.model,
             self.optimizer,
             batch_signature(self.config, plan),
-            accumulation_steps=training.gradient_accumulation_steps,
-            seed=training.seed,
+            training,
             xla=self.xla,
         )
         self._training_step.get_concrete_function()
@@ -278,7 +277,7 @@ class XTTSTrainer:
             compile_evaluation_step(
                 self.model, batch_signature(self.config, validation.plan), training.seed
             ),
-            SpeechSampler(self.model),
+            SpeechSampler(self.model, self.config.training.usual_guidance),
             self.config,
         )
 

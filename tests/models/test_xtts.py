@@ -106,6 +106,60 @@ def test_flow_times_cover_the_whole_way_evenly(model):
     np.testing.assert_allclose(np.diff(times), 1 / 16, atol=1e-6)
 
 
+def test_as_many_clips_as_asked_for_are_told_nothing(model):
+    seed = tf.constant([3, 4])
+    assert model.draw(16, seed).told.numpy().tolist() == [1.0] * 16
+    told = model.draw(4_000, seed, 0.25).told.numpy()
+    assert set(told) == {0.0, 1.0}
+    assert told.mean() == pytest.approx(0.75, abs=0.03)
+
+
+def test_a_decoder_that_is_told_nothing_knows_neither_voice_nor_text(model, batch):
+    other_voice = batch._replace(reference=batch.reference * 0.5)
+    other_text = batch._replace(token_ids=tf.maximum(batch.token_ids, 40))
+    size = batch.token_ids.shape[0]
+    for drop_rate, differs in ((0.0, True), (1.0, False)):
+        draws = model.draw(size, tf.constant([0, 0]), drop_rate)
+        flow, *changed = (
+            float(model(one, draws, model.count(one))[0].flow)
+            for one in (batch, other_voice, other_text)
+        )
+        assert [value != flow for value in changed] == [differs, differs]
+
+
+@pytest.mark.parametrize("guidance", [0.0, 0.7])
+def test_speech_against_eulers_method_by_hand(model, guidance):
+    sampler = SpeechSampler(model, guidance=guidance)
+    voice = sampler.voice(np.random.default_rng(1).normal(-5, 2, (75, 80)).astype(np.float32))
+    options = SpeechOptions(steps=4, temperature=0.5, seed=9)
+    spoken = sampler.mel([1, 5, 9, 12, 7, 1], 1, voice, options)
+
+    ids = tf.constant([[1, 5, 9, 12, 7, 1]])
+    text = model.text_encoder(
+        ids, tf.constant([6]), tf.range(6)[None], tf.constant([1]), voice.vector
+    )
+    durations = model.plan_positions(text, 1.0).numpy()[0].astype(int)
+    mean_and_state = np.concatenate([text.mean_mel[0], text.states[0]], -1)
+    rows = []
+    for token, positions in enumerate(durations):
+        for position in range(positions):
+            within = [(position + 0.5) / positions, np.log(positions)]
+            rows.append(np.concatenate([mean_and_state[token], within]))
+    condition = tf.constant([rows], tf.float32)
+    mask = tf.ones([1, len(rows), 1])
+    nobody = type(voice)(*map(tf.zeros_like, voice))
+    mel = 0.5 * tf.random.stateless_normal([1, len(rows), 160], [9, 0], alg="philox")
+    for step in range(4):
+        time = tf.constant([step / 4])
+        told = model.decoder(mel, condition, mask, time, voice)
+        untold = model.decoder(mel, tf.zeros_like(condition), mask, time, nobody)
+        clean = told + guidance * (told - untold)
+        velocity = (clean - mel) / (1 - step / 4)
+        mel += velocity / 4
+    by_hand = tf.reshape(mel, [-1, 80]) * model.mel_deviation + model.mel_mean
+    np.testing.assert_allclose(spoken, by_hand, atol=1e-3)
+
+
 def test_speech_is_repeatable_and_follows_the_options(model):
     sampler = SpeechSampler(model)
     voice = sampler.voice(np.random.default_rng(1).normal(-5, 2, (75, 80)).astype(np.float32))
@@ -122,6 +176,9 @@ def test_speech_is_repeatable_and_follows_the_options(model):
     assert not np.array_equal(first, speak(seed=2))
     assert len(speak(speed=0.5)) > len(first) >= len(speak(speed=2.0))
     assert len(speak(steps=3)) == len(first)
+    guided = speak(seed=1, guidance=1.0)
+    assert len(guided) == len(first)
+    assert not np.allclose(guided, first, atol=1e-2)
 
 
 def test_the_voice_and_the_language_are_heard(model):

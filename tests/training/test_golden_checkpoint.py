@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from myxtts.errors import DataError
 from myxtts.models.speech import SpeechOptions
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.tts import TTS
@@ -17,11 +18,18 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_it_speaks_as_it_did():
     tts = TTS(GOLDEN)
     assert (tts.step, tts.languages) == (3, ("en",))
+    assert tts.config.training.usual_guidance == 0
     voice = tts._sampler.voice(np.sin(np.arange(640, dtype=np.float32)).reshape(64, 10) - 5.0)
     token_ids = tts.tokenizer.encode("A small boat.", "en")
     mel = tts._sampler.mel(token_ids, 0, voice, SpeechOptions())
     assert mel.shape == (60, 10)
     assert float(mel.mean()) == pytest.approx(-4.95374, rel=1e-3)
+
+
+def test_it_was_not_trained_for_guidance():
+    options = SpeechOptions(guidance=0.5)
+    with pytest.raises(DataError, match=r"guidance: found 0\.5, but this run was trained with"):
+        TTS(GOLDEN).tts("A small boat.", "nobody.wav", options=options)
 
 
 def test_training_goes_on_from_it():

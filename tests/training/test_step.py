@@ -11,7 +11,7 @@ from myxtts.training.step import compile_evaluation_step, compile_training_step
 
 def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0):
     """Weights after a few steps of the compiled step on real batches."""
-    config = miniature(gradient_accumulation_steps=accumulation)
+    config = miniature(gradient_accumulation_steps=accumulation, seed=seed)
     tf.keras.utils.set_random_seed(1)
     tokenizer = corpus.tokenizer
     model = XTTS(
@@ -22,8 +22,7 @@ def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0):
         model,
         optimizer,
         batch_signature(config),
-        accumulation_steps=accumulation,
-        seed=seed,
+        config.training,
         xla=xla,
     )
     loader = BatchLoader(corpus.train.cache, tokenizer, config)

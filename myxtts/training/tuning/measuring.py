@@ -94,8 +94,7 @@ class StepBench:
                 model,
                 optimizer,
                 batch_signature(config),
-                accumulation_steps=training.gradient_accumulation_steps,
-                seed=training.seed,
+                training,
                 xla=xla,
             )
             self._step.get_concrete_function()
