@@ -1,0 +1,153 @@
+"""Is a voice that no training clip had cloned as itself, and not as one of the voices that were?
+
+    .venv/bin/pip install -e '.[eval-torch]'
+    .venv/bin/myxtts demo-data twelve --speakers 12 --utterances 1500
+    .venv/bin/python benchmarks/cloning.py split twelve ten --hold-out victor f4
+    .venv/bin/myxtts train --train-data ten --run-dir runs/ten ...
+    .venv/bin/python benchmarks/cloning.py trial --run runs/ten --data twelve --hold-out victor f4
+
+A trial shows the run one clip of a held-out voice and has it say a held-out sentence. Resemblyzer,
+a speaker-verification model that this project did not train, then tells to which speaker's
+recordings the speech is nearest, of all twelve. The clip that was shown is not among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soxr
+
+from myxtts.audio.files import read_audio
+from myxtts.data.ljspeech import LJSpeechDataset, Utterance
+from myxtts.evaluation.measure import FloatArray
+
+RESEMBLYZER_HZ = 16_000
+RECORDINGS_PER_SPEAKER = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    split = commands.add_parser("split", help="a copy of a corpus without the held-out voices")
+    split.add_argument("corpus", type=Path)
+    split.add_argument("out", type=Path)
+    trial = commands.add_parser("trial", help="whose voice is it that a run clones?")
+    trial.add_argument("--run", type=Path, required=True)
+    trial.add_argument("--data", type=Path, required=True, help="the corpus with all voices")
+    trial.add_argument("--trials", type=int, default=30, help="of each held-out voice")
+    trial.add_argument("--json", type=Path)
+    for command in (split, trial):
+        command.add_argument("--hold-out", nargs="+", required=True, metavar="SPEAKER")
+    options = parser.parse_args()
+    if options.command == "split":
+        leave_out(options.corpus, options.out, options.hold_out)
+    else:
+        results = try_voices(options.run, options.data, options.hold_out, options.trials)
+        report(results)
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+def leave_out(corpus: Path, out: Path, speakers: list[str]) -> None:
+    (out / "wavs").mkdir(parents=True)
+    for subset in ("train", "eval"):
+        rows = ["audio_file|text|speaker_name|language"]
+        for clip in LJSpeechDataset(corpus, subset=subset):
+            if clip.speaker not in speakers:
+                shutil.copy(clip.audio_path, out / "wavs")
+                name = f"wavs/{clip.audio_path.name}"
+                rows.append(f"{name}|{clip.text}|{clip.speaker}|{clip.language}")
+        (out / f"metadata_{subset}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        print(f"{subset}: {len(rows) - 1} clips")
+
+
+class SpeakerVerification:
+    def __init__(self) -> None:
+        import resemblyzer
+
+        self._prepare: Any = resemblyzer.preprocess_wav
+        self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
+
+    def vector(self, waveform: FloatArray, rate_hz: int) -> FloatArray:
+        sound = soxr.resample(waveform, rate_hz, RESEMBLYZER_HZ)
+        vector: FloatArray = self._encoder.embed_utterance(self._prepare(sound))
+        return vector
+
+    def vector_of(self, clip: Utterance) -> FloatArray:
+        return self.vector(read_audio(clip.audio_path, RESEMBLYZER_HZ), RESEMBLYZER_HZ)
+
+
+def try_voices(run: Path, corpus: Path, held_out: list[str], trials: int) -> dict[str, Any]:
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts import TTS
+
+    tts, verification = TTS(run), SpeakerVerification()
+    sentences = [clip.text for clip in LJSpeechDataset(corpus, subset="eval")]
+    clips_of: dict[str, list[Utterance]] = defaultdict(list)
+    for clip in LJSpeechDataset(corpus, subset="train"):
+        clips_of[clip.speaker].append(clip)
+    centres = {
+        speaker: np.mean(
+            [verification.vector_of(clip) for clip in clips[:RECORDINGS_PER_SPEAKER]], axis=0
+        )
+        for speaker, clips in clips_of.items()
+    }
+    results: dict[str, Any] = {}
+    for speaker in held_out:
+        others = clips_of[speaker][RECORDINGS_PER_SPEAKER:]
+        spoken, recorded = [], []
+        for reference, text in itertools.islice(
+            zip(others, itertools.cycle(sentences), strict=False), trials
+        ):
+            waveform = tts.tts(text, reference.audio_path)
+            spoken.append(_similarities(verification.vector(waveform, tts.sample_rate_hz), centres))
+            recorded.append(_similarities(verification.vector_of(reference), centres))
+        results[speaker] = {"clones": _judged(speaker, spoken), "clips": _judged(speaker, recorded)}
+    return results
+
+
+def _similarities(vector: FloatArray, centres: dict[str, Any]) -> dict[str, float]:
+    return {
+        speaker: float(vector @ centre / np.linalg.norm(vector) / np.linalg.norm(centre))
+        for speaker, centre in centres.items()
+    }
+
+
+def _judged(speaker: str, trials: list[dict[str, float]]) -> dict[str, Any]:
+    nearest = Counter(max(trial, key=trial.__getitem__) for trial in trials)
+    others = [max(value for name, value in one.items() if name != speaker) for one in trials]
+    return {
+        "trials": len(trials),
+        "own_voice_is_nearest": nearest[speaker] / len(trials),
+        "nearest": dict(nearest.most_common()),
+        "similarity_to_own": float(np.mean([trial[speaker] for trial in trials])),
+        "similarity_to_nearest_other": float(np.mean(others)),
+    }
+
+
+def report(results: dict[str, Any]) -> None:
+    print(f"{'voice':10} {'of':8} {'trials':>6} {'own is nearest':>15} {'own':>6} {'other':>6}")
+    for speaker, kinds in results.items():
+        for kind, result in kinds.items():
+            print(
+                f"{speaker:10} {kind:8} {result['trials']:6} {result['own_voice_is_nearest']:15.1%}"
+                f" {result['similarity_to_own']:6.3f} {result['similarity_to_nearest_other']:6.3f}"
+                f"  {result['nearest']}"
+            )
+    clones = [kinds["clones"] for kinds in results.values()]
+    trials = sum(result["trials"] for result in clones)
+    right = sum(result["trials"] * result["own_voice_is_nearest"] for result in clones)
+    print(f"all clones: {right / trials:.1%} of {trials} trials")
+
+
+if __name__ == "__main__":
+    main()
