@@ -1,9 +1,10 @@
-"""One picture of several runs: a panel for each metric, a line for each run."""
+"""Curves in panels; one picture of several runs: a panel for each metric, a line for each run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from PIL import Image, ImageDraw
 
@@ -16,11 +17,15 @@ _COLOURS = (
     (74, 122, 176), (214, 126, 20), (88, 150, 88), (190, 44, 44),
     (130, 98, 170), (120, 86, 70), (200, 110, 170), (110, 110, 110),
 )  # fmt: skip
-_PANEL_WIDTH, _PANEL_HEIGHT, _PANELS_IN_ROW = 480, 250, 3
+PANEL_WIDTH, PANEL_HEIGHT = 480, 250
+_PANELS_IN_ROW = 3
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 24, 48, 44
 _LEGEND_PIXELS = 26
 _POINT_PIXELS = 4
 _TICKS = 5
+_DASH_PIXELS = 6
+
+Points = Sequence[tuple[float, float]]
 
 
 def draw_curves(runs: Mapping[str, RunHistory], axis: str) -> Image.Image:
@@ -29,7 +34,7 @@ def draw_curves(runs: Mapping[str, RunHistory], axis: str) -> Image.Image:
     ]
     heading = 16 + _LEGEND_PIXELS * len(runs)
     rows = -(-len(metrics) // _PANELS_IN_ROW)
-    size = (_PANELS_IN_ROW * _PANEL_WIDTH, heading + rows * _PANEL_HEIGHT)
+    size = (_PANELS_IN_ROW * PANEL_WIDTH, heading + rows * PANEL_HEIGHT)
     image = Image.new("RGB", size, WHITE)
     draw = ImageDraw.Draw(image)
     for number, name in enumerate(runs):
@@ -41,23 +46,29 @@ def draw_curves(runs: Mapping[str, RunHistory], axis: str) -> Image.Image:
         draw.text((_LEFT + 40, y), label, INK, font(15), anchor="lm")
     for number, metric in enumerate(metrics):
         row, column = divmod(number, _PANELS_IN_ROW)
-        corner = (column * _PANEL_WIDTH, heading + row * _PANEL_HEIGHT)
-        _draw_panel(draw, corner, metric, list(runs.values()), axis)
+        corner = (column * PANEL_WIDTH, heading + row * PANEL_HEIGHT)
+        curves = [run.curves.get(metric.name) for run in runs.values()]
+        lines = [
+            list(zip(curve.along(axis), curve.values, strict=True)) if curve else []
+            for curve in curves
+        ]
+        draw_panel(draw, corner, metric, axis, lines)
     return image.quantize(64)
 
 
-def _draw_panel(
+def draw_panel(
     draw: ImageDraw.ImageDraw,
     corner: tuple[int, int],
     metric: Figure,
-    runs: Sequence[RunHistory],
     axis: str,
+    lines: Sequence[Points],
+    levels: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
+    """Each line in a colour of its own, and across the panel dashed levels with their names."""
     left, top = corner[0] + _LEFT, corner[1] + _TOP
-    right, bottom = corner[0] + _PANEL_WIDTH - _RIGHT, corner[1] + _PANEL_HEIGHT - _BOTTOM
-    curves = [run.curves.get(metric.name) for run in runs]
-    x_ticks = _ticks([0.0, *(x for curve in curves if curve for x in curve.along(axis))])
-    y_ticks = _ticks([y for curve in curves if curve for y in curve.values])
+    right, bottom = corner[0] + PANEL_WIDTH - _RIGHT, corner[1] + PANEL_HEIGHT - _BOTTOM
+    x_ticks = _ticks([0.0, *(x for line in lines for x, _ in line)])
+    y_ticks = _ticks([*(y for line in lines for _, y in line), *levels.values()])
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
@@ -76,11 +87,16 @@ def _draw_panel(
         draw.text((x, bottom + 8), f"{tick:,.6g}", SOFT_INK, font(12), anchor="ma")
     draw.line([(left, bottom), (right, bottom)], INK)
     draw.text((right, bottom + 26), axis, SOFT_INK, font(12), anchor="ra")
-    for number, curve in enumerate(curves):
-        if curve is None:
-            continue
+    for number, (name, level) in enumerate(levels.items()):
+        y = place(x_ticks[0], level)[1]
+        for x in range(left, right, 2 * _DASH_PIXELS):
+            draw.line([(x, y), (x + _DASH_PIXELS, y)], SOFT_INK)
+        # Levels may be close: their names stand at the two ends by turns.
+        end, anchor = ((right, "rd"), (left + 4, "ld"))[number % 2]
+        draw.text((end, y - 2), name, SOFT_INK, font(12), anchor=anchor)
+    for number, line in enumerate(lines):
         colour = _COLOURS[number % len(_COLOURS)]
-        points = [place(x, y) for x, y in zip(curve.along(axis), curve.values, strict=True)]
+        points = [place(x, y) for x, y in line]
         if len(points) > 1:
             draw.line(points, colour, width=2, joint="curve")
         # A figure that was measured a few times is seen only by its points.

@@ -1,0 +1,162 @@
+"""How a run's speech gets better with time: every checkpoint it kept, measured on unseen sentences.
+
+    .venv/bin/pip install -e '.[eval,eval-torch]'
+    .venv/bin/myxtts train --train-data CORPUS --run-dir RUN --set training.keep_checkpoints=99
+    .venv/bin/python benchmarks/learning_curve.py --run RUN --data CORPUS \\
+        [--sentences 30] [--json FILE] [--picture FILE]
+
+Beside the checkpoints stand the recordings and their copies through mel and Griffin-Lim. The
+recogniser knows English; for other languages the word error rate is left out and the spectral
+distance from the recordings is drawn in its place. Minutes are those of the run's own account
+when it saved: all of them, and those of the steps alone, without start-up, compiling, evaluations
+and saves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from myxtts.devices.loading import load_tensorflow
+
+load_tensorflow()
+
+from PIL import Image, ImageDraw  # noqa: E402
+
+from myxtts import TTS  # noqa: E402
+from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.errors import MyXTTSError  # noqa: E402
+from myxtts.evaluation.against_recording import (  # noqa: E402
+    DURATION_RATIO,
+    MEL_CEPSTRAL_DISTANCE,
+    PITCH_ERROR,
+)
+from myxtts.evaluation.curves import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
+from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, evaluate  # noqa: E402
+from myxtts.evaluation.measure import Figure  # noqa: E402
+from myxtts.evaluation.pictures import WHITE, as_png  # noqa: E402
+from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
+from myxtts.evaluation.sentences import Sentence, held_out_sentences  # noqa: E402
+from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
+from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
+from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint  # noqa: E402
+
+FIGURES = (
+    WORD_ERROR_RATE,
+    VOICE_SIMILARITY,
+    MEL_CEPSTRAL_DISTANCE,
+    PITCH_ERROR,
+    DURATION_RATIO,
+)
+STEPS_ALONE = ("compute", "data_wait", "host")
+Row = dict[str, Any]
+
+
+def means(
+    tts: TTS, run: Path, sentences: Sequence[Sentence], toolbox: Toolbox, columns: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    evaluation = evaluate(tts, str(run), sentences, toolbox, columns=columns)
+    found = {
+        column: {figure.name: evaluation.mean(column, figure) for figure in toolbox.figures}
+        for column in columns
+    }
+    return {
+        column: {name: value for name, value in values.items() if value is not None}
+        for column, values in found.items()
+    }
+
+
+def minutes(folder: Path) -> Row:
+    """The run's account when it saved this checkpoint."""
+    info = find_checkpoint(folder, to_speak=True).info
+    return {
+        "step": info.step,
+        "minutes": info.seconds["wall"] / 60,
+        "minutes_of_steps": sum(info.seconds[bucket] for bucket in STEPS_ALONE) / 60,
+    }
+
+
+def picture(result: Row) -> Image.Image:
+    """Errors and similarity against minutes; dashed, what recordings and copies reach."""
+    measured = [
+        figure for figure in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(figure, result)
+    ]
+    panels = [*measured[:1], *([VOICE_SIMILARITY] if rows_with(VOICE_SIMILARITY, result) else [])]
+    image = Image.new("RGB", (max(1, len(panels)) * PANEL_WIDTH, PANEL_HEIGHT), WHITE)
+    for number, figure in enumerate(panels):
+        line = [(row["minutes"], row[figure.name]) for row in rows_with(figure, result)]
+        levels = {
+            column: result[column][figure.name]
+            for column in (RECORDINGS, COPIES)
+            if figure.name in result[column]
+        }
+        corner = (number * PANEL_WIDTH, 0)
+        draw_panel(ImageDraw.Draw(image), corner, figure, "minutes", [line], levels)
+    return image
+
+
+def rows_with(figure: Figure, result: Row) -> list[Row]:
+    return [row for row in result["checkpoints"] if figure.name in row]
+
+
+def print_row(title: str, row: Row, figures: Sequence[Figure]) -> None:
+    times = [f"{row[name]:.1f}" if name in row else "" for name in ("minutes", "minutes_of_steps")]
+    values = [
+        f"{row[figure.name]:.{figure.decimals}f}" if figure.name in row else ""
+        for figure in figures
+    ]
+    widths = [10, 14, *(len(figure.title) + 2 for figure in figures)]
+    cells = zip([*times, *values], widths, strict=True)
+    print(f"{title:<16}" + "".join(f"{cell:>{width}}" for cell, width in cells), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sentences", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    tts = TTS(options.run)
+    settings = tts.config.as_dict()
+    settings["data"] |= {"train_data": str(options.data), "val_data": None}
+    sentences = held_out_sentences(XTTSConfig(**settings), tts.languages, options.sentences)
+    toolbox = open_toolbox(only=[figure.name for figure in FIGURES])
+    ceiling = means(tts, options.run, sentences, toolbox, (RECORDINGS, COPIES))
+    figures = [figure for figure in toolbox.figures if figure.name in ceiling[COPIES]]
+    for left_out in toolbox.left_out:
+        print(left_out)
+    languages = sorted({sentence.language for sentence in sentences})
+    print(f"{len(sentences)} held-out sentences, languages: {', '.join(languages)}")
+    titles = "".join(f"{figure.title:>{len(figure.title) + 2}}" for figure in figures)
+    print(f"{'step':<16}{'minutes':>10}{'of steps':>14}{titles}")
+    for column in (RECORDINGS, COPIES):
+        print_row(column, ceiling[column], figures)
+    result: Row = {
+        "run": str(options.run),
+        "sentences": len(sentences),
+        "languages": languages,
+        **ceiling,
+        "checkpoints": [],
+    }
+    for folder in checkpoint_folders(options.run):
+        measured = means(TTS(folder), folder, sentences, toolbox, (MODEL,))[MODEL]
+        row = minutes(folder) | measured
+        result["checkpoints"].append(row)
+        print_row(f"{row['step']:,}", row, figures)
+        # What has been measured is kept, should the rest be interrupted.
+        if options.json:
+            options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        if options.picture:
+            options.picture.write_bytes(as_png(picture(result)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MyXTTSError as error:
+        raise SystemExit(f"error: {error}") from None
