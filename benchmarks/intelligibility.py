@@ -1,7 +1,8 @@
 """Does a recogniser that knows nothing of this project follow what a run says?
 
     .venv/bin/pip install -e '.[eval]'
-    .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus [--json FILE]
+    .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus \\
+        [--guidance G] [--json FILE]
 
 The word error rate of `myxtts evaluate` on many held-out sentences: of the run, beside that of the
 recordings and of their copy through mel and Griffin-Lim. English only: the recogniser (Moonshine
@@ -24,6 +25,7 @@ from myxtts.evaluation.evaluate import evaluate  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
+from myxtts.models.speech import SpeechOptions  # noqa: E402
 
 
 def main() -> None:
@@ -31,6 +33,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=60)
+    parser.add_argument("--guidance", type=float, help="(default: the run's own)")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tts = TTS(options.run)
@@ -38,7 +41,8 @@ def main() -> None:
     settings["data"] |= {"train_data": str(options.data), "val_data": None}
     sentences = held_out_sentences(XTTSConfig(**settings), tts.languages, options.sentences)
     toolbox = open_toolbox(only=[WORD_ERROR_RATE.name])
-    evaluation = evaluate(tts, str(options.run), sentences, toolbox)
+    speech = SpeechOptions(guidance=options.guidance)
+    evaluation = evaluate(tts, str(options.run), sentences, toolbox, options=speech)
     results = {column: evaluation.mean(column, WORD_ERROR_RATE) for column in evaluation.columns}
     for column, value in results.items():
         print(f"{column:20} word error rate {value:.3f} on {len(sentences)} sentences")
