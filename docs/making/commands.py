@@ -79,7 +79,8 @@ def known_flags() -> set[str]:
 
 
 def flags_in(arguments: list[str]) -> list[str]:
-    return [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    # A colon ends the name of a flag in what a command says.
+    return [re.split("[=:]", word)[0] for word in arguments if word.startswith("--")]
 
 
 @functools.cache

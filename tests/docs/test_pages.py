@@ -77,7 +77,11 @@ def test_commands_in_blocks_are_what_the_programs_understand(file):
 def test_the_persian_page_has_the_commands_of_the_english_one(english):
     persian = ROOT / "docs" / "fa" / english.name
     of_both = [
-        [words for block in read_page(file).blocks for words in commands.commands_of(block)]
+        [
+            " ".join(words)
+            for block in read_page(file).blocks
+            for words in commands.commands_of(block)
+        ]
         for file in (english, persian)
     ]
     assert of_both[0] == of_both[1]

@@ -11,13 +11,13 @@ from pages import ENGLISH_PAGES, ROOT
 
 
 class Html(HTMLParser):
-    """What a page loads, its direction, its other languages, and its text outside of code."""
+    """What a page loads, its direction, its other languages, its text and its code."""
 
     def __init__(self, text):
         super().__init__()
-        self.loaded, self.alternates, self.text = [], {}, ""
+        self.loaded, self.alternates, self.text, self.code = [], {}, "", ""
         self.direction = self.language = None
-        self._code_depth = 0
+        self._inside = []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -32,13 +32,18 @@ class Html(HTMLParser):
             self.loaded.append(given["href"])
         elif tag == "a" and "hreflang" in given:
             self.alternates[given["hreflang"]] = given["href"]
-        self._code_depth += tag in ("code", "script", "style")
+        if tag in ("code", "script", "style"):
+            self._inside.append(tag)
 
     def handle_endtag(self, tag):
-        self._code_depth -= tag in ("code", "script", "style")
+        if tag in self._inside:
+            self._inside.remove(tag)
 
     def handle_data(self, text):
-        self.text += text if not self._code_depth else ""
+        if not self._inside:
+            self.text += text
+        elif self._inside == ["code"]:
+            self.code += text
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,7 @@ def test_pages_are_rendered_and_need_nothing_from_elsewhere(
         assert (file.parent / unquote(source)).exists(), source
     for mark in ("```", "](", "<div", "**", "|---"):
         assert mark not in html.text
+    assert r"\|" not in html.code
 
 
 def test_styles_load_nothing_from_elsewhere(site):
