@@ -152,7 +152,8 @@ def _transcript(text: str) -> list[tuple[str, str]]:
     """Commands, each with what it prints."""
     pairs: list[tuple[str, str]] = []
     for part in re.split(rf"^{re.escape(PROMPT)}", text, flags=re.MULTILINE)[1:]:
-        command, output = re.match(r"((?:.*\\\n)*.*)\n?(.*)", part, re.DOTALL).groups()
+        # A line that ends with a backslash goes on in the next one.
+        command, _, output = part.replace("\\\n", " ").partition("\n")
         pairs.append((command, output))
     return pairs
 
@@ -162,7 +163,7 @@ def _run(
 ) -> str:
     program = ["python", "-c", text] if step.kind == "python" else ["bash", "-euc", text]
     done = subprocess.run(
-        ["env", *program],
+        program,
         cwd=folder,
         env={**environment, "PATH": f"{folder / '.venv' / 'bin'}:{environment['PATH']}"},
         stdin=subprocess.DEVNULL,

@@ -60,10 +60,11 @@ def deliberately_wrong(page):
 @pytest.mark.parametrize("file", [*ENGLISH_PAGES, *OTHER_PAGES], ids=name_of)
 def test_commands_in_blocks_are_what_the_programs_understand(file):
     page = read_page(file)
+    wrong = deliberately_wrong(page)
     problems = [
         f"{block.place}: {problem}"
         for block in page.blocks
-        if block.place not in deliberately_wrong(page)
+        if block.place not in wrong
         for words in commands.commands_of(block)
         for problem in [
             *commands.problems_of(words, complete=True),
@@ -73,18 +74,17 @@ def test_commands_in_blocks_are_what_the_programs_understand(file):
     assert not problems, shown(problems)
 
 
-@pytest.mark.parametrize("english", ENGLISH_PAGES, ids=name_of)
+def commands_shown(file):
+    page = read_page(file)
+    return [" ".join(words) for block in page.blocks for words in commands.commands_of(block)]
+
+
+@pytest.mark.parametrize("english", [*ENGLISH_PAGES, ROOT / "README.md"], ids=name_of)
 def test_the_persian_page_has_the_commands_of_the_english_one(english):
     persian = ROOT / "docs" / "fa" / english.name
-    of_both = [
-        [
-            " ".join(words)
-            for block in read_page(file).blocks
-            for words in commands.commands_of(block)
-        ]
-        for file in (english, persian)
-    ]
-    assert of_both[0] == of_both[1]
+    if english.parent == ROOT:
+        persian = ROOT / "README.fa.md"
+    assert commands_shown(persian) == commands_shown(english)
 
 
 @each_page
@@ -117,3 +117,11 @@ def test_settings_in_yaml_are_settings(file):
             continue
         if isinstance(settings, dict) and set(settings) <= set(SECTIONS):
             XTTSConfig(**settings)
+
+
+def test_the_list_of_benchmarks_names_benchmarks():
+    folder = ROOT / "benchmarks"
+    named = [code.text for code in read_page(folder / "README.md").inline_code]
+    scripts = [name for name in named if name.endswith(".py")]
+    assert scripts
+    assert [name for name in scripts if not (folder / name).exists()] == []
