@@ -25,6 +25,7 @@ from myxtts.config.loading import load_config
 from myxtts.errors import ConfigError
 
 PROMPT = "$ "
+_SHELL_OPERATORS = ("|", "||", "&", "&&", ";", "<", ">", ">>")
 _PLACEHOLDER = re.compile(r"[A-Z]+")
 _PROJECT_FILE = re.compile(r"(benchmarks|configs|docs|examples|myxtts|tests|utilities)/\S*\w")
 _FORWARDED = {"train_main.py": "train", "utilities/diagnose_retracing.py": "diagnose"}
@@ -100,13 +101,14 @@ def flags_of_script(script: Path) -> set[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a command, without what may stand before its program."""
+    """The words of a command, without what may stand before its program or after its arguments."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:  # An apostrophe in prose, or a quote that ends on another line.
         return []
     while words and (words[0] == "srun" or re.match(r"\w+=", words[0])):
         words.pop(0)
+    words = list(itertools.takewhile(lambda word: word not in _SHELL_OPERATORS, words))
     return [words[0].removeprefix(".venv/bin/"), *words[1:]] if words else []
 
 

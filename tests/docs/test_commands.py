@@ -28,6 +28,7 @@ def test_what_a_program_would_refuse_is_found(command, problem):
         "srun .venv/bin/myxtts train --multi-gpu --max-steps N  # any number",
         "myxtts train --set section.key=value ...",
         "python benchmarks/prepare.py --json FILE",
+        "myxtts stats my-corpus --json > stats.json",
         "pip install --anything",
     ],
 )
