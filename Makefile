@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env demo test faults check clean
+.PHONY: env demo test faults docs check clean
 
 env: $(STAMP)
 
@@ -36,11 +36,20 @@ faults: $(STAMP)
 	$(BIN)/python tests/faults/kills.py --kills 100
 	$(BIN)/python tests/faults/fuzz.py --inputs 100000
 
+# With --quiet nothing would be strict. The variable silences an advertisement of the theme.
+BUILD_SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs: $(STAMP)
+	$(BIN)/python docs/making/settings_page.py
+	$(BUILD_SITE)
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/making/settings_page.py --check
+	$(BUILD_SITE)
 
 clean:
-	rm -rf $(VENV) demo runs build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) demo runs build site *.egg-info .mypy_cache .ruff_cache .pytest_cache

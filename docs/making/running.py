@@ -1,0 +1,201 @@
+"""Runs the blocks of a page that are marked as runnable, as a reader would who types them.
+
+A mark is an HTML comment before a block, which no reader sees:
+
+    <!-- run -->                            every command of the block ends with exit code 0
+    <!-- run: exit=1 -->                    the block ends with this exit code
+    <!-- run: append="--max-steps 2" -->    what is run has this at its end
+    <!-- run: slow -->                      only where slow blocks are asked for
+    <!-- run: python -->                    an indented block of Python; a fenced one says so itself
+    <!-- file: my.yaml -->                  the block is the content of this file
+    <!-- output -->                         the block is what the block before it printed
+    <!-- setup
+    COMMANDS
+    -->                                     makes what the page takes for granted (or setup: slow)
+
+Blocks run in order, in one folder that holds what a reader has of the clone. Each is a process of
+its own: files stay, variables do not. In a transcript, lines after `$ ` are run and the others are
+what they print. A line `...` stands for any lines there, and `...` within a line for anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commands import PROMPT, is_transcript
+from pages import ROOT, Block, Page, Piece
+
+# What a reader has of the clone and commands on a page may name.
+_FROM_THE_CLONE = ("configs", "examples", "utilities", "train_main.py")
+_LONGEST_SECONDS = 1_800
+
+
+class MarkError(Exception):
+    """A mark that nothing can be made of."""
+
+
+class BlockFailedError(Exception):
+    """A block did not do what its page says."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do for a page: run a block or a setup, or write a file."""
+
+    place: str
+    kind: str
+    text: str
+    exit_code: int = 0
+    slow: bool = False
+    append: str = ""
+    file: str = ""
+    printed: list[str] = field(default_factory=list)
+
+
+def steps_of(page: Page) -> list[Step]:
+    """What the marks of a page ask for, in order."""
+    steps: list[Step] = []
+    mark: Piece | None = None
+    for part in page.parts:
+        if isinstance(part, Block):
+            if mark is not None:
+                _add_step(steps, mark, part)
+            mark = None
+            continue
+        if mark is not None:
+            raise MarkError(f"{mark.place}: no block of code follows '{mark.text}'")
+        head, _, script = part.text.partition("\n")
+        if head in ("setup", "setup: slow"):
+            steps.append(Step(part.place, "shell", script, slow=head != "setup"))
+        else:
+            mark = part
+    if mark is not None:
+        raise MarkError(f"{mark.place}: no block of code follows '{mark.text}'")
+    return steps
+
+
+def _add_step(steps: list[Step], mark: Piece, block: Block) -> None:
+    name, _, rest = mark.text.partition(":")
+    if name == "run":
+        steps.append(_run_step(mark, rest, block))
+    elif name == "file" and rest.strip():
+        steps.append(Step(block.place, "file", block.text, file=rest.strip()))
+    elif name == "output" and not rest and steps:
+        steps[-1].printed.append(block.text)
+    else:
+        raise MarkError(f"{mark.place}: '{mark.text}' is no mark; see docs/making/running.py")
+
+
+def _run_step(mark: Piece, rest: str, block: Block) -> Step:
+    kind = "python" if block.language == "python" else "shell"
+    exit_code, slow, append = 0, False, ""
+    for option in shlex.split(rest):
+        key, _, value = option.partition("=")
+        if option == "slow":
+            slow = True
+        elif option == "python":
+            kind = "python"
+        elif key == "exit" and value.isdigit():
+            exit_code = int(value)
+        elif key == "append" and value:
+            append = value
+        else:
+            raise MarkError(f"{mark.place}: '{option}' is no option of run")
+    if is_transcript(block):
+        kind = "transcript"
+    if append and (kind == "python" or " #" in block.text.rstrip().rpartition("\n")[2]):
+        raise MarkError(f"{mark.place}: nothing can be appended to Python or to a comment")
+    return Step(block.place, kind, block.text, exit_code, slow, append)
+
+
+def make_clone(folder: Path) -> None:
+    """What a reader has after `make env`: a few files and the command."""
+    for name in _FROM_THE_CLONE:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, folder / name)
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, arguments in (("python", ""), ("myxtts", "-m myxtts.cli.main")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        program.chmod(0o755)
+
+
+def run_step(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
+    if step.kind == "file":
+        (folder / step.file).write_text(step.text, encoding="utf-8")
+        return
+    if step.kind == "transcript":
+        *before, (last, expected) = _transcript(step.text)
+        for command, printed in before:
+            _expect(step, _run(step, command, folder, environment, 0), printed)
+        output = _run(step, f"{last} {step.append}", folder, environment, step.exit_code)
+        _expect(step, output, expected)
+    else:
+        text = f"{step.text.rstrip()} {step.append}"
+        output = _run(step, text, folder, environment, step.exit_code)
+    for printed in step.printed:
+        _expect(step, output, printed)
+
+
+def _transcript(text: str) -> list[tuple[str, str]]:
+    """Commands, each with what it prints."""
+    pairs: list[tuple[str, str]] = []
+    for part in re.split(rf"^{re.escape(PROMPT)}", text, flags=re.MULTILINE)[1:]:
+        # A line that ends with a backslash goes on in the next one.
+        command, _, output = part.replace("\\\n", " ").partition("\n")
+        pairs.append((command, output))
+    return pairs
+
+
+def _run(
+    step: Step, text: str, folder: Path, environment: Mapping[str, str], exit_code: int
+) -> str:
+    program = ["python", "-c", text] if step.kind == "python" else ["bash", "-euc", text]
+    done = subprocess.run(
+        program,
+        cwd=folder,
+        env={**environment, "PATH": f"{folder / '.venv' / 'bin'}:{environment['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_LONGEST_SECONDS,
+        check=False,
+    )
+    if done.returncode != exit_code:
+        raise BlockFailedError(
+            f"{step.place}: exit code {done.returncode}, expected {exit_code}\n\n"
+            f"{text.strip()}\n\nprinted:\n\n{done.stdout}"
+        )
+    return done.stdout
+
+
+def _expect(step: Step, output: str, expected: str) -> None:
+    if not matches(output, expected):
+        raise BlockFailedError(
+            f"{step.place}: printed something else\n\nexpected:\n\n{expected}\n\n"
+            f"printed:\n\n{output}"
+        )
+
+
+def matches(output: str, expected: str) -> bool:
+    """Whether this is what was expected; spaces at the ends of lines do not count."""
+    pattern = ""
+    for line in expected.strip().splitlines():
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*?".join(map(re.escape, line.rstrip().split("..."))) + "\n"
+    printed = "".join(f"{line.rstrip()}\n" for line in output.strip().splitlines())
+    return re.fullmatch(pattern, printed) is not None

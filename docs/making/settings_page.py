@@ -1,0 +1,259 @@
+"""Writes docs/en/settings.md and docs/fa/settings.md from the settings themselves.
+
+    python docs/making/settings_page.py            # writes both pages
+    python docs/making/settings_page.py --check    # fails when they are not what it would write
+
+Defaults, bounds and English explanations come from myxtts/config, so they are written once. The
+Persian explanations stand in docs/fa/settings.yaml, each with the digest of the English one that it
+says in Persian: when that changes, the Persian has to be looked at again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from myxtts.config.config import SECTIONS, Section, XTTSConfig
+from myxtts.config.presets import OPTIMIZATION_LEVELS, SIZES
+
+DOCS = Path(__file__).parents[1]
+TRANSLATIONS = DOCS / "fa" / "settings.yaml"
+TEMPLATES = Path(__file__).parent
+
+_PERSIAN_NUMERALS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
+
+
+@dataclasses.dataclass(frozen=True)
+class Language:
+    """How a page says what is around the explanations."""
+
+    code: str
+    columns: tuple[str, str, str, str]
+    kinds: Mapping[type, str]
+    between: str
+    at_least: str
+    at_most: str
+    comma: str
+    or_null: str
+    right_to_left: bool = False
+
+    def in_code(self, text: str) -> str:
+        """Marks at the edges of code jump to the other side where text runs from right to left."""
+        code = f"`{text}`"
+        edges_are_letters = text[0].isalnum() and text[-1].isalnum()
+        return code if edges_are_letters or not self.right_to_left else _left_to_right(code)
+
+    def number(self, value: float) -> str:
+        text = f"{int(value) if value == int(value) else value:,}"
+        if not self.right_to_left:
+            return text
+        persian = text.translate(_PERSIAN_NUMERALS)
+        return _left_to_right(persian) if value < 0 else persian
+
+
+ENGLISH = Language(
+    code="en",
+    columns=("setting", "default", "allowed", "what it does"),
+    kinds={int: "whole number", float: "number", str: "text"},
+    between="{kind} from {least} to {most}",
+    at_least="{kind}, {least} or more",
+    at_most="{kind}, {most} or less",
+    comma=", ",
+    or_null="{allowed}, or `null`",
+)
+PERSIAN = Language(
+    code="fa",
+    columns=("تنظیم", "پیش‌فرض", "مقدارهای مجاز", "کاری که می‌کند"),
+    kinds={int: "عدد صحیح", float: "عدد", str: "متن"},
+    between="{kind} از {least} تا {most}",
+    at_least="{kind}، {least} یا بیشتر",
+    at_most="{kind}، {most} یا کمتر",
+    comma="، ",
+    or_null="{allowed}، یا `null`",
+    right_to_left=True,
+)
+
+
+class StaleTranslationsError(Exception):
+    """One line for each Persian explanation that is missing, stale or of no setting."""
+
+
+def english_explanations() -> dict[str, str]:
+    """By section.key; what a section is about, by the section's name."""
+    explanations = {}
+    for name, section in SECTIONS.items():
+        explanations[name] = inspect.getdoc(section) or ""
+        for field in _fields(section):
+            explanations[f"{name}.{field.name}"] = field.metadata["explanation"]
+    return explanations
+
+
+def persian_explanations(english: Mapping[str, str], file: Path = TRANSLATIONS) -> dict[str, str]:
+    entries: dict[str, dict[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    problems = [f"{key}: no such setting; remove it" for key in entries if key not in english]
+    for key, explanation in english.items():
+        digest = digest_of(explanation)
+        if key not in entries:
+            problems.append(f"{key}: add it, with of: {digest}; in English: {explanation}")
+        elif str(entries[key]["of"]) != digest:
+            problems.append(
+                f"{key}: the English has changed; see whether the Persian still says the same, "
+                f"then set of: {digest}; in English: {explanation}"
+            )
+    if problems:
+        raise StaleTranslationsError("\n".join(f"{file}: {problem}" for problem in problems))
+    return {key: entry["fa"] for key, entry in entries.items()}
+
+
+def digest_of(explanation: str) -> str:
+    # The letter keeps YAML from reading digits as a number.
+    return "e" + hashlib.sha256(explanation.encode()).hexdigest()[:7]
+
+
+def page(language: Language, explanations: Mapping[str, str]) -> str:
+    template = (TEMPLATES / f"settings.{language.code}.md").read_text(encoding="utf-8")
+    sections = [
+        f"## `{name}`\n\n{explanations[name]}\n\n{_settings_table(language, name, explanations)}"
+        for name in SECTIONS
+    ]
+    return (
+        template.replace("{sections}", "\n\n".join(sections))
+        .replace("{sizes}", _presets_table(language, "model", "size", SIZES))
+        .replace(
+            "{levels}",
+            _presets_table(language, "training", "optimization_level", OPTIMIZATION_LEVELS),
+        )
+    )
+
+
+def _settings_table(language: Language, section: str, explanations: Mapping[str, str]) -> str:
+    hints = typing.get_type_hints(SECTIONS[section])
+    rows = []
+    for field in _fields(SECTIONS[section]):
+        key = f"{section}.{field.name}"
+        allowed = _allowed(language, hints[field.name], field.metadata)
+        default = language.in_code(_as_yaml(field.default))
+        rows.append((f"`{key}`", default, allowed, _escaped(explanations[key])))
+    return _table(language.columns, rows)
+
+
+def _allowed(language: Language, hint: Any, bounds: Mapping[str, Any]) -> str:
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    kind = next(kind for kind in kinds if kind is not types.NoneType)
+    choices = ("true", "false") if kind is bool else bounds["choices"]
+    if choices:
+        allowed = language.comma.join(map(language.in_code, choices))
+    else:
+        allowed = _bounded(language, language.kinds[kind], bounds["least"], bounds["most"])
+    return language.or_null.format(allowed=allowed) if types.NoneType in kinds else allowed
+
+
+def _bounded(language: Language, kind: str, least: float | None, most: float | None) -> str:
+    if least is None and most is None:
+        return kind
+    if most is None:
+        form = language.at_least
+    else:
+        form = language.at_most if least is None else language.between
+    ends = {
+        name: language.number(end)
+        for name, end in (("least", least), ("most", most))
+        if end is not None
+    }
+    return form.format(kind=kind, **ends)
+
+
+def _presets_table(
+    language: Language, section: str, chooser: str, presets: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """What each preset sets, and the defaults where it sets nothing."""
+    resolved = {name: getattr(XTTSConfig(**{chooser: name}), section) for name in presets}
+    changed = {key for preset in presets.values() for key in preset}
+    rows = [
+        (
+            f"`{section}.{field.name}`",
+            *(
+                language.in_code(_as_yaml(getattr(values, field.name)))
+                for values in resolved.values()
+            ),
+        )
+        for field in _fields(SECTIONS[section])
+        if field.name in changed
+    ]
+    return _table((language.columns[0], *(f"`{name}`" for name in presets)), rows)
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _fields(section: type[Section]) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(section)  # type: ignore[arg-type]
+
+
+def _as_yaml(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _left_to_right(text: str) -> str:
+    return f'<span dir="ltr">{text}</span>'
+
+
+def _with_names_in_code(explanations: Mapping[str, str]) -> dict[str, str]:
+    """config.py speaks plain text; on a page a setting's name is code."""
+    names = {key.partition(".")[2] for key in explanations if "_" in key} | {"null"}
+
+    def mark(match: re.Match[str]) -> str:
+        return f"`{match[0]}`" if match[0] in names else match[0]
+
+    # What is code already is matched as a whole, and left alone.
+    words = re.compile(r"`[^`]*`|[a-z0-9_]+")
+    return {key: words.sub(mark, text) for key, text in explanations.items()}
+
+
+def pages() -> dict[Path, str]:
+    english = english_explanations()
+    return {
+        DOCS / "en" / "settings.md": page(ENGLISH, _with_names_in_code(english)),
+        DOCS / "fa" / "settings.md": page(PERSIAN, persian_explanations(english)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if stale")
+    options = parser.parse_args()
+    try:
+        made = pages()
+    except StaleTranslationsError as error:
+        raise SystemExit(str(error)) from None
+    stale = [
+        file
+        for file, text in made.items()
+        if not file.exists() or file.read_text(encoding="utf-8") != text
+    ]
+    if options.check and stale:
+        raise SystemExit(f"{', '.join(map(str, stale))}: not up to date; run make docs")
+    for file in stale:
+        file.write_text(made[file], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What the pages name exists: links, pictures, commands, flags, files, settings."""
+
+import fnmatch
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import commands
+import pytest
+import yaml
+from pages import ENGLISH_PAGES, OTHER_PAGES, PERSIAN_PAGES, ROOT, read_page
+from running import steps_of
+
+from myxtts.config.config import SECTIONS, XTTSConfig
+
+ALL_PAGES = [*ENGLISH_PAGES, *PERSIAN_PAGES, *OTHER_PAGES]
+SETTINGS = {
+    f"{section}.{field}"
+    for section, section_class in SECTIONS.items()
+    for field in section_class.__dataclass_fields__
+}
+SETTING = re.compile(rf"({'|'.join(SECTIONS)})\.[a-z0-9_*]+")
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+each_page = pytest.mark.parametrize("file", ALL_PAGES, ids=name_of)
+
+
+def shown(problems):
+    return "\n" + "\n".join(problems)
+
+
+def test_every_page_is_in_both_languages():
+    assert [file.name for file in ENGLISH_PAGES] == [file.name for file in PERSIAN_PAGES]
+
+
+@each_page
+def test_links_and_pictures_lead_somewhere(file):
+    problems = []
+    for link in read_page(file).links:
+        path, _, anchor = unquote(link.text).partition("#")
+        target = (file.parent / path).resolve() if path else file
+        if re.match(r"[a-z]+:", path):
+            continue
+        if not target.exists():
+            problems.append(f"{link.place}: {link.text} leads nowhere")
+        elif anchor and anchor not in read_page(target).anchors:
+            problems.append(f"{link.place}: {path or file.name} has no heading #{anchor}")
+    assert not problems, shown(problems)
+
+
+def deliberately_wrong(page):
+    """Places of blocks that a test runs and expects to be refused."""
+    return {step.place for step in steps_of(page) if step.exit_code == 2}
+
+
+@pytest.mark.parametrize("file", [*ENGLISH_PAGES, *OTHER_PAGES], ids=name_of)
+def test_commands_in_blocks_are_what_the_programs_understand(file):
+    page = read_page(file)
+    wrong = deliberately_wrong(page)
+    problems = [
+        f"{block.place}: {problem}"
+        for block in page.blocks
+        if block.place not in wrong
+        for words in commands.commands_of(block)
+        for problem in [
+            *commands.problems_of(words, complete=True),
+            *commands.missing_files(" ".join(words)),
+        ]
+    ]
+    assert not problems, shown(problems)
+
+
+def commands_shown(file):
+    page = read_page(file)
+    return [" ".join(words) for block in page.blocks for words in commands.commands_of(block)]
+
+
+@pytest.mark.parametrize("english", [*ENGLISH_PAGES, ROOT / "README.md"], ids=name_of)
+def test_the_persian_page_has_the_commands_of_the_english_one(english):
+    persian = ROOT / "docs" / "fa" / english.name
+    if english.parent == ROOT:
+        persian = ROOT / "README.fa.md"
+    assert commands_shown(persian) == commands_shown(english)
+
+
+@each_page
+def test_what_is_named_in_code_exists(file):
+    flags = commands.known_flags()
+    problems = []
+    for code in read_page(file).inline_code:
+        words = commands.words_of(code.text)
+        found = [
+            *commands.problems_of(words, complete=False),
+            *commands.missing_files(code.text),
+        ]
+        if words and words[0].startswith("--"):
+            found += [f"no {flag}" for flag in commands.flags_in(words) if flag not in flags]
+        setting = SETTING.match(code.text)
+        if setting and not fnmatch.filter(SETTINGS, setting[0]):
+            module = ROOT / "myxtts" / f"{setting[0].replace('.', '/')}.py"
+            if not module.exists():
+                found.append(f"{setting[0]} is no setting")
+        problems += [f"{code.place}: {problem}" for problem in found]
+    assert not problems, shown(problems)
+
+
+@each_page
+def test_settings_in_yaml_are_settings(file):
+    for block in read_page(file).blocks:
+        try:
+            settings = yaml.safe_load(block.text)
+        except yaml.YAMLError:
+            continue
+        if isinstance(settings, dict) and set(settings) <= set(SECTIONS):
+            XTTSConfig(**settings)
+
+
+def test_the_list_of_benchmarks_names_benchmarks():
+    folder = ROOT / "benchmarks"
+    named = [code.text for code in read_page(folder / "README.md").inline_code]
+    scripts = [name for name in named if name.endswith(".py")]
+    assert scripts
+    assert [name for name in scripts if not (folder / name).exists()] == []
