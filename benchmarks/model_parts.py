@@ -19,7 +19,7 @@ import multiprocessing
 import re
 import statistics
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -225,18 +225,21 @@ def summarise(recorded: dict[str, Any]) -> dict[str, Any]:
     table: dict[str, dict[str, float]] = {
         part: dict.fromkeys((*_KINDS, "backward"), 0.0) for part in _PARTS
     }
-    for name, seconds in operations.items():
-        row = table[part_of(name)]
-        row[kind_of(name)] += seconds / total
-        row["backward"] += seconds / total * (_BACKWARD in name)
-    longest = sorted(operations, key=lambda name: -operations[name])[:_SHOWN_OPERATIONS]
+    shares = Counter({name: seconds / total for name, seconds in operations.items()})
+    types: Counter[str] = Counter()
+    for name, share in shares.items():
+        part = part_of(name)
+        table[part][kind_of(name)] += share
+        table[part]["backward"] += share * (_BACKWARD in name)
+        types[f"{part}: {name.rpartition(':')[2]}"] += share
     return {
         **{name: recorded[name] for name in ("step", "alignment", "recorded step", "threads")},
         "recorded time / (step x threads)": total / recorded["recorded step"] / recorded["threads"],
         "shares": table,
         "parts": {part: sum(row[kind] for kind in _KINDS) for part, row in table.items()},
         "kinds": {kind: sum(row[kind] for row in table.values()) for kind in _KINDS},
-        "longest": [{"name": name, "share": operations[name] / total} for name in longest],
+        "longest operations": dict(shares.most_common(_SHOWN_OPERATIONS)),
+        "longest types of operations": dict(types.most_common(_SHOWN_OPERATIONS)),
     }
 
 
@@ -260,9 +263,10 @@ def show(title: str, summary: dict[str, Any]) -> None:
     alone = summary["alignment"] / summary["step"]
     print(f"  matrix products and convolutions: {products:.1%}")
     print(f"  the alignment's loop, timed by itself: {alone:.1%} of a step")
-    print("  the longest operations:")
-    for operation in summary["longest"]:
-        print(f"  {operation['share']:8.1%}  {operation['name']}")
+    for ranking in ("longest operations", "longest types of operations"):
+        print(f"  {ranking}:")
+        for name, share in summary[ranking].items():
+            print(f"  {share:8.1%}  {name}")
 
 
 def main() -> None:
