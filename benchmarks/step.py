@@ -64,6 +64,15 @@ def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
     return step, optimizer
 
 
+def build_alignment(config: XTTSConfig, tokens: int, frames: int) -> Callable[[], Any]:
+    """A function that aligns a batch of random scores."""
+    size, positions = config.data.batch_size, frames // config.model.frames_per_position
+    scores = tf.random.stateless_normal([size, positions, tokens], [0, 0])
+    lengths = tf.fill([size], tokens), tf.fill([size], positions)
+    search = tf.function(align, autograph=False)
+    return lambda: search(scores, *lengths).numpy()
+
+
 def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, float]:
     config = load_config(overrides={"model": {"size": size}})
     batch = random_batch(config, tokens, frames)
@@ -76,19 +85,13 @@ def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, floa
     step, update = parts["step"], tf.constant(True)
     results["trace"] = seconds_of(step.get_concrete_function)
     results["first step"] = seconds_of(lambda: step(batch, update).loss.numpy())
-    positions = frames // config.model.frames_per_position
-    scores = tf.random.stateless_normal([config.data.batch_size, positions, tokens], [0, 0])
-    lengths = (
-        tf.fill([config.data.batch_size], tokens),
-        tf.fill([config.data.batch_size], positions),
-    )
-    search = tf.function(align, autograph=False)
-    search(scores, *lengths)
+    search = build_alignment(config, tokens, frames)
+    search()
     # In turns, so that a busy moment of the machine hits both.
     step_seconds, alignment_seconds = [], []
     for _ in range(repeats):
         step_seconds.append(seconds_of(lambda: step(batch, update).loss.numpy()))
-        alignment_seconds.append(seconds_of(lambda: search(scores, *lengths).numpy()))
+        alignment_seconds.append(seconds_of(search))
     results["steady step"] = statistics.median(step_seconds)
     results["alignment"] = statistics.median(alignment_seconds)
     results["alignment share"] = results["alignment"] / results["steady step"]

@@ -92,12 +92,12 @@ class ConvBlock(keras.layers.Layer):
     def _convolve(self, values: tf.Tensor) -> tf.Tensor:
         # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
         convolved = tf.nn.depthwise_conv2d(
-            tf.cast(values[:, None], self.compute_dtype),
+            tf.cast(tf.expand_dims(values, 1), self.compute_dtype),
             tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype),
             strides=[1, 1, 1, 1],
             padding="SAME",
         )
-        return convolved[:, 0]
+        return tf.squeeze(convolved, 1)
 
     def _finish(
         self, values: tf.Tensor, hidden: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
@@ -159,7 +159,7 @@ class Attention(keras.layers.Layer):
         # Scaled before the product, whose sums would else leave the range of float16.
         query = self._split_heads(query * (self.width // self.heads) ** -0.5, self.heads)
         key_value = self._split_heads(key_value, 2 * self.heads)
-        key, value = key_value[:, : self.heads], key_value[:, self.heads :]
+        key, value = tf.split(key_value, 2, axis=1)
         scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         if memory_mask is not None:
             scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9

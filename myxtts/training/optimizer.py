@@ -176,33 +176,39 @@ class FlatAdamW(tf.Module):
         training = self._training
         if self.loss_scale:
             gradient = gradient / self.loss_scale.value
-        norm = tf.norm(gradient)
+        # Each line on a whole vector is a pass through memory, and those are what an update costs:
+        # scalars are put together first, and zero factors instead of a choice leave all as it is.
+        norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         usable = is_finite & update
+
+        def if_usable(factor: Any) -> tf.Tensor:
+            return tf.where(usable, factor, 0.0)
+
         scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
-        gradient = tf.where(usable, gradient * scale, 0.0)
+        gradient = tf.math.multiply_no_nan(gradient, if_usable(scale))
         next_step = self.step + 1
         step = tf.cast(next_step, tf.float32)
         rate = learning_rate(step, self._total_steps, training) * self.rate_factor
-        first = self.first_moment + (1.0 - training.beta_1) * (gradient - self.first_moment)
-        second = self.second_moment + (1.0 - training.beta_2) * (
+        first = self.first_moment + if_usable(1.0 - training.beta_1) * (
+            gradient - self.first_moment
+        )
+        second = self.second_moment + if_usable(1.0 - training.beta_2) * (
             tf.square(gradient) - self.second_moment
         )
-        unbiased_first = first / (1.0 - tf.pow(training.beta_1, step))
-        unbiased_second = second / (1.0 - tf.pow(training.beta_2, step))
+        # first / bias_1 / (sqrt(second / bias_2) + epsilon), without a pass for bias_1.
+        bias_1 = 1.0 - tf.pow(training.beta_1, step)
+        bias_2 = 1.0 - tf.pow(training.beta_2, step)
+        deviation = tf.sqrt(second * (tf.square(bias_1) / bias_2)) + bias_1 * _EPSILON
         old = self.weights()
-        direction = unbiased_first / (tf.sqrt(unbiased_second) + _EPSILON) + self._decay * old
-        new = tf.where(usable, old - rate * direction, old)
-        decay = average_decay(step, training)
+        new = old - if_usable(rate) * (first / deviation + self._decay * old)
+        learnt = tf.where(update, 1.0 - average_decay(step, training), 0.0)
         _assign_on_every_replica(
             [
                 (self.step, tf.where(update, next_step, self.step)),
-                (self.first_moment, tf.where(usable, first, self.first_moment)),
-                (self.second_moment, tf.where(usable, second, self.second_moment)),
-                (
-                    self.average,
-                    tf.where(update, new + decay * (self.average - new), self.average),
-                ),
+                (self.first_moment, first),
+                (self.second_moment, second),
+                (self.average, self.average + learnt * (new - self.average)),
                 *((variable.value, part) for variable, part in self._parts(new)),
                 *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
             ]

@@ -78,7 +78,9 @@ def compile_training_step(
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
         loss_parts, gradient = _sum_over_replicas(LossParts(*sums[:-1]), sums[-1])
         loss = total_loss(loss_parts)
-        norm, rate = optimizer.apply(gradient, loss, update)
+        # The name is what a profile shows.
+        with tf.name_scope("optimizer"):
+            norm, rate = optimizer.apply(gradient, loss, update)
         return StepResult(loss, loss_parts, norm, rate)
 
     def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
