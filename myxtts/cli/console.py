@@ -82,6 +82,9 @@ class LiveRun:
         if not _console.is_terminal:
             say(f"... {message}")
 
+    def on_notice(self, message: str) -> None:
+        say(message)
+
     def on_prepare(self, part: str, done: int, total: int) -> None:
         what = f"preparing {part} clips"
         self._progress.update(self._task, description=what, completed=done, total=total)

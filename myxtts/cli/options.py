@@ -22,15 +22,18 @@ def add_config_options(parser: Any) -> None:
 
 
 def configuration(
-    options: argparse.Namespace, settings: Mapping[str, Any], base: Path | None = None
+    options: argparse.Namespace,
+    settings: Mapping[str, Any],
+    base: Path | None = None,
+    below: dict[str, dict[str, Any]] | None = None,
 ) -> XTTSConfig:
-    """From --config, or else `base`; then `settings` by their names; then --set."""
+    """`below`, then --config or else `base`, then `settings` by their names, then --set."""
     from myxtts.config.loading import load_config
 
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(options.config or base, overrides, options.set)
+    return load_config(options.config or base, overrides, options.set, below)
 
 
 def given(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus
+    from myxtts.training.checkpoints import Checkpoint
     from myxtts.training.interruption import Interruption
     from myxtts.training.judging import Measurer
 
@@ -34,7 +35,8 @@ _SETTING_OF_FLAG = {
 }
 _FLAGS_OF_THE_RUN = {
     *("command", "run", "traceback"),
-    *("config", "set", "run_dir", "resume", "init_from", "dry_run", "json"),
+    *("config", "set", "run_dir", "resume", "dry_run", "json"),
+    *("init_from", "init_partially"),
 }
 
 
@@ -66,7 +68,18 @@ def _add_run_flags(group: Any) -> None:
         help="go on with the run in DIR or in --run-dir; auto: with the newest, if there is one",
     )
     group.add_argument(
-        "--init-from", type=Path, default=None, metavar="DIR", help="start with a run's weights"
+        "--init-from",
+        type=Path,
+        default=None,
+        metavar="RUN",
+        help="start with another run's averaged weights, which must fit; its model and audio "
+        "settings hold where none are given",
+    )
+    group.add_argument(
+        "--init-partially",
+        action="store_true",
+        default=False,
+        help="with --init-from: take what fits and start the rest from scratch",
     )
     group.add_argument(
         "--dry-run", action="store_true", default=False, help="show the plan and train nothing"
@@ -96,6 +109,11 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model and optimisation")
     model.add_argument("--model-size", choices=MODEL_SIZES)
     model.add_argument("--optimization-level", choices=OPTIMIZATION_LEVELS)
+    model.add_argument(
+        "--freeze",
+        metavar="NAMES",
+        help='parts to keep as they are: "voice_encoder, decoder.block_*"',
+    )
     model.add_argument("--gradient-accumulation-steps", type=int, metavar="N")
     model.add_argument("--xla", action=argparse.BooleanOptionalAction, help="compile with XLA")
 
@@ -138,11 +156,14 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
 
     resumed = _run_to_resume(options)
     saved = find_checkpoint(resumed) if resumed else None
-    config = _configuration(options, saved.folder / "config.yaml" if saved else None)
+    origin = None if saved else _origin(options)
+    config = _configuration(options, saved, origin)
     is_chief = _is_chief(options)
     if is_chief:
         _refuse_to_mix_runs(options, resumed)
     plan_file = saved.folder / PLAN_FILE if saved else None
+    source = saved or origin
+    vocabulary = source.tokenizer() if source else None
     if options.json:
         return _print_plan(config, options.dry_run, plan_file)
     if str(options.resume) == _AUTO:
@@ -171,7 +192,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
         )
 
         devices = set_up_devices(config)
-        corpus = open_corpus_for(devices.strategy, config, live.on_prepare, plan_file)
+        corpus = open_corpus_for(devices.strategy, config, live.on_prepare, plan_file, vocabulary)
         say(describe_mode(config, corpus, devices))
         _describe(corpus, config)
         if options.dry_run:
@@ -189,7 +210,8 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
             account=account,
             compilation_log=compilation_log,
             resume=saved,
-            init_from=options.init_from,
+            init_from=origin,
+            init_partially=options.init_partially,
             measurer=stack.enter_context(_measurer(config, corpus, run_dir)) if is_chief else None,
             interruption=interruption,
         )
@@ -212,7 +234,7 @@ def _measurer(config: XTTSConfig, corpus: Corpus, run_dir: Path) -> Iterator[Mea
     from myxtts.evaluation.sentences import held_out_sentences
     from myxtts.evaluation.toolbox import open_toolbox
 
-    languages = corpus.tokenizer.languages
+    languages = corpus.own_words.languages
     sentences = held_out_sentences(config, languages, training.measured_sentences)
     if training.best_metric in MEASURES:
         toolbox = open_toolbox(only=[training.best_metric])
@@ -281,7 +303,7 @@ def _plan(corpus: Corpus, config: XTTSConfig) -> dict[str, Any]:
         "clips": len(part.cache),
         "validation_clips": len(corpus.validation.cache),
         "speakers": len(part.cache.speakers),
-        "languages": corpus.tokenizer.languages,
+        "languages": corpus.own_words.languages,
         "rejected": part.rejected,
         "shapes": [list(shape.padded) for shape in part.plan.shapes],
         "clips_of_shapes": [
@@ -293,11 +315,16 @@ def _plan(corpus: Corpus, config: XTTSConfig) -> dict[str, Any]:
     }
 
 
-def _configuration(options: argparse.Namespace, saved: Path | None) -> XTTSConfig:
+def _configuration(
+    options: argparse.Namespace, saved: Checkpoint | None, origin: Checkpoint | None
+) -> XTTSConfig:
     """Every flag that is not about the run itself is a setting.
 
-    A resumed run has the settings that it was saved with, where flags do not change them.
+    A resumed run has the settings that it was saved with, where flags do not change them. One
+    that starts with another's weights has its model, where nothing else is given.
     """
+    from myxtts.config.changes import settings_of_the_model
+
     settings = {
         _SETTING_OF_FLAG.get(flag, flag): value
         for flag, value in vars(options).items()
@@ -306,7 +333,23 @@ def _configuration(options: argparse.Namespace, saved: Path | None) -> XTTSConfi
     if "epochs" in settings and "max_steps" not in settings:
         # Otherwise the number of steps in the file would win over the flag.
         settings["max_steps"] = None
-    return configuration(options, settings, base=saved)
+    return configuration(
+        options,
+        settings,
+        base=saved.folder / "config.yaml" if saved else None,
+        below=settings_of_the_model(origin.config()) if origin else None,
+    )
+
+
+def _origin(options: argparse.Namespace) -> Checkpoint | None:
+    """What --init-from names."""
+    from myxtts.training.checkpoints import find_checkpoint
+
+    if options.init_from is None:
+        if options.init_partially:
+            raise CheckpointError("--init-partially: goes with --init-from RUN")
+        return None
+    return find_checkpoint(options.init_from, to_speak=True)
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
@@ -414,7 +457,7 @@ def _describe(corpus: Corpus, config: XTTSConfig) -> None:
     hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
     say(
         f"Corpus: {part.cache.description}; {len(part.cache)} clips, {hours:.2f} hours, "
-        f"{len(part.cache.speakers)} speakers, languages {', '.join(corpus.tokenizer.languages)}; "
+        f"{len(part.cache.speakers)} speakers, languages {', '.join(corpus.own_words.languages)}; "
         f"{len(corpus.validation.cache)} clips for validation"
     )
     for reason, count in part.rejected.items():
@@ -451,5 +494,5 @@ def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> N
     say(f"Checkpoints, samples and report: {run_dir}")
     say(
         f'Next: myxtts synthesize --checkpoint {run_dir} --text "Hello there." '
-        f"--speaker-wav {reference} --language {corpus.tokenizer.languages[0]} --out hello.wav"
+        f"--speaker-wav {reference} --language {corpus.own_words.languages[0]} --out hello.wav"
     )

@@ -6,9 +6,21 @@ from typing import Any, NamedTuple
 
 from myxtts.config.config import XTTSConfig
 
+Settings = dict[str, dict[str, Any]]
+
 # Weights and prepared features mean something only with these.
 _SECTIONS_OF_THE_MODEL = ("model", "audio", "text")
 _SETTINGS_OF_THE_MODEL = ("data.n_mels",)
+# With others of these, weights of the same shape mean something else.
+_MEANING_OF_WEIGHTS = (
+    "audio.sample_rate_hz",
+    "audio.fft_samples",
+    "audio.hop_samples",
+    "audio.lowest_hz",
+    "audio.highest_hz",
+    "text.tokens",
+    "model.attention_heads",
+)
 
 
 class Change(NamedTuple):
@@ -21,12 +33,34 @@ class Change(NamedTuple):
         section = self.name.partition(".")[0]
         return section in _SECTIONS_OF_THE_MODEL or self.name in _SETTINGS_OF_THE_MODEL
 
+    @property
+    def changes_what_weights_mean(self) -> bool:
+        return self.name in _MEANING_OF_WEIGHTS
+
     def __str__(self) -> str:
         return f"{self.name}: {self.saved} -> {self.given}"
 
 
 def changes_between(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
-    before, after = saved.as_dict(), given.as_dict()
+    return _differences(saved.as_dict(), given.as_dict())
+
+
+def settings_of_the_model(config: XTTSConfig) -> Settings:
+    """What a run that starts with another one's weights should have in common with it."""
+    settings = config.as_dict()
+    return {
+        "audio": settings["audio"],
+        "text": {"tokens": config.text.tokens},
+        "data": {"n_mels": config.data.n_mels},
+        "model": settings["model"],
+    }
+
+
+def changes_of_the_model(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
+    return _differences(settings_of_the_model(saved), settings_of_the_model(given))
+
+
+def _differences(before: Settings, after: Settings) -> list[Change]:
     return [
         Change(f"{section}.{name}", value, after[section][name])
         for section, values in before.items()

@@ -266,6 +266,10 @@ class TrainingConfig(Section):
         least=0,
         most=1,
     )
+    freeze: str | None = setting(
+        None,
+        'Parts of the model that keep their weights, by name: "voice_encoder, decoder.block_*".',
+    )
     gradient_accumulation_steps: int = setting(
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
     )

@@ -51,13 +51,20 @@ def load_config(
     file: Path | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
+    below: Layer | None = None,
 ) -> XTTSConfig:
-    """The resolved configuration; `assignments` are `section.key=value` and win over all else."""
+    """The resolved configuration; `assignments` are `section.key=value` and win over all else.
+
+    `below` is what is not given otherwise; its model is not mixed with a size that is.
+    """
     layers: list[Layer] = []
     if file is not None:
         layers.append(read_yaml(file))
     layers.append({name: dict(values) for name, values in (overrides or {}).items()})
     layers.append(parse_assignments(assignments))
+    if below is not None:
+        has_size = "size" in merge(layers).get("model", {})
+        layers.insert(0, {name: below[name] for name in below if name != "model" or not has_size})
     return _resolve(layers, file)
 
 

@@ -44,6 +44,12 @@ class Corpus:
     train: CorpusPart
     validation: CorpusPart
     tokenizer: Tokenizer
+    """That of the run: it may know more than occurs here."""
+
+    @property
+    def own_words(self) -> Tokenizer:
+        """What occurs here."""
+        return _words_of(self.train.cache, self.validation.cache)
 
 
 def open_corpus(
@@ -53,13 +59,17 @@ def open_corpus(
     replicas: int = 1,
     xla: bool = False,
     plan_file: Path | None = None,
+    vocabulary: Tokenizer | None = None,
 ) -> Corpus:
     """Reads, checks and prepares the training and validation clips and plans their shapes.
 
-    A resumed run has the shapes of its `plan_file`.
+    A resumed run has the shapes of its `plan_file`. A run that goes on from weights has their
+    `vocabulary`, with what is not in it behind its end.
     """
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
-    tokenizer = train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
+    tokenizer = _words_of(train, validation)
+    if vocabulary is not None and vocabulary.kind == tokenizer.kind:
+        tokenizer = vocabulary.grown(tokenizer.symbols, tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
     plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
     # Validation hears its clips as often as they are: no voices, no balance.
@@ -77,6 +87,10 @@ def open_corpus(
             "than the training clips; choose others with --val-data"
         )
     return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def _words_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
+    return train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
 
 
 def planned_anew(

@@ -2,11 +2,13 @@
 
 A model that starts from nothing spends a good part of its training finding out where symbols
 begin and end. Alternating between aligning the clips with one mean mel per symbol and averaging
-what was aligned finds most of that in seconds. It starts from symbols of equal length.
+what was aligned finds most of that in seconds. It starts from symbols of equal length, or from
+those that the model knows already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,21 +26,29 @@ _MOST_CLIPS = 1_000
 
 
 def set_symbol_means(
-    model: XTTS, loader: BatchLoader, schedule: Schedule, config: XTTSConfig
+    model: XTTS,
+    loader: BatchLoader,
+    schedule: Schedule,
+    config: XTTSConfig,
+    symbols: Sequence[int],
 ) -> None:
-    """Sets the symbols' mean mels and log-durations in the model's text encoder."""
+    """Sets the mean mels and log-durations of these symbols in the model's text encoder.
+
+    The others keep theirs and show where these are. A symbol that does not occur stays as it is.
+    """
     count = min(schedule.batches_per_epoch, -(-_MOST_CLIPS // config.data.batch_size))
     batches = [loader.load(schedule.batch_at(index)) for index in range(count)]
     text = model.text_encoder
     means, log_durations = text.symbol_mean_mel.embeddings, text.symbol_log_duration.embeddings
     collect = _compile_collection(model, batch_signature(config))
+    wanted = np.isin(np.arange(means.shape[0]), symbols)
     for round_number in range(_ROUNDS):
         mel_sums = np.zeros(means.shape)
         log_duration_sums = np.zeros(means.shape[0])
         position_counts = np.zeros(means.shape[0])
         token_counts = np.zeros(means.shape[0])
         for batch in batches:
-            parts = collect(batch, tf.constant(round_number == 0))
+            parts = collect(batch, tf.constant(round_number == 0 and wanted.all()))
             mel_sum, position_count, log_duration_sum, token_count = (
                 part.numpy() for part in parts
             )
@@ -46,8 +56,14 @@ def set_symbol_means(
             position_counts += position_count
             log_duration_sums += log_duration_sum
             token_counts += token_count
-        means.assign(mel_sums / np.maximum(position_counts, 1)[:, None])
-        log_durations.assign((log_duration_sums / np.maximum(token_counts, 1))[:, None])
+        found = wanted & (position_counts > 0)
+        for table, sums, counts in (
+            (means, mel_sums, position_counts),
+            (log_durations, log_duration_sums[:, None], token_counts),
+        ):
+            rows = np.array(table)
+            rows[found] = (sums[found] / counts[found, None]).astype(np.float32)
+            table.assign(rows)
 
 
 def _compile_collection(model: XTTS, signature: Batch) -> Any:

@@ -28,6 +28,7 @@ from myxtts.devices.strategy import (
     wait_for_all,
 )
 from myxtts.errors import DeviceError
+from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.accounting import TimeAccount
 from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.interruption import Interruption
@@ -143,6 +144,7 @@ def open_corpus_for(
     config: XTTSConfig,
     on_progress: OnProgress,
     plan_file: Path | None,
+    vocabulary: Tokenizer | None = None,
 ) -> Corpus:
     """The corpus, planned for the replicas and for XLA where it is used.
 
@@ -157,6 +159,7 @@ def open_corpus_for(
         replicas=strategy.num_replicas_in_sync,
         xla=uses_xla(strategy, config.training.xla),
         plan_file=plan_file,
+        vocabulary=vocabulary,
     )
     if is_chief:
         wait_for_all(strategy)
@@ -173,7 +176,8 @@ def start_trainer(
     account: TimeAccount,
     compilation_log: CompilationLog | None = None,
     resume: Checkpoint | None = None,
-    init_from: Path | None = None,
+    init_from: Checkpoint | None = None,
+    init_partially: bool = False,
     measurer: Measurer | None = None,
     interruption: Interruption | None = None,
 ) -> XTTSTrainer:
@@ -204,7 +208,7 @@ def start_trainer(
                 step = trainer.resume(resume)
                 observer.on_phase(f"going on from step {step}")
             elif init_from is not None:
-                trainer.start_from(init_from)
+                trainer.start_from(init_from, partially=init_partially)
             trainer.prepare()
             on_failure.pop_all()
             return trainer
@@ -223,7 +227,9 @@ def start_trainer(
         )
     alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
     plan_file = run_dir / PLAN_FILE
-    corpus = open_corpus_for(alone.strategy, config, observer.on_prepare, plan_file)
+    corpus = open_corpus_for(
+        alone.strategy, config, observer.on_prepare, plan_file, corpus.tokenizer
+    )
     return start(alone, corpus)
 
 

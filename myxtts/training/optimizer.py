@@ -4,6 +4,9 @@ Clipping, the guard against bad numbers, the update and the average of the weigh
 handful of ops on one long vector instead of a handful per variable. With some 190 variables
 that is the difference between seconds and a moment of tracing, and it makes the optimizer's
 state three arrays.
+
+Frozen weights have no place in the vector, so nothing that is done to it can touch them. Their
+average is what they are.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from myxtts.errors import CheckpointError
 from myxtts.training.checkpoint_files import Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import average_decay, learning_rate
+from myxtts.training.weight_names import frozen_paths
 
 _EPSILON = 1e-8
 
@@ -34,16 +38,19 @@ class FlatAdamW(tf.Module):
         self, variables: Sequence[keras.Variable], training: TrainingConfig, total_steps: int
     ) -> None:
         super().__init__(name="flat_adamw")
-        self._variables = list(variables)
+        frozen = frozen_paths(training.freeze, [variable.path for variable in variables])
+        self._all = list(variables)
+        self.trained = [variable for variable in variables if variable.path not in frozen]
+        self.frozen = [variable for variable in variables if variable.path in frozen]
         self._training = training
         self._total_steps = total_steps
-        self._sizes = [int(np.prod(variable.shape)) for variable in self._variables]
+        self._sizes = _sizes(self.trained)
         # Only matrices decay: shrinking a bias or a scale does not regularise anything.
         self._decay = tf.constant(
             np.concatenate(
                 [
                     np.full(size, training.weight_decay if len(variable.shape) > 1 else 0.0)
-                    for size, variable in zip(self._sizes, self._variables, strict=True)
+                    for size, variable in zip(self._sizes, self.trained, strict=True)
                 ]
             ).astype(np.float32)
         )
@@ -58,26 +65,22 @@ class FlatAdamW(tf.Module):
 
     @property
     def variables_here(self) -> list[tf.Variable]:
-        """The weights as TensorFlow's variables, each with a copy for every replica."""
-        return [variable.value for variable in self._variables]
+        """The trained weights as TensorFlow's variables, each with a copy for every replica."""
+        return [variable.value for variable in self.trained]
 
     def weights(self) -> tf.Tensor:
-        return self.flatten([tf.convert_to_tensor(variable) for variable in self._variables])
+        """The trained ones."""
+        return self._laid_end_to_end(self.trained)
 
     def flatten(self, tensors: Sequence[Any]) -> tf.Tensor:
         return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
 
-    def assign_weights(self, flat: tf.Tensor) -> None:
-        for variable, part in self._parts(flat):
-            variable.assign(part)
+    def _laid_end_to_end(self, variables: Sequence[keras.Variable]) -> tf.Tensor:
+        return self.flatten([tf.convert_to_tensor(variable) for variable in variables])
 
-    def _parts(self, flat: tf.Tensor) -> list[tuple[keras.Variable, tf.Tensor]]:
-        """Each variable with its part of the vector, in the variable's shape."""
-        parts = tf.split(flat, self._sizes)
-        return [
-            (variable, tf.reshape(part, variable.shape))
-            for variable, part in zip(self._variables, parts, strict=True)
-        ]
+    def assign_weights(self, flat: tf.Tensor) -> None:
+        for variable, part in _parts(flat, self.trained):
+            variable.assign(part)
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -98,13 +101,15 @@ class FlatAdamW(tf.Module):
 
         def first_or_nothing() -> tf.Tensor:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return tf.where(tf.equal(replica, 0), self.weights(), 0.0)
+            return tf.where(tf.equal(replica, 0), self._laid_end_to_end(self._all), 0.0)
 
         strategy = tf.distribute.get_strategy()
-        self.assign_weights(sum_over_replicas(strategy, first_or_nothing))
+        for variable, part in _parts(sum_over_replicas(strategy, first_or_nothing), self._all):
+            variable.assign(part)
 
-    def averages_by_name(self) -> Tensors:
-        return self._by_name(self.average)
+    def weights_by_name(self) -> Tensors:
+        """All of them, frozen or not."""
+        return {variable.path: variable.value.numpy() for variable in self._all}
 
     def state(self) -> Tensors:
         """Everything that training goes on from, by name; copies that no later step changes."""
@@ -114,9 +119,13 @@ class FlatAdamW(tf.Module):
         }
         # One by one: laying them end to end first would take longer than copying, and copying is
         # what `numpy` does.
-        state |= {f"weights/{one.path}": one.value.numpy() for one in self._variables}
+        weights = self.weights_by_name()
+        state |= {f"weights/{name}": value for name, value in weights.items()}
         for kind, flat in self._flat_parts().items():
-            state |= {f"{kind}/{name}": value for name, value in self._by_name(flat).items()}
+            of_trained = self._by_name(flat)
+            for name, value in weights.items():
+                of_frozen = value if kind == "average" else np.zeros_like(value)
+                state[f"{kind}/{name}"] = of_trained.get(name, of_frozen)
         return state | (self.loss_scale.state() if self.loss_scale else {})
 
     def restore(self, state: Tensors, source: Path) -> None:
@@ -128,11 +137,16 @@ class FlatAdamW(tf.Module):
         self.restore_state(state)
 
     def restore_state(self, state: Tensors) -> None:
-        """Takes back what this optimizer's own `state` gave."""
+        """Takes back what an optimizer of the same variables gave, whatever it had frozen.
+
+        What is frozen from here on keeps its averaged weights, with which the run speaks.
+        """
         flat = {
-            kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self._variables])
+            kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self.trained])
             for kind in ("weights", *self._flat_parts())
         }
+        for variable in self.frozen:
+            variable.assign(state[f"average/{variable.path}"])
         self.assign_weights(flat["weights"])
         self.average.assign(flat["average"])
         self.first_moment.assign(flat["first_moment"])
@@ -142,11 +156,10 @@ class FlatAdamW(tf.Module):
         if self.loss_scale:
             self.loss_scale.restore(state)
 
-    def start_from(self, weights: Tensors, source: Path) -> None:
-        """Takes weights alone; moments and step stay as they are."""
-        _require_same_shapes(weights, self.averages_by_name(), source)
-        flat = self.flatten([weights[variable.path] for variable in self._variables])
-        self.assign_weights(flat)
+    def start_from(self, weights: Tensors) -> None:
+        """Takes weights alone, by path; moments and step stay as they are."""
+        for variable in self._all:
+            variable.assign(weights[variable.path])
         self.forget_average()
 
     def _flat_parts(self) -> dict[str, tf.Variable]:
@@ -160,7 +173,7 @@ class FlatAdamW(tf.Module):
         parts = np.split(flat.numpy(), np.cumsum(self._sizes)[:-1])
         return {
             variable.path: part.reshape(variable.shape)
-            for variable, part in zip(self._variables, parts, strict=True)
+            for variable, part in zip(self.trained, parts, strict=True)
         }
 
     def apply(
@@ -209,11 +222,26 @@ class FlatAdamW(tf.Module):
                 (self.first_moment, first),
                 (self.second_moment, second),
                 (self.average, self.average + learnt * (new - self.average)),
-                *((variable.value, part) for variable, part in self._parts(new)),
+                *((variable.value, part) for variable, part in _parts(new, self.trained)),
                 *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
             ]
         )
         return norm, rate
+
+
+def _sizes(variables: Sequence[keras.Variable]) -> list[int]:
+    return [int(np.prod(variable.shape)) for variable in variables]
+
+
+def _parts(
+    flat: tf.Tensor, variables: Sequence[keras.Variable]
+) -> list[tuple[keras.Variable, tf.Tensor]]:
+    """Each variable with its part of the vector, in the variable's shape."""
+    parts = tf.split(flat, _sizes(variables))
+    return [
+        (variable, tf.reshape(part, variable.shape))
+        for variable, part in zip(variables, parts, strict=True)
+    ]
 
 
 def _assign_on_every_replica(assignments: Sequence[tuple[tf.Variable, tf.Tensor]]) -> None:

@@ -41,7 +41,8 @@ def compile_training_step(
     replicas = strategy.num_replicas_in_sync
     place = place_of(strategy)
     replicas_here = replicas // place.workers
-    variables = model.trainable_variables
+    # What leads to frozen weights alone is not differentiated.
+    variables = optimizer.trained
     accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,9 +61,11 @@ from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
 from myxtts.training.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
 from myxtts.training.resuming import add_seconds, changes_since
 from myxtts.training.retracing import RetracingMonitor
+from myxtts.training.starting_weights import StartReport, starting_weights
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
 from myxtts.training.warmup import out_of_memory, warm_up
+from myxtts.training.weight_names import short_name
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +112,9 @@ class XTTSTrainer:
         self._measurer = measurer
         self._feed = feed
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
-        self._knows_symbols = self._is_prepared = False
+        self._unknown_symbols: Sequence[int] = range(len(corpus.tokenizer.symbols))
+        self._start: StartReport | None = None
+        self._is_prepared = False
         keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.model = build_model(config, corpus)
@@ -117,6 +122,8 @@ class XTTSTrainer:
                 self.model.trainable_variables, config.training, self.total_steps
             )
         self.xla = uses_xla(self.strategy, config.training.xla)
+        if self.optimizer.frozen:
+            self.observer.on_notice(self._describe_frozen())
 
     def resume(self, checkpoint: Checkpoint | None = None) -> int:
         """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
@@ -136,31 +143,54 @@ class XTTSTrainer:
         self.model.mel_mean = checkpoint.info.mel_mean
         self.model.mel_deviation = checkpoint.info.mel_deviation
         self._seconds_before = checkpoint.info.seconds
-        self._knows_symbols = True
+        self._unknown_symbols = ()
         return checkpoint.info.step
 
-    def start_from(self, other_run: Path) -> None:
-        """Takes the averaged weights of another run, which must have the same vocabulary."""
-        checkpoint = find_checkpoint(other_run, to_speak=True)
-        theirs = checkpoint.tokenizer()
-        if theirs != self.corpus.tokenizer:
-            raise CheckpointError(
-                f"{other_run}: has another vocabulary than this corpus; symbols that it does not "
-                f"know: {' '.join(theirs.unknown(self.corpus.tokenizer.symbols)) or 'none'}"
+    def start_from(self, checkpoint: Checkpoint, *, partially: bool = False) -> StartReport:
+        """Takes the averaged weights of another run; what does not fit is left only `partially`."""
+        start = starting_weights(
+            checkpoint,
+            self.optimizer.weights_by_name(),
+            self.corpus,
+            self.config,
+            partially=partially,
+        )
+        self.optimizer.start_from(start.tensors)
+        # The weights know mels only as they were normalised there.
+        self.model.mel_mean = checkpoint.info.mel_mean
+        self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._unknown_symbols = start.unknown_symbols
+        self._start = start.report
+        for line in start.report.lines():
+            self.observer.on_notice(line)
+        held = [it.path for it in self.optimizer.frozen if it.path in start.incomplete]
+        if held:
+            _log.warning(
+                "training.freeze holds what is not, or not all, from there, so it will not learn "
+                "the rest: %s",
+                ", ".join(map(short_name, held)),
             )
-        self.optimizer.start_from(checkpoint.averaged_weights(), checkpoint.folder)
-        self._knows_symbols = True
+        return start.report
+
+    def _describe_frozen(self) -> str:
+        frozen, total = (
+            sum(math.prod(variable.shape) for variable in variables)
+            for variables in (self.optimizer.frozen, self.model.trainable_variables)
+        )
+        return f"Frozen: {frozen:,} of {total:,} weights ({self.config.training.freeze})"
 
     def prepare(self) -> None:
         """Everything before the first step: a first alignment, compiling, trying the devices."""
         train = self.corpus.train
         self._loader = BatchLoader(train.cache, self.corpus.tokenizer, self.config)
         self._peak_memory = PeakMemory(self._model_devices())
-        if not self._knows_symbols:
+        if self._unknown_symbols:
             self.observer.on_phase("finding a first alignment")
             with tf.device(devices_here(self.strategy)[0]):
-                set_symbol_means(self.model, self._loader, train.schedule, self.config)
-            self._knows_symbols = True
+                set_symbol_means(
+                    self.model, self._loader, train.schedule, self.config, self._unknown_symbols
+                )
+            self._unknown_symbols = ()
             self.optimizer.forget_average()
         # A function that is called in another scope than it was traced in is traced again.
         with self.strategy.scope(), self.account.spending("compile"):
@@ -208,6 +238,8 @@ class XTTSTrainer:
         save_config(self.config, self.run_dir / "config.yaml")
         self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
         save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
+        if self._start is not None:
+            self._start.save(self.run_dir)
         with (
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.cli.main import main
+from myxtts.config.loading import load_config
 
 ROOT = Path(__file__).parents[2]
 MINIATURE_FLAGS = [
@@ -122,6 +123,27 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     assert (tmp_path / "out.wav").stat().st_size > 1_000
 
 
+def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
+    """Its model need not be described again, and what does not fit is one line."""
+    train = [
+        "train", "--init-from", str(trained_run), "--train-data", str(demo_corpus),
+        "--run-dir", str(tmp_path / "run"), "--batch-size=4", "--max-steps=1",
+        "--set=data.shape_count=1", "--set=data.workers=1",
+    ]  # fmt: skip
+    wider = fails(capsys, *train, "--set=model.decoder_width=24")
+    assert "model.decoder_width: 16 there, 24 here" in wider
+    assert "decoder/noisy/kernel: [160, 16] there, [160, 24] here" in wider
+    assert "take what fits with --init-partially" in wider
+    assert main([*train, "--freeze=text_encoder"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Starting with the averaged weights of {trained_run}/checkpoints/step_0" in shown
+    report = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
+    for part, count in report["parts"].items():
+        assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown
+    assert f"Frozen: {report['parts']['text_encoder']['of']:,} of " in shown
+    assert load_config(tmp_path / "run" / "config.yaml").model.text_width == 16
+
+
 def test_demo_data_says_what_it_made(tmp_path, capsys):
     assert main(["demo-data", str(tmp_path / "c"), "--utterances", "3", "--speakers", "1"]) == 0
     shown = capsys.readouterr().out
@@ -162,7 +184,8 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
         (["--resume", "empty", "--init-from", "blank"], "--init-from has no place beside it"),
         (["--model-gpu", "one"], "devices.model_gpu: found 'one'"),
         (["--run-dir", "file"], "file: is a file, expected a folder"),
-        (["--train-data", "blank", "--init-from", "none"], "metadata.csv: is empty"),
+        (["--init-from", "none"], "none: no such folder; expected the folder of a run"),
+        (["--init-partially"], "--init-partially: goes with --init-from RUN"),
     ],
 )
 def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):

@@ -34,7 +34,7 @@ def aligned(corpus, miniature):
         return float(np.mean(values))
 
     before = prior()
-    set_symbol_means(model, loader, schedule, config)
+    set_symbol_means(model, loader, schedule, config, range(len(corpus.tokenizer.symbols)))
     return model, before, prior()
 
 

@@ -209,3 +209,41 @@ def test_a_loss_scale_is_saved_and_may_be_missing(tmp_path):
     np.testing.assert_array_equal(without.weights(), optimizer.weights())
     fresh.restore(without.state(), tmp_path)
     assert float(fresh.loss_scale.value) == 64.0
+
+
+def test_frozen_weights_change_in_nothing_and_count_in_nothing():
+    """The others are trained as if the frozen ones did not exist: clipping, decay and average."""
+    variables, training, optimizer = make(freeze="v0", clip_norm=0.5, ema_decay=0.9)
+    before = variables[0].numpy().copy()
+    others = [keras.Variable(one.numpy(), name=one.name) for one in variables[1:]]
+    alone = FlatAdamW(others, TrainingConfig(**(vars(training) | {"freeze": None})), TOTAL)
+    for step in range(1, 6):
+        norms = [
+            float(one.apply(one.flatten(gradients(step)[1:]), LOSS, UPDATE)[0])
+            for one in (optimizer, alone)
+        ]
+        assert norms[0] == norms[1] > training.clip_norm
+    np.testing.assert_array_equal(variables[0].numpy(), before)
+    state = optimizer.state()
+    for kind in ("weights", "average"):
+        np.testing.assert_array_equal(state[f"{kind}/v0"], before)
+    for name, value in alone.state().items():
+        np.testing.assert_array_equal(state[name], value, err_msg=name)
+
+
+def test_what_is_frozen_may_be_another_when_a_run_goes_on(tmp_path):
+    _, _, optimizer = make(freeze="v2")
+    for step in range(1, 4):
+        optimizer.apply(optimizer.flatten(gradients(step)[:2]), LOSS, UPDATE)
+    state = optimizer.state()
+    variables, _, other = make(freeze="v0")
+    other.restore(state, tmp_path)
+    # With its averaged weights the run speaks, so they are what is worth keeping.
+    np.testing.assert_array_equal(variables[0].numpy(), state["average/v0"])
+    np.testing.assert_array_equal(variables[1].numpy(), state["weights/v1"])
+    other.apply(other.flatten(gradients(4)[1:]), LOSS, UPDATE)
+    after = other.state()
+    np.testing.assert_array_equal(after["weights/v0"], state["average/v0"])
+    for name in ("v1", "v2"):
+        assert not np.array_equal(after[f"weights/{name}"], state[f"weights/{name}"])
+    assert int(after["step"]) == 4

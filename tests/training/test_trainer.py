@@ -145,7 +145,7 @@ def test_starting_from_another_run_takes_its_averaged_weights(
     trained_run, miniature, corpus, tmp_path
 ):
     trainer = XTTSTrainer(miniature(seed=9), corpus, tmp_path / "new")
-    trainer.start_from(trained_run)
+    trainer.start_from(find_checkpoint(trained_run))
     expected = find_checkpoint(trained_run).averaged_weights()
     assert set(expected) == {variable.path for variable in trainer.model.trainable_variables}
     for variable in trainer.model.trainable_variables:

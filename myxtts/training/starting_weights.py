@@ -1,0 +1,228 @@
+"""What a run takes of another run's weights: each tensor whole, each symbol and language by name.
+
+A vocabulary may grow: what the other run does not know is named and starts from something
+sensible. Everything else has to fit, unless it is said that a part is enough.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from myxtts.config.changes import changes_of_the_model
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus import Corpus
+from myxtts.errors import CheckpointError
+from myxtts.text.tokenizer import Tokenizer
+from myxtts.training.checkpoint_files import Tensors
+from myxtts.training.checkpoints import Checkpoint
+from myxtts.training.weight_names import short_name
+
+Tensor = npt.NDArray[Any]
+
+REPORT_FILE = "init_from.json"
+
+_SYMBOLS = "text_encoder/symbols/embeddings"
+_MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
+_LOG_DURATIONS = "text_encoder/symbol_log_duration/embeddings"
+_LANGUAGES = "text_encoder/languages/embeddings"
+_SHOWN_PROBLEMS = 3
+
+
+@dataclass(frozen=True)
+class Words:
+    """The symbols or the languages of a run, and those of them that are not in both places."""
+
+    total: int
+    not_there: tuple[str, ...]
+    not_in_this_corpus: tuple[str, ...]
+
+    def describe(self, what: str, how_they_start: str) -> str:
+        line = f"{what}: {self.total - len(self.not_there)} of {self.total}"
+        if self.not_there:
+            line += f"; not there: {_listed(self.not_there)} ({how_they_start})"
+        if self.not_in_this_corpus:
+            line += f"; kept, though not in this corpus: {_listed(self.not_in_this_corpus)}"
+        return line
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """What was taken, what was not and why."""
+
+    checkpoint: str
+    step: int
+    mel_mean: float
+    mel_deviation: float
+    parts: dict[str, dict[str, int]]
+    """How many weights of each part of the model were `taken`, and `of` how many."""
+    symbols: Words
+    languages: Words
+    settings: dict[str, str]
+    """Those of the model that differ."""
+    not_taken: dict[str, str]
+    """Tensors, and why."""
+
+    def lines(self) -> Iterator[str]:
+        yield f"Starting with the averaged weights of {self.checkpoint} (step {self.step})"
+        for part, count in self.parts.items():
+            yield f"  {part}: {count['taken']:,} of {count['of']:,} weights"
+        yield "  " + self.symbols.describe(
+            "symbols", "how they sound is found in this corpus, the rest starts from scratch"
+        )
+        yield "  " + self.languages.describe("languages", "starting as the mean of the others")
+        for name, reason in self.settings.items():
+            yield f"  differs: {name}: {reason}"
+        for name, reason in self.not_taken.items():
+            yield f"  not taken: {name}: {reason}"
+
+    def save(self, run_dir: Path) -> None:
+        text = json.dumps(asdict(self), ensure_ascii=False, indent=1)
+        (run_dir / REPORT_FILE).write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class StartingWeights:
+    tensors: Tensors
+    unknown_symbols: Sequence[int]
+    """Ids of those whose mean mel and duration are still to be found."""
+    incomplete: frozenset[str]
+    """Paths of what is not, or not all, from there."""
+    report: StartReport
+
+
+class _Rows(NamedTuple):
+    """Which row of a table here is which row there."""
+
+    here: list[int]
+    there: list[int]
+    missing: list[int]
+    """Rows here that are not there."""
+    count_there: int
+
+
+def starting_weights(
+    checkpoint: Checkpoint, own: Tensors, corpus: Corpus, config: XTTSConfig, *, partially: bool
+) -> StartingWeights:
+    """The averaged weights of a checkpoint for a model that has `own`, by path.
+
+    What cannot be taken whole is an error, or stays as it is in `own` where a part is enough.
+    """
+    tokenizer, theirs = corpus.tokenizer, checkpoint.tokenizer()
+    tables = dict.fromkeys((_SYMBOLS, _MEAN_MELS, _LOG_DURATIONS), _symbol_rows(theirs, tokenizer))
+    tables[_LANGUAGES] = _rows(theirs.languages, tokenizer.languages)
+    found = {short_name(path): value for path, value in checkpoint.averaged_weights().items()}
+    not_taken = _misfits(found, {short_name(path): own[path] for path in own}, tables)
+    changes = changes_of_the_model(checkpoint.config(), config)
+    settings = {change.name: f"{change.saved} there, {change.given} here" for change in changes}
+
+    tensors = dict(own)
+    parts: dict[str, dict[str, int]] = {}
+    for path, value in own.items():
+        name = short_name(path)
+        count = parts.setdefault(name.partition("/")[0], {"taken": 0, "of": 0})
+        count["of"] += value.size
+        if name in not_taken:
+            continue
+        tensors[path] = found[name]
+        if name in tables:
+            tensors[path] = _table(name, found[name], value, tables[name])
+            count["taken"] -= len(tables[name].missing) * value[0].size
+        count["taken"] += value.size
+
+    if not any(count["taken"] for count in parts.values()):
+        raise CheckpointError(f"{checkpoint.folder}: nothing of it fits this model")
+    if not partially and (not_taken or any(it.changes_what_weights_mean for it in changes)):
+        raise CheckpointError(
+            f"{checkpoint.folder}: cannot be taken whole: {_beginning(settings, not_taken)}; give "
+            "this run the same settings, or take what fits with --init-partially"
+        )
+    report = StartReport(
+        checkpoint=str(checkpoint.folder),
+        step=checkpoint.info.step,
+        mel_mean=checkpoint.info.mel_mean,
+        mel_deviation=checkpoint.info.mel_deviation,
+        parts=parts,
+        symbols=_words(tokenizer.symbols, tables[_SYMBOLS], corpus.own_words.symbols),
+        languages=_words(tokenizer.languages, tables[_LANGUAGES], corpus.own_words.languages),
+        settings=settings,
+        not_taken=not_taken,
+    )
+    finds_all = _MEAN_MELS in not_taken
+    unknown = range(len(tokenizer.symbols)) if finds_all else tables[_MEAN_MELS].missing
+    incomplete = not_taken.keys() | {name for name, rows in tables.items() if rows.missing}
+    paths = frozenset(path for path in own if short_name(path) in incomplete)
+    return StartingWeights(tensors, unknown, paths, report)
+
+
+def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:
+    if theirs.kind == own.kind:
+        return _rows(theirs.symbols, own.symbols)
+    # A letter and a phoneme that are written alike have nothing else in common.
+    return _Rows([], [], list(range(len(own.symbols))), len(theirs.symbols))
+
+
+def _rows(theirs: Sequence[str], own: Sequence[str]) -> _Rows:
+    there = {word: row for row, word in enumerate(theirs)}
+    here = [row for row, word in enumerate(own) if word in there]
+    missing = [row for row, word in enumerate(own) if word not in there]
+    return _Rows(here, [there[own[row]] for row in here], missing, len(theirs))
+
+
+def _misfits(found: Tensors, own: Tensors, tables: Mapping[str, _Rows]) -> dict[str, str]:
+    """The tensors that cannot be taken, with the reason."""
+    misfits = {}
+    for name, value in own.items():
+        expected = list(value.shape)
+        if name in tables:
+            expected[0] = tables[name].count_there
+        if name not in found:
+            misfits[name] = "not there"
+        elif list(found[name].shape) != expected:
+            misfits[name] = f"{list(found[name].shape)} there, {list(value.shape)} here"
+        elif name in tables and not tables[name].here:
+            misfits[name] = "nothing in common"
+    if _MEAN_MELS in misfits:
+        misfits.setdefault(_LOG_DURATIONS, f"found in this corpus together with {_MEAN_MELS}")
+    for name in sorted(found.keys() - own.keys()):
+        misfits[name] = f"{list(found[name].shape)} there, not here"
+    return misfits
+
+
+def _table(name: str, found: Tensor, own: Tensor, rows: _Rows) -> Tensor:
+    """Their rows in this run's order, and something sensible for those that they do not have."""
+    table = own.copy()
+    if name != _SYMBOLS:
+        # Embeddings of symbols begin wide apart, as theirs did; the others in the middle.
+        table[rows.missing] = found[rows.there].mean(axis=0)
+    table[rows.here] = found[rows.there]
+    return table
+
+
+def _words(words: Sequence[str], rows: _Rows, in_corpus: Sequence[str]) -> Words:
+    return Words(
+        len(words),
+        tuple(words[row] for row in rows.missing),
+        tuple(word for word in words if word not in in_corpus),
+    )
+
+
+def _beginning(*kinds: Mapping[str, str]) -> str:
+    """The first few of each kind, and how many more there are."""
+    shown = [
+        f"{name}: {reason}"
+        for problems in kinds
+        for name, reason in itertools.islice(problems.items(), _SHOWN_PROBLEMS)
+    ]
+    more = sum(map(len, kinds)) - len(shown)
+    return "; ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " ".join(word if word.strip() else repr(word) for word in words)
