@@ -21,6 +21,7 @@ from myxtts.cli import (
     train,
     tune,
     validate,
+    voice,
 )
 from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
 from myxtts.errors import MyXTTSError
@@ -33,6 +34,7 @@ _COMMANDS = (
     diagnose,
     tune,
     train,
+    voice,
     synthesize,
     evaluate,
     compare,

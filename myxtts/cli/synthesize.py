@@ -1,4 +1,4 @@
-"""`myxtts synthesize`: says a text in the voice of a recording."""
+"""`myxtts synthesize`: says a text in the voice of a recording, or in a saved voice."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of a trained run")
     parser.add_argument("--text", required=True, help="what to say")
-    parser.add_argument(
+    voice = parser.add_mutually_exclusive_group(required=True)
+    voice.add_argument("--voice", metavar="NAME", help="a voice saved by myxtts voice add")
+    voice.add_argument(
         "--speaker-wav",
         type=Path,
-        required=True,
         nargs="+",
         metavar="REF",
         help="recordings of the voice, a few seconds in all",
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     tts.tts_to_file(
         text=options.text,
-        speaker_wav=options.speaker_wav,
+        speaker_wav=options.speaker_wav or tts.saved_voice(options.voice),
         language=options.language,
         file_path=options.out,
         options=SpeechOptions(
@@ -85,4 +86,4 @@ def _check_ranges(options: argparse.Namespace) -> None:
     ):
         value = getattr(options, name)
         if value is not None and not least <= value <= most:
-            raise DataError(f"--{name}: found {value:g}, allowed: {least:g} to {most:g}")
+            raise DataError(f"--{name}: found {value:.10g}, allowed: {least:.10g} to {most:.10g}")

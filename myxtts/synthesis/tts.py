@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
 from myxtts.audio.griffin_lim import griffin_lim
@@ -16,6 +18,15 @@ from myxtts.models.speech import SpeechOptions, SpeechSampler
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.sentences import split_sentences
+from myxtts.synthesis.voices import (
+    Reference,
+    SavedVoice,
+    VoiceFacts,
+    read_voice,
+    require_free_name,
+    voices_folder,
+    write_voice,
+)
 from myxtts.training.checkpoints import find_checkpoint
 
 FloatArray = npt.NDArray[np.float32]
@@ -27,6 +38,8 @@ _SPOKEN_LOUDNESS_DBFS = -23.0
 _SHORTEST_REFERENCE_SECONDS = 0.5
 # Memory grows with the square of the tokens; no sentence comes near.
 _MOST_TOKENS = 2_000
+# While a mel is made it takes dozens of times its own memory: one stretch at a time.
+_MEL_STRETCH_SECONDS = 60
 _MOST_CHARACTERS = 1_000_000
 
 
@@ -43,6 +56,8 @@ class TTS:
         self.config = checkpoint.config()
         self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
+        self._weights_sha256 = checkpoint.weights_checksum()
+        self._voices_folder = voices_folder(folder)
         model = XTTS(
             self.config,
             symbols=len(self.tokenizer.symbols),
@@ -71,26 +86,48 @@ class TTS:
 
     def voice(self, speaker_wav: Paths) -> Voice:
         """The voice heard in one or several recordings."""
-        files = [speaker_wav] if isinstance(speaker_wav, str | Path) else list(speaker_wav)
-        audio = self.config.audio
-        recordings = []
-        for file in files:
-            recording = clean_recording(read_audio(Path(file), audio.sample_rate_hz), audio)
-            seconds = recording.size / audio.sample_rate_hz
-            if seconds < _SHORTEST_REFERENCE_SECONDS or not recording.any():
-                raise DataError(
-                    f"{file}: {seconds:.2f} s of sound, expected at least "
-                    f"{_SHORTEST_REFERENCE_SECONDS} s of a voice"
-                )
-            recordings.append(recording)
-        if not recordings:
-            raise DataError("speaker_wav: found no file, expected at least one recording")
-        return self.voice_of(np.concatenate(recordings))
+        recordings = self._recordings(speaker_wav)
+        return self.voice_of(np.concatenate([recording for _, recording in recordings]))
+
+    def save_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
+        """Hears a voice and keeps it in the run's folder, for `saved_voice`."""
+        name = require_free_name(self._voices_folder, name, replace=replace)
+        recordings = self._recordings(speaker_wav)
+        voice = self.voice_of(np.concatenate([recording for _, recording in recordings]))
+        facts = VoiceFacts(
+            name=name,
+            references=[
+                Reference(_printable(file.name), recording.size / self.sample_rate_hz)
+                for file, recording in recordings
+            ],
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            step=self.step,
+            weights_sha256=self._weights_sha256,
+            width=self.config.model.voice_width,
+            latents=self.config.model.voice_latents,
+        )
+        vector, latents = (part.numpy() for part in voice)
+        write_voice(self._voices_folder, SavedVoice(facts, vector, latents))
+        return voice
+
+    def saved_voice(self, name: str) -> Voice:
+        """A voice that these weights heard before; one that others heard is an error."""
+        saved = read_voice(self._voices_folder, name)
+        saved.require_weights(self.step, self._weights_sha256)
+        model = self.config.model
+        if (saved.facts.width, saved.facts.latents) != (model.voice_width, model.voice_latents):
+            raise CheckpointError(f"voice '{name}': has other widths than the weights it names")
+        return Voice(tf.constant(saved.vector), tf.constant(saved.latents))
 
     def voice_of(self, waveform: FloatArray) -> Voice:
         """The voice heard in samples at `sample_rate_hz`, which are taken as they are."""
-        mel = clip_log_mel(self.config.audio, self.config.data.n_mels)(waveform)
-        return self._sampler.voice(mel)
+        log_mel = clip_log_mel(self.config.audio, self.config.data.n_mels)
+        stretch = _MEL_STRETCH_SECONDS * self.sample_rate_hz
+        mels = [
+            log_mel(waveform[start : start + stretch])
+            for start in range(0, max(waveform.size, 1), stretch)
+        ]
+        return self._sampler.voice(np.concatenate(mels))
 
     def tts(
         self,
@@ -142,6 +179,24 @@ class TTS:
         write_wav(file, waveform, self.sample_rate_hz)
         return file
 
+    def _recordings(self, speaker_wav: Paths) -> list[tuple[Path, FloatArray]]:
+        """Each file with its sound: trimmed, at one level, and long enough to hear a voice in."""
+        files = [speaker_wav] if isinstance(speaker_wav, str | Path) else list(speaker_wav)
+        audio = self.config.audio
+        recordings = []
+        for file in files:
+            recording = clean_recording(read_audio(Path(file), audio.sample_rate_hz), audio)
+            seconds = recording.size / audio.sample_rate_hz
+            if seconds < _SHORTEST_REFERENCE_SECONDS or not recording.any():
+                raise DataError(
+                    f"{file}: {seconds:.2f} s of sound, expected at least "
+                    f"{_SHORTEST_REFERENCE_SECONDS} s of a voice"
+                )
+            recordings.append((Path(file), recording))
+        if not recordings:
+            raise DataError("speaker_wav: found no file, expected at least one recording")
+        return recordings
+
     def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
         """Token ids per sentence; a piece with nothing to say is passed over unless all are."""
         if len(text) > _MOST_CHARACTERS:
@@ -164,6 +219,11 @@ class TTS:
                 "with a full stop"
             )
         return encoded
+
+
+def _printable(file_name: str) -> str:
+    """Not every name of a file is text."""
+    return file_name.encode(errors="replace").decode()
 
 
 def _faded(waveform: FloatArray, samples: int) -> FloatArray:

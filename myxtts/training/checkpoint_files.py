@@ -45,7 +45,7 @@ _SPARE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     bytes: int
     sha256: str
 
@@ -57,9 +57,9 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
         _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
-        entries = {name: _write_file(part / name, content) for name, content in files.items()}
-        _write_file(part / MANIFEST, _manifest(entries))
-        _sync(part)
+        entries = {name: write_file(part / name, content) for name, content in files.items()}
+        write_file(part / MANIFEST, _manifest(entries))
+        sync_folder(part)
         verify_folder(part)
         move_into_place(part, folder)
     except OSError as error:
@@ -77,6 +77,14 @@ def verify_folder(folder: Path, names: Iterable[str] | None = None) -> None:
         found = _entry_of(folder / name, entries[name].bytes)
         if found != entries[name]:
             raise CheckpointError(f"{folder / name}: damaged, its checksum is not the one it had")
+
+
+def checksum_of(folder: Path, name: str) -> str:
+    """The SHA-256 that a file of the folder was written with."""
+    entries = _read_manifest(folder)
+    if name not in entries:
+        raise CheckpointError(f"{folder}: {name} is not part of it")
+    return entries[name].sha256
 
 
 def read_tensors(file: Path) -> Tensors:
@@ -114,7 +122,8 @@ def _require_free_space(folder: Path, needed_bytes: int) -> None:
         )
 
 
-def _write_file(file: Path, content: Content) -> _Entry:
+def write_file(file: Path, content: Content) -> Entry:
+    """Bytes, or tensors as safetensors, on the disk when this returns."""
     checksum = hashlib.sha256()
     with open(file, "wb") as stream:
         for piece in [content] if isinstance(content, bytes) else _safetensors(content):
@@ -123,7 +132,7 @@ def _write_file(file: Path, content: Content) -> _Entry:
         stream.flush()
         os.fsync(stream.fileno())
         _forget_pages(stream)
-        return _Entry(stream.tell(), checksum.hexdigest())
+        return Entry(stream.tell(), checksum.hexdigest())
 
 
 def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:
@@ -154,7 +163,7 @@ def _forget_pages(stream: IO[bytes]) -> None:
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _entry_of(file: Path, expected_bytes: int) -> _Entry:
+def _entry_of(file: Path, expected_bytes: int) -> Entry:
     checksum, size = hashlib.sha256(), 0
     try:
         with open(file, "rb") as stream:
@@ -164,10 +173,10 @@ def _entry_of(file: Path, expected_bytes: int) -> _Entry:
                     size += len(piece)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    return _Entry(size, checksum.hexdigest())
+    return Entry(size, checksum.hexdigest())
 
 
-def _manifest(entries: Mapping[str, _Entry]) -> bytes:
+def _manifest(entries: Mapping[str, Entry]) -> bytes:
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -181,7 +190,7 @@ def _sealed(content: dict[str, Any]) -> bytes:
     return json.dumps({**content, "seal": seal}, indent=1).encode()
 
 
-def _read_manifest(folder: Path) -> dict[str, _Entry]:
+def _read_manifest(folder: Path) -> dict[str, Entry]:
     file = folder / MANIFEST
     content = read_json(file)
     try:
@@ -193,7 +202,7 @@ def _read_manifest(folder: Path) -> dict[str, _Entry]:
         del content["seal"]
         if _sealed(content) != file.read_bytes():
             raise ValueError("damaged, its checksum is not the one it had")
-        entries = {name: _Entry(**entry) for name, entry in content["files"].items()}
+        entries = {name: Entry(**entry) for name, entry in content["files"].items()}
         for name, entry in entries.items():
             if not _FILE_NAME.fullmatch(name) or not 0 <= entry.bytes <= _LARGEST_FILE_BYTES:
                 raise ValueError(f"{name[:64]!r} is no file of a checkpoint")
@@ -215,11 +224,11 @@ def move_into_place(part: Path, folder: Path) -> None:
             f"{folder}: was written whole and cannot be moved into place ({_reason(error)}); keep "
             "runs on a file system that can rename a folder, by --run-dir DIR"
         ) from None
-    _sync(folder.parent)
+    sync_folder(folder.parent)
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes names in a folder outlive a power cut; some file systems cannot and need not."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

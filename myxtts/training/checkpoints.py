@@ -28,6 +28,7 @@ from myxtts.training.checkpoint_files import (
     MANIFEST,
     Content,
     Tensors,
+    checksum_of,
     read_json,
     read_tensors,
     verify_folder,
@@ -70,6 +71,10 @@ class Checkpoint:
 
     def averaged_weights(self) -> Tensors:
         return read_tensors(self.folder / _MODEL)
+
+    def weights_checksum(self) -> str:
+        """Tells these averaged weights from any others; the same in every copy of them."""
+        return checksum_of(self.folder, _MODEL)
 
     def training_state(self) -> Tensors:
         """All that the optimizer gave; the averaged weights are stored once for both purposes."""
@@ -142,6 +147,19 @@ def find_checkpoint(run_dir: Path, *, to_speak: bool = False) -> Checkpoint:
         f"{run_dir}: none of its {len(problems)} checkpoints is whole, the oldest because "
         f"{problems[-1]}; restore one from a backup, or start anew"
     )
+
+
+def run_of(folder: Path) -> Path:
+    """The run that a folder to speak with belongs to: itself, or the run that it lies in.
+
+    RUN/best and the checkpoints come and go, their run stays. A copy of one that lies elsewhere
+    stands for itself.
+    """
+    if not (folder / MANIFEST).is_file():
+        return folder
+    folder = folder.resolve()
+    around = (folder.parent, folder.parent.parent)
+    return next((run for run in around if (run / _TOKENIZER).is_file()), folder)
 
 
 def has_checkpoint(run_dir: Path, step: int) -> bool:

@@ -55,7 +55,9 @@ def fails(capsys, *arguments) -> str:
     return message[0]
 
 
-@pytest.mark.parametrize("command", [(), ("train",), ("demo-data",), ("synthesize",)])
+@pytest.mark.parametrize(
+    "command", [(), ("train",), ("demo-data",), ("synthesize",), ("voice", "add")]
+)
 def test_help_never_loads_tensorflow(command):
     program = (
         "import sys\n"
@@ -212,7 +214,10 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
         ({"--out": "none/out.wav"}, "none/out.wav: cannot be written"),
         ({"--out": "notes"}, "notes: cannot be written"),
         ({"--speed": "0"}, "--speed: found 0, allowed: 0.25 to 4"),
+        ({"--speed": "nan"}, "--speed: found nan, allowed: 0.25 to 4"),
         ({"--steps": "0"}, "--steps: found 0, allowed: 1 to 1000"),
+        ({"--temperature": "2.5"}, "--temperature: found 2.5, allowed: 0 to 2"),
+        ({"--seed": "2147483648"}, "--seed: found 2147483648, allowed: 0 to 2147483647"),
     ],
 )
 def test_synthesize_with_bad_input(

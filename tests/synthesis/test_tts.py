@@ -8,16 +8,6 @@ from myxtts.models.speech import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 
-@pytest.fixture(scope="module")
-def tts(trained_run) -> TTS:
-    return TTS(trained_run)
-
-
-@pytest.fixture(scope="module")
-def recordings(demo_corpus):
-    return sorted((demo_corpus / "wavs").glob("*.wav"))[:2]
-
-
 def test_the_call_that_users_know(tts, recordings, tmp_path):
     assert myxtts.TTS is TTS
     out = tmp_path / "out.wav"
@@ -37,10 +27,34 @@ def test_same_seed_same_samples(tts, recordings):
     np.testing.assert_array_equal(first, second)
 
 
+def likeness(one, other) -> float:
+    """Of two voices: 1 for the same vectors."""
+    pairs = zip(one, other, strict=True)
+    return min(float(np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in pairs)
+
+
 def test_several_recordings_make_one_voice(tts, recordings):
-    one, both = tts.voice(recordings[0]), tts.voice(recordings)
-    assert one.vector.shape == both.vector.shape
-    assert not np.allclose(one.vector, both.vector)
+    first, second = (tts.voice(file) for file in recordings)
+    both = tts.voice(recordings)
+    assert both.vector.shape == first.vector.shape
+    assert both.latents.shape == first.latents.shape
+    apart = likeness(first, second)
+    assert apart < min(likeness(both, first), likeness(both, second)) < 0.99999
+    assert likeness(both, tts.voice(recordings[::-1])) > 0.9999
+
+
+def test_references_of_any_length_are_one_voice(tts, recordings, tmp_path):
+    """More of the same sound is the same voice; 0.6 s are enough to hear one."""
+    sound, rate = soundfile.read(recordings[0], dtype="float32")
+    once = tts.voice(recordings[0])
+    minutes, moment = tmp_path / "minutes.wav", tmp_path / "moment.wav"
+    soundfile.write(minutes, np.tile(sound, int(200 * rate / sound.size)), rate)
+    loudest = int(np.abs(sound).argmax())
+    start = min(loudest, sound.size - int(0.6 * rate))
+    soundfile.write(moment, sound[start : start + int(0.6 * rate)], rate)
+    assert likeness(once, tts.voice(minutes)) > 0.99
+    assert np.isfinite(tts.voice(moment).latents).all()
+    assert tts.tts("Good morning.", moment, options=SpeechOptions(steps=2)).size > 1_000
 
 
 def test_long_text_is_said_sentence_by_sentence(tts, recordings):

@@ -1,0 +1,131 @@
+"""`myxtts voice`: hears voices once, keeps them with their run, lists and removes them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from myxtts.cli.console import say
+from myxtts.errors import CheckpointError
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "voice",
+        help="save voices to speak with by name",
+        description="Hears a voice once and keeps it with the run, to speak with by its name. A "
+        "voice belongs to the weights that heard it.",
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add = actions.add_parser("add", help="hear a voice and save it")
+    add.add_argument("name", metavar="NAME", help="letters, digits and . _ -")
+    add.add_argument(
+        "recordings",
+        type=Path,
+        nargs="+",
+        metavar="REF",
+        help="recordings of the one voice, a few seconds or more in all",
+    )
+    add.add_argument("--replace", action="store_true", help="hear a saved one anew")
+    listing = actions.add_parser("list", help="which voices there are")
+    listing.add_argument("--json", action="store_true", help="print one JSON object")
+    remove = actions.add_parser("remove", help="delete a voice")
+    remove.add_argument("name", metavar="NAME")
+    for action, run_action in ((add, _add), (listing, _list), (remove, _remove)):
+        action.add_argument(
+            "--checkpoint", type=Path, required=True, help="folder of a trained run"
+        )
+        # As every command has it; given before the action it counts as well.
+        action.add_argument(
+            "--traceback",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show where in the code an error arose",
+        )
+        action.set_defaults(run_action=run_action)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    result: int = options.run_action(options)
+    return result
+
+
+def _add(options: argparse.Namespace) -> int:
+    from myxtts.synthesis.voices import read_voice, require_free_name, voices_folder
+
+    folder = voices_folder(options.checkpoint)
+    name = require_free_name(folder, options.name, replace=options.replace)
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.synthesis.tts import TTS
+
+    TTS(options.checkpoint).save_voice(name, options.recordings, replace=options.replace)
+    facts = read_voice(folder, name).facts
+    seconds = sum(reference.seconds for reference in facts.references)
+    recordings = len(facts.references)
+    say(
+        f"{folder / name}.json: heard {seconds:.1f} s in {recordings} "
+        f"recording{'s' if recordings > 1 else ''}, by the weights of step {facts.step:,}"
+    )
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    from myxtts.synthesis.voices import voice_names, voices_folder
+    from myxtts.training.checkpoints import find_checkpoint
+
+    checkpoint = find_checkpoint(options.checkpoint, to_speak=True)
+    folder = voices_folder(options.checkpoint)
+    step, weights = checkpoint.info.step, checkpoint.weights_checksum()
+    voices = [_row(folder, name, step, weights) for name in voice_names(folder)]
+    if options.json:
+        content = {"checkpoint": str(checkpoint.folder), "step": step, "voices": voices}
+        print(json.dumps(content, ensure_ascii=False, indent=1))
+        return 0
+    say("\n".join(_table(voices)) if voices else f"{folder}: no voices yet")
+    return 0
+
+
+def _row(folder: Path, name: str, step: int, weights: str) -> dict[str, Any]:
+    """What is known of a voice; `problem` is None where it can be spoken with."""
+    from myxtts.synthesis.voices import VoiceFacts, read_voice
+
+    facts: dict[str, Any] = dict.fromkeys(VoiceFacts.__dataclass_fields__)
+    problem = None
+    try:
+        voice = read_voice(folder, name)
+        facts = asdict(voice.facts)
+        voice.require_weights(step, weights)
+    except CheckpointError as error:
+        problem = str(error)
+    return {**facts, "name": name, "problem": problem}
+
+
+def _table(voices: list[dict[str, Any]]) -> list[str]:
+    width = max(4, *(len(voice["name"]) for voice in voices))
+    lines = [f"{'name':<{width}}{'step':>10}{'seconds':>9}  {'made':<22}recordings"]
+    for voice in voices:
+        if voice["made"] is not None:
+            seconds = sum(reference["seconds"] for reference in voice["references"])
+            files = ", ".join(reference["file"] for reference in voice["references"])
+            lines.append(
+                f"{voice['name']:<{width}}{voice['step']:>10,}{seconds:>9.1f}  "
+                f"{voice['made'][:19]:<22}{files}"
+            )
+        if voice["problem"]:
+            lines.append(f"  {voice['problem']}")
+    return lines
+
+
+def _remove(options: argparse.Namespace) -> int:
+    from myxtts.synthesis.voices import remove_voice, voices_folder
+
+    folder = voices_folder(options.checkpoint)
+    remove_voice(folder, options.name)
+    say(f"{folder}: removed '{options.name}'")
+    return 0

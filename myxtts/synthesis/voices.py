@@ -1,0 +1,231 @@
+"""Voices that were heard once and are kept with their run. No TensorFlow.
+
+RUN/voices/NAME.safetensors   vector and latents, float32
+           NAME.json          from which recordings, when, by which weights; checksum of the other
+
+A voice is there when its NAME.json is there. Both files are written beside their places; then the
+tensors are moved, and last the facts. Whoever stops in between leaves facts without the checksum
+of the tensors, and the right ones beside them under the name they were written with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.names import did_you_mean
+from myxtts.errors import CheckpointError, DataError
+from myxtts.training.checkpoint_files import read_json, read_tensors, sync_folder, write_file
+from myxtts.training.checkpoints import run_of
+
+FloatArray = npt.NDArray[np.float32]
+
+_FOLDER = "voices"
+_FORMAT = "myxtts-voice-1"
+# In UTF-8 and with what is put around a name it stays below the 255 bytes of a file name.
+_MOST_CHARACTERS = 50
+_ZERO_WIDTH_NON_JOINER = "\u200c"  # Persian names have it
+_DEVICES_OF_WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {
+    f"{device}{number}" for device in ("COM", "LPT") for number in range(10)
+}
+# The largest voice that a configuration allows has half of it.
+_LARGEST_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Reference:
+    file: str
+    seconds: float
+    """Without the silence at its ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoiceFacts:
+    name: str
+    references: Sequence[Reference]
+    made: str
+    """ISO 8601, UTC."""
+    step: int
+    weights_sha256: str
+    """Of the weights that heard it."""
+    width: int
+    latents: int
+
+
+@dataclass(frozen=True)
+class SavedVoice:
+    facts: VoiceFacts
+    vector: FloatArray  # [1, width]
+    latents: FloatArray  # [1, latents, width]
+
+    def require_weights(self, step: int, weights_sha256: str) -> None:
+        """To other weights these numbers are another voice, or none."""
+        if self.facts.weights_sha256 != weights_sha256:
+            name = self.facts.name
+            raise CheckpointError(
+                f"voice '{name}': heard by other weights (step {self.facts.step:,}) than these "
+                f"(step {step:,}), to which it means nothing; hear it again: myxtts voice add "
+                f"{name} REF.wav --replace"
+            )
+
+
+def voices_folder(checkpoint: Path) -> Path:
+    """Where the voices of a run or of one of its checkpoints are."""
+    if not checkpoint.is_dir():
+        raise CheckpointError(f"{checkpoint}: no such folder; expected the folder of a run")
+    return run_of(checkpoint) / _FOLDER
+
+
+def voice_names(folder: Path) -> list[str]:
+    files = (file.name for file in folder.glob("*.json") if not file.name.startswith("."))
+    return sorted(_composed(name.removesuffix(".json")) for name in files)
+
+
+def require_free_name(folder: Path, name: str, *, replace: bool) -> str:
+    """The name as it is used; one that is taken, or that not every system can have, is an error."""
+    name = _checked(name)
+    # Some file systems tell capital letters from small ones and some do not.
+    alike = [one for one in voice_names(folder) if one.casefold() == name.casefold()]
+    if alike and alike != [name]:
+        raise DataError(f"voice '{name}': {folder} has '{alike[0]}'; remove it, or use that name")
+    if alike and not replace:
+        raise DataError(
+            f"voice '{name}': {folder} has it already; take another name, or hear it anew with "
+            "--replace"
+        )
+    return name
+
+
+def write_voice(folder: Path, voice: SavedVoice) -> None:
+    """What stood under its name is replaced."""
+    tensors, facts = _files(folder, voice.facts.name)
+    try:
+        folder.mkdir(exist_ok=True)
+        entry = write_file(_part(tensors), {"vector": voice.vector, "latents": voice.latents})
+        content = {"format": _FORMAT, **asdict(voice.facts), "tensors_sha256": entry.sha256}
+        write_file(_part(facts), json.dumps(content, ensure_ascii=False, indent=1).encode())
+        os.replace(_part(tensors), tensors)
+        os.replace(_part(facts), facts)
+        sync_folder(folder)
+    except OSError as error:
+        raise CheckpointError(f"{facts}: cannot be written ({error.strerror})") from None
+
+
+def read_voice(folder: Path, name: str) -> SavedVoice:
+    """Whatever is wrong with its files is an error; whose weights it fits is another question."""
+    name = _require(folder, name)
+    tensors, facts = _files(folder, name)
+    try:
+        checksum = _checksum(tensors)
+        content = read_json(facts)
+        if content["tensors_sha256"] != checksum and _part(facts).is_file():
+            content = read_json(_part(facts))
+        if content.pop("format") != _FORMAT:
+            raise ValueError("another format")
+        if content.pop("tensors_sha256") != checksum:
+            raise ValueError(f"{tensors}: its checksum is not the one it had")
+        read = _facts_from(content)
+        if read.name != name:
+            raise ValueError(f"{facts}: is of '{read.name}'")
+        return SavedVoice(read, *_arrays(read_tensors(tensors), read))
+    except (CheckpointError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"voice '{name}': damaged, or not from MyXTTS ({error}); remove it with myxtts voice "
+            f"remove {name}, and add it again"
+        ) from None
+
+
+def remove_voice(folder: Path, name: str) -> None:
+    tensors, facts = _files(folder, _require(folder, name))
+    try:
+        # Without its facts it is gone, whatever else is still there.
+        for file in (_part(facts), facts, tensors, _part(tensors)):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"{facts}: cannot be removed ({error.strerror})") from None
+
+
+def _require(folder: Path, name: str) -> str:
+    """The name of a voice that is there."""
+    name = _checked(name)
+    names = voice_names(folder)
+    if name not in names:
+        known = f"; it has: {', '.join(names[:20])}" if names else "; it has none yet"
+        raise DataError(f"{folder}: no voice '{name}'{did_you_mean(name, names) or known}")
+    return name
+
+
+def _composed(name: str) -> str:
+    """One spelling of letters with accents: some file systems change it."""
+    return unicodedata.normalize("NFC", name)
+
+
+def _checked(name: str) -> str:
+    name = _composed(name)
+    if not 1 <= len(name) <= _MOST_CHARACTERS:
+        problem = f"{len(name)} characters, expected 1 to {_MOST_CHARACTERS}"
+    elif strange := [character for character in name if not _is_plain(character)]:
+        problem = f"found {strange[0]!r}, expected letters, digits and . _ -"
+    elif not name[0].isalnum() or name[-1] == ".":
+        problem = "expected a letter or digit at the start and no full stop at the end"
+    elif unicodedata.normalize("NFKC", name.split(".")[0]).upper() in _DEVICES_OF_WINDOWS:
+        problem = "means a device on Windows; take another name"
+    else:
+        return name
+    raise DataError(f"voice name {name[:_MOST_CHARACTERS]!r}: {problem}")
+
+
+def _is_plain(character: str) -> bool:
+    is_mark = unicodedata.category(character).startswith("M")
+    return character.isalnum() or is_mark or character in f"._-{_ZERO_WIDTH_NON_JOINER}"
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.safetensors", folder / f"{name}.json"
+
+
+def _part(file: Path) -> Path:
+    return file.with_name(f".{file.name}.part")
+
+
+def _checksum(file: Path) -> str:
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise CheckpointError(f"{file}: too large for a voice")
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def _facts_from(content: dict[str, Any]) -> VoiceFacts:
+    references = [Reference(**reference) for reference in content.pop("references")]
+    facts = VoiceFacts(references=references, **content)
+    numbers = [facts.step, facts.width, facts.latents]
+    words = [facts.name, facts.made, facts.weights_sha256, *(one.file for one in references)]
+    "".join(words).encode()  # an error where one is no text
+    seconds = [one.seconds for one in references]
+    if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) or not all(
+        type(length) is float and 0 <= length < 1e9 for length in seconds
+    ):
+        raise ValueError("numbers that are none")
+    return facts
+
+
+def _arrays(tensors: dict[str, Any], facts: VoiceFacts) -> tuple[FloatArray, FloatArray]:
+    vector, latents = tensors["vector"], tensors["latents"]
+    shapes = [vector.shape, latents.shape]
+    if shapes != [(1, facts.width), (1, facts.latents, facts.width)]:
+        raise ValueError(f"shapes {shapes}")
+    for values in (vector, latents):
+        if values.dtype != np.float32 or not np.isfinite(values).all():
+            raise ValueError("numbers that are none")
+    return vector, latents
