@@ -42,6 +42,7 @@ from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
 from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
+from myxtts.training.accounting import stepping_seconds  # noqa: E402
 from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint  # noqa: E402
 
 FIGURES = (
@@ -51,7 +52,6 @@ FIGURES = (
     PITCH_ERROR,
     DURATION_RATIO,
 )
-STEPS_ALONE = ("compute", "data_wait", "host")
 Row = dict[str, Any]
 
 
@@ -75,7 +75,7 @@ def minutes(folder: Path) -> Row:
     return {
         "step": info.step,
         "minutes": info.seconds["wall"] / 60,
-        "minutes_of_steps": sum(info.seconds[bucket] for bucket in STEPS_ALONE) / 60,
+        "minutes_of_steps": stepping_seconds(info.seconds) / 60,
     }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
-from myxtts.config.config import DEFAULT_EPOCHS, MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError, ConfigError
 
@@ -194,7 +194,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, live.on_prepare, plan_file, vocabulary)
         say(describe_mode(config, corpus, devices))
-        _describe(corpus, config)
+        _describe(corpus, config, saved)
         if options.dry_run:
             return 0
         run_dir = resumed or _make_run_folder(options.run_dir)
@@ -312,6 +312,7 @@ def _plan(corpus: Corpus, config: XTTSConfig) -> dict[str, Any]:
         "valid_frame_ratio": None if part.plan.dynamic else frames,
         "valid_work_ratio": None if part.plan.dynamic else work,
         "batches_per_epoch": part.schedule.batches_per_epoch,
+        "steps": part.schedule.planned_steps(config.training),
     }
 
 
@@ -422,7 +423,7 @@ def _with_demo_corpus(config: XTTSConfig) -> XTTSConfig:
 
 def _configuration_block(config: XTTSConfig) -> str:
     data, training = config.data, config.training
-    length = f"{DEFAULT_EPOCHS} epochs"
+    length = "from the corpus"
     if training.max_steps is not None:
         length = f"{training.max_steps} steps"
     elif training.epochs is not None:
@@ -448,8 +449,8 @@ def _configuration_block(config: XTTSConfig) -> str:
     )
 
 
-def _describe(corpus: Corpus, config: XTTSConfig) -> None:
-    """The plan: what was read, what was left out, the shapes."""
+def _describe(corpus: Corpus, config: XTTSConfig, saved: Checkpoint | None) -> None:
+    """The plan: what was read, what was left out, the shapes, the length."""
     from myxtts.data.shapes import describe_plan
 
     part = corpus.train
@@ -467,6 +468,20 @@ def _describe(corpus: Corpus, config: XTTSConfig) -> None:
     for count in corpus.validation.plan.rejected.values():
         say(f"Left out of validation: {count} clips longer than every training shape")
     say(describe_plan(part.plan, part.cache.frame_counts))
+    length = part.schedule.planned_length(config.training)
+    say(f"Length: {length}{_time_left(length.steps, saved)}")
+
+
+def _time_left(steps: int, saved: Checkpoint | None) -> str:
+    """Of a run that is resumed: how long its steps take is known only there."""
+    if saved is None or not saved.info.seconds:
+        return ""
+    from myxtts.training.accounting import stepping_seconds
+
+    done = saved.info.step
+    seconds = stepping_seconds(saved.info.seconds) / max(1, done)
+    minutes = max(0, steps - done) * seconds / 60
+    return f"; from step {done:,} on about {minutes:,.0f} minutes at {seconds:.2f} s a step"
 
 
 def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> None:

@@ -26,8 +26,6 @@ BATCHING_MODES = ("bucketed", "fixed", "dynamic")
 PRECISIONS = ("float32", "bfloat16", "float16")
 # A voice changes slowly: the voice encoder looks at so many frames at a time.
 VOICE_STEP_FRAMES = 4
-# Passes over the corpus when neither steps nor epochs are given.
-DEFAULT_EPOCHS = 100
 
 
 def setting(
@@ -246,7 +244,11 @@ class TrainingConfig(Section):
     optimization_level: str = setting(
         "basic", "Preset of the optimisation settings below.", choices=OPTIMIZATION_LEVELS
     )
-    max_steps: int | None = setting(None, "Length of the run in optimizer steps.", least=1)
+    max_steps: int | None = setting(
+        None,
+        "Length of the run in optimizer steps; null, and no epochs: worked out from the corpus.",
+        least=1,
+    )
     epochs: int | None = setting(
         None, "Length of the run in passes over the corpus; max_steps wins.", least=1
     )

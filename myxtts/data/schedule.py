@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.config.config import DEFAULT_EPOCHS, TrainingConfig, XTTSConfig
+from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.balance import Voices, Weights
 from myxtts.data.dealing import (
     by_text_length,
@@ -25,6 +25,7 @@ from myxtts.data.dealing import (
 )
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.random_streams import Stream, generator_at
+from myxtts.data.run_length import RunLength, run_length
 from myxtts.data.shapes import Shape, ShapePlan
 
 # Multiples of it, without their whole parts, come evenly and never twice to the same place.
@@ -113,11 +114,11 @@ class Schedule:
     def _is_weighted(self) -> bool:
         return self._plan.weights is not None
 
+    def planned_length(self, training: TrainingConfig) -> RunLength:
+        return run_length(training, self.batches_per_epoch)
+
     def planned_steps(self, training: TrainingConfig) -> int:
-        """max_steps, or epochs in steps, or as many passes as a corpus usually needs."""
-        if training.max_steps is not None:
-            return training.max_steps
-        return (training.epochs or DEFAULT_EPOCHS) * self.batches_per_epoch
+        return self.planned_length(training).steps
 
     def batch_at(self, step: int) -> PlannedBatch:
         """The batch of a training step, counted from 0 through all epochs."""

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.config.config import DEFAULT_EPOCHS, XTTSConfig
+from myxtts.config.config import XTTSConfig
 from myxtts.data.balance import Voices, Weights, balanced_weights
 from myxtts.data.dealing import slots_of_share, strata_by_row
 from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
+from myxtts.data.run_length import run_length
 from myxtts.data.shape_search import Size, nested_sizes
 from myxtts.errors import ConfigError, DataError
 from myxtts.models.work import (
@@ -212,6 +213,8 @@ def _best_sizes(
         for amounts in (token_counts, frame_counts, real_work)
     )
 
+    passes = run_length(config.training, token_counts.size / config.data.batch_size).passes
+
     def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
         """Frames and arithmetic of a padded clip, each beside those of the average clip.
 
@@ -224,7 +227,7 @@ def _best_sizes(
         """Estimate for a whole run, compilations included."""
         costs = cost_of_clip(*_lengths_of(sizes))
         clips = [size.clips for size in sizes]
-        work = _planned_epochs(token_counts.size, config) * mean_work * np.dot(clips, costs) / 2
+        work = passes * mean_work * np.dot(clips, costs) / 2
         seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
         return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
 
@@ -243,13 +246,6 @@ def _best_sizes(
         return plans_up_to(count)[-1]
     affordable = token_counts.size // (_BATCHES_PER_SHAPE * config.data.batch_size)
     return min(plans_up_to(max(1, min(MOST_SHAPES, affordable))), key=training_seconds)
-
-
-def _planned_epochs(clips: int, config: XTTSConfig) -> float:
-    training = config.training
-    if training.max_steps is not None:
-        return training.max_steps * config.data.batch_size / clips
-    return float(training.epochs or DEFAULT_EPOCHS)
 
 
 def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:

@@ -61,10 +61,14 @@ def shares(seconds: dict[str, float]) -> dict[str, float]:
     return {bucket: seconds[bucket] / wall for bucket in BUCKETS}
 
 
+def stepping_seconds(seconds: dict[str, float]) -> float:
+    """Of the steps themselves: without start-up, evaluations and checkpoints."""
+    return seconds["compute"] + seconds["data_wait"] + seconds["host"]
+
+
 def steady_compute_share(seconds: dict[str, float]) -> float:
-    """Of the time of the steps themselves: without start-up, evaluations and checkpoints."""
-    stepping = seconds["compute"] + seconds["data_wait"] + seconds["host"]
-    return seconds["compute"] / max(stepping, 1e-9)
+    """Of the time of the steps themselves."""
+    return seconds["compute"] / max(stepping_seconds(seconds), 1e-9)
 
 
 def losses(seconds: dict[str, float], valid_work_ratio: float) -> dict[str, float]:

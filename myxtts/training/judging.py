@@ -1,4 +1,5 @@
-"""Keeps the best checkpoint of a run: by losses at once, by measures when they are there.
+"""Keeps the best checkpoint of a run, by losses at once, by measures when they are there, and
+says when the losses get no better.
 
 RUN/best is that checkpoint without its training state: it can be spoken with.
 """
@@ -16,6 +17,7 @@ from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError
 from myxtts.training.best import BestCheckpoint
 from myxtts.training.checkpoints import find_checkpoint
+from myxtts.training.plateau import LossWatch
 from myxtts.training.reporting import Observer, RunWriter
 from myxtts.training.run_lines import read_lines
 from myxtts.training.snapshots import take_snapshot
@@ -66,6 +68,9 @@ class Judge:
         self._observer = observer
         self._measurer = measurer
         self._best = self._remembered()
+        self._watch = LossWatch()
+        for line in read_lines(run_dir / "metrics.jsonl"):
+            self._watch.tell(line["step"], line)
 
     @property
     def should_stop(self) -> bool:
@@ -81,6 +86,16 @@ class Judge:
         if best.step is None:
             return None
         return {"metric": best.metric, "step": best.step, "value": best.value}
+
+    def advice(self) -> list[str]:
+        """For the report: what the losses tell of training on."""
+        return [f"{self._watch.finding.message}."] if self._watch.finding else []
+
+    def logged(self, step: int, metrics: dict[str, float]) -> None:
+        """A line of metrics.jsonl was written."""
+        finding = self._watch.tell(step, metrics)
+        if finding is not None:
+            _log.warning("step %d: %s", step, finding.message)
 
     def evaluated(
         self, step: int, losses: dict[str, float], saved: Callable[[], Path | None]

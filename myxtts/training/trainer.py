@@ -359,6 +359,7 @@ class XTTSTrainer:
                     if evaluates:
                         means |= self._evaluate(step, writer)
                     writer.write_metrics(step, means)
+                    self._judge.logged(step, means)
                     self._judge.collect()
                     if evaluates or stops:
                         writer.write_report(self._report(step, metrics, feed))
@@ -504,7 +505,10 @@ class XTTSTrainer:
             "peak_memory_mb": self._peak_memory.peaks_mb(),
             "gpus": self._gpus.whole_run(),
             "best": self._judge.best() if self.place.is_chief else None,
-            "advice": advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
+            "advice": [
+                *advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
+                *(self._judge.advice() if self.place.is_chief else ()),
+            ],
         }
 
 

@@ -113,6 +113,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
 
     resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
+    assert "training.max_steps; from step 4 on about 0 minutes" in resumed.stdout
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6
 
     reference = next((demo_corpus / "wavs").glob("*.wav"))
@@ -244,7 +245,10 @@ def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monke
     monkeypatch.chdir(tmp_path)
     shutil.copytree(demo_corpus, "demo/corpus")
     assert main(["train", "--dry-run", *MINIATURE_FLAGS]) == 0
-    assert "using the demo corpus in demo/corpus" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "using the demo corpus in demo/corpus" in said
+    assert "  Length: from the corpus\n" in said
+    assert "\nLength: 4,000 steps, " in said
 
 
 def test_epochs_win_over_the_steps_of_a_file(demo_corpus, tmp_path, capsys):
@@ -252,7 +256,9 @@ def test_epochs_win_over_the_steps_of_a_file(demo_corpus, tmp_path, capsys):
     file.write_text("training:\n  max_steps: 100000\n")
     arguments = ["--config", str(file), "--epochs", "5", "--train-data", str(demo_corpus)]
     assert main(["train", "--dry-run", *arguments, *MINIATURE_FLAGS]) == 0
-    assert "  Length: 5 epochs" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "  Length: 5 epochs" in said
+    assert "steps, 5 passes over the corpus: training.epochs" in said
 
 
 def test_the_plan_as_json(demo_corpus, capsys):
@@ -261,6 +267,7 @@ def test_the_plan_as_json(demo_corpus, capsys):
     plan = json.loads(capsys.readouterr().out)
     assert plan["clips"] == sum(plan["clips_of_shapes"]) == 18
     assert plan["configuration"]["data"]["batch_size"] == plan["shapes"][0][0] == 4
+    assert plan["steps"] == 4_000
     assert main(arguments) == 2
     assert "--json: goes with --dry-run" in capsys.readouterr().err
 

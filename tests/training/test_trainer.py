@@ -161,12 +161,7 @@ def test_training_lowers_the_loss(miniature, corpus, tmp_path):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_length_of_a_run(miniature, corpus):
-    per_epoch = corpus.train.schedule.batches_per_epoch
-    for settings, steps in (
-        ({"max_steps": 7}, 7),
-        ({"max_steps": None, "epochs": 3}, 3 * per_epoch),
-        ({"max_steps": None}, 100 * per_epoch),
-    ):
-        training = miniature(**settings).training
-        assert corpus.train.schedule.planned_steps(training) == steps
+def test_a_trainer_takes_the_length_of_its_schedule(miniature, corpus, tmp_path):
+    config = miniature(max_steps=None, epochs=3)
+    trainer = XTTSTrainer(config, corpus, tmp_path / "run")
+    assert trainer.total_steps == 3 * corpus.train.schedule.batches_per_epoch

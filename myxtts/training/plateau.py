@@ -1,0 +1,187 @@
+"""Whether training on still lowers the validation loss, or it has gone flat or rises.
+
+Knows no files and no trainer. A resumed run tells it the lines of its metrics.jsonl again and
+says nothing twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
+
+# Losses fall ever more slowly, about as a power of the step. So the last quarter of a run is held
+# against the quarter before it, whatever the evaluations' distance: a loss that falls with the
+# step to the power of -0.1, which is slow, is 3 % lower there.
+_LITTLE = 0.01
+_QUARTERS = 4
+# Fewer say too little, and a short run such as the demo has nothing to be told.
+_LEAST_EVALUATIONS = 4
+# Above this share of its peak the learning rate has most of its fall ahead.
+_HIGH_RATE = 0.5
+
+_MEASURE = "A loss does not tell how speech sounds: measure it with myxtts evaluate"
+
+
+class Evaluation(NamedTuple):
+    step: int
+    learning_rate: float
+    losses: Mapping[str, float]
+    """On the validation clips, and the means in training since the evaluation before."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: str
+    """flat, overfitting or worse."""
+    since_step: int
+    message: str
+
+
+class _Change(NamedTuple):
+    before: float
+    recent: float
+    noise: float
+    """What the share may be off by, told from how uneven the values are."""
+
+    @property
+    def share(self) -> float:
+        return self.recent / max(self.before, 1e-12) - 1
+
+    @property
+    def falls(self) -> bool:
+        return self.share < -_LITTLE
+
+    @property
+    def rises(self) -> bool:
+        return self.share > _LITTLE + self.noise
+
+    @property
+    def is_flat(self) -> bool:
+        """Not even a fall that the noise may hide is more than a little."""
+        return not self.rises and self.noise - self.share < _LITTLE
+
+    def __str__(self) -> str:
+        return f"{self.before:.3f} to {self.recent:.3f}"
+
+
+def judge(history: Sequence[Evaluation]) -> Finding | None:
+    """None: the loss falls, or there are too few evaluations to tell."""
+    size = max(_LEAST_EVALUATIONS, len(history) // _QUARTERS)
+    if len(history) < 2 * size:
+        return None
+    changes = {
+        name: _change([evaluation.losses[name] for evaluation in history[-2 * size :]])
+        for name in (*TRAINING_LOSSES, *VALIDATION_LOSSES)
+    }
+    since = history[-2 * size].step
+    loss = changes["validation_loss"]
+    if loss.is_flat:
+        return Finding("flat", since, _flat(since, 2 * size, changes, _rate_share(history)))
+    if not loss.rises:
+        return None
+    if changes["loss"].falls:
+        return Finding("overfitting", since, _overfitting(since, changes))
+    message = (
+        f"The validation loss rises since step {since:,} ({loss}), and the training loss does not "
+        "fall: lower training.learning_rate"
+    )
+    return Finding("worse", since, message)
+
+
+def _flat(since: int, evaluations: int, changes: Mapping[str, _Change], rate_share: float) -> str:
+    by_heart = _learnt_by_heart(changes)
+    part = (
+        f" Its {by_heart} part rises ({changes[f'validation_{by_heart}_loss']}) while it falls in "
+        "training: that is learnt by heart."
+        if by_heart
+        else ""
+    )
+    if rate_share > _HIGH_RATE:
+        outlook = (
+            f"The learning rate is still at {rate_share:.0%} of its peak: the loss may fall when "
+            "that does, and sooner with a smaller --max-steps or training.learning_rate"
+        )
+    else:
+        outlook = "Training on brings little: stop, or train on more recordings"
+    return (
+        f"The validation loss has gone flat since step {since:,} "
+        f"({changes['validation_loss']} over {evaluations} evaluations).{part} {outlook}. "
+        f"{_MEASURE}"
+    )
+
+
+def _overfitting(since: int, changes: Mapping[str, _Change]) -> str:
+    part = _learnt_by_heart(changes)
+    where = f", above all its {part} part ({changes[f'validation_{part}_loss']})" if part else ""
+    return (
+        f"The validation loss rises since step {since:,} ({changes['validation_loss']}){where}, "
+        "while the training loss falls: the clips are learnt by heart (overfitting). Stop and use "
+        "the checkpoint in best, train on more recordings, or vary these with "
+        f"training.augment_speed. {_MEASURE}"
+    )
+
+
+def _learnt_by_heart(changes: Mapping[str, _Change]) -> str | None:
+    """The part of the loss that rises most on validation clips while it falls in training."""
+    rises = {
+        name.removesuffix("_loss"): changes[f"validation_{name}"]
+        for name in TRAINING_LOSSES
+        if name != "loss" and changes[name].falls and changes[f"validation_{name}"].rises
+    }
+    return max(rises, key=lambda name: rises[name].recent - rises[name].before, default=None)
+
+
+def _rate_share(history: Sequence[Evaluation]) -> float:
+    rates = [evaluation.learning_rate for evaluation in history]
+    return rates[-1] / max(rates) if max(rates) > 0 else 0.0
+
+
+def _change(values: Sequence[float]) -> _Change:
+    size = len(values) // 2
+    before, recent = float(np.mean(values[:size])), float(np.mean(values[size:]))
+    # From one value to the next: a slow trend has little part in it.
+    deviation = math.sqrt(float(np.mean(np.diff(values) ** 2)) / 2)
+    return _Change(before, recent, deviation * math.sqrt(2 / size) / max(before, 1e-12))
+
+
+class LossWatch:
+    """Collects the lines of a run and finds each kind of trouble once."""
+
+    def __init__(self) -> None:
+        self.finding: Finding | None = None
+        """By the last evaluation."""
+        self._history: list[Evaluation] = []
+        self._training: list[list[float]] = []
+        self._found: set[str] = set()
+
+    def tell(self, step: int, line: Mapping[str, float | None]) -> Finding | None:
+        """What this line is the first to show; lines without numbers are passed over."""
+        training = _numbers(line, TRAINING_LOSSES)
+        if training:
+            self._training.append(training)
+        validation, rate = _numbers(line, VALIDATION_LOSSES), line.get("learning_rate")
+        if not validation or not self._training or rate is None:
+            return None
+        means = np.mean(self._training, axis=0).tolist()
+        self._training = []
+        losses = dict(
+            zip((*TRAINING_LOSSES, *VALIDATION_LOSSES), (*means, *validation), strict=True)
+        )
+        self._history.append(Evaluation(step, rate, losses))
+        self.finding = judge(self._history)
+        if self.finding is None or self.finding.kind in self._found:
+            return None
+        self._found.add(self.finding.kind)
+        return self.finding
+
+
+def _numbers(line: Mapping[str, float | None], names: Sequence[str]) -> list[float]:
+    values = [line.get(name) for name in names]
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    return found if len(found) == len(names) else []
