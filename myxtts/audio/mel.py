@@ -35,8 +35,7 @@ def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArr
     frequency counts as lying at `pitch` times that frequency.
     """
     bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1) * pitch
-    edges_mel = np.linspace(_hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz), n_mels + 2)
-    edges_hz = _mel_to_hz(edges_mel)
+    edges_hz = _band_edges_hz(audio, n_mels)
     widths_hz = np.diff(edges_hz)
     distance_hz = edges_hz[None, :] - bins_hz[:, None]  # [bins, mels + 2]
     rising = -distance_hz[:, :-2] / widths_hz[:-1]
@@ -44,6 +43,16 @@ def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArr
     triangles = np.maximum(0.0, np.minimum(rising, falling))
     equal_area = 2.0 / (edges_hz[2:] - edges_hz[:-2])
     return (triangles * equal_area).astype(np.float32)
+
+
+def band_centres_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
+    return _band_edges_hz(audio, n_mels)[1:-1]
+
+
+def _band_edges_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
+    """A band begins at the centre of the one before and ends at that of the next."""
+    lowest, highest = _hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz)
+    return _mel_to_hz(np.linspace(lowest, highest, n_mels + 2))
 
 
 def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:

@@ -296,6 +296,13 @@ class TrainingConfig(Section):
     augment_pitch_semitones: float = setting(
         0.0, "Voices are made up to this much higher or lower.", least=0, most=6
     )
+    augment_formants: float = setting(
+        0.0,
+        "Voices get resonances up to this share higher or lower, whatever their pitch, as those of "
+        "shorter and longer throats.",
+        least=0,
+        most=0.3,
+    )
     augment_gain_db: float = setting(
         0.0, "References are made up to this much louder or softer.", least=0, most=30
     )

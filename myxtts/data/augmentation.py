@@ -1,8 +1,8 @@
 """How clips are changed on their way to the model: a pure function of (seed, step).
 
-Speed and pitch change a clip and its reference alike, for they are part of the voice. Gain and
-noise change the reference alone: the model shall hear a voice through a bad recording, and not
-learn to speak like one.
+Speed, pitch and formants change a clip and its reference alike, for they are part of the voice.
+Gain and noise change the reference alone: the model shall hear a voice through a bad recording, and
+not learn to speak like one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.lengths import IntArray
 from myxtts.data.random_streams import Stream, generator_at
 
-# Pitches to choose from, evenly over the range: the mel of each needs weights of its own.
+# Pitches and formants to choose from, evenly over their range: each needs weights of its own.
 _PITCHES = 33
+_FORMANTS = 17
 # Noise is between its loudest level and so much softer.
 _NOISE_RANGE_DB = 20.0
 NOISE_SAMPLES = 1 << 19
@@ -30,6 +31,7 @@ class Changes(NamedTuple):
 
     speed: Any  # float32: times as fast
     pitch: Any  # int32: index into Augmentation.pitches
+    formants: Any  # int32: index into Augmentation.formants
     gain: Any  # float32: of the reference
     noise: Any  # float32: deviation of the noise added to the reference
     noise_start: Any  # int32: where the noise is cut from the stretch of noise
@@ -51,7 +53,11 @@ class Augmentation:
         semitones = training.augment_pitch_semitones
         steps = np.linspace(-semitones, semitones, _PITCHES) if semitones else np.zeros(1)
         self.pitches = tuple(float(factor) for factor in 2.0 ** (steps / 12.0))
-        self.is_on = bool(self._speed or semitones or self._gain_db or self._noise_dbfs is not None)
+        share = training.augment_formants
+        self.formants = tuple(np.linspace(1.0 - share, 1.0 + share, _FORMANTS if share else 1))
+        self.is_on = bool(
+            self._speed or semitones or share or self._gain_db or self._noise_dbfs is not None
+        )
 
     @property
     def most_speed(self) -> float:
@@ -71,6 +77,7 @@ class Augmentation:
         softer_db = generator.uniform(0.0, _NOISE_RANGE_DB, count)
         pitch = generator.integers(len(self.pitches), size=count)
         noise_start = generator.integers(NOISE_SAMPLES, size=count)
+        formants = generator.integers(len(self.formants), size=count)
         noise = np.zeros(count)
         if self._noise_dbfs is not None:
             noise = 10.0 ** ((self._noise_dbfs - softer_db) / 20.0)
@@ -79,6 +86,7 @@ class Augmentation:
                 np.float32
             ),
             pitch=pitch.astype(np.int32),
+            formants=formants.astype(np.int32),
             gain=(10.0 ** (gain_db / 20.0)).astype(np.float32),
             noise=noise.astype(np.float32),
             noise_start=noise_start.astype(np.int32),

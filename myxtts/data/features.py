@@ -1,8 +1,8 @@
 """Mels of a whole batch, computed from samples on whatever device the function is called on.
 
 Unchanged clips get the mels that the cache has. The frames of a clip that is spoken faster or
-slower are cut further apart or closer together, and the bands of a higher or lower voice hear
-other frequencies: neither needs another waveform.
+slower are cut further apart or closer together, the bands of a higher or lower voice hear other
+frequencies, and formants are moved in the mel itself: none of it needs another waveform.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.formants import formant_weights
 from myxtts.audio.mel import heard_bins, log_mel_of_frames, mel_weights
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.augmentation import Augmentation, Changes
@@ -58,6 +59,7 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
     weights_by_pitch = [mel_weights(audio, n_mels, pitch) for pitch in augmentation.pitches]
     bins = max(map(heard_bins, weights_by_pitch))
     weights = np.stack([weights[:bins] for weights in weights_by_pitch])
+    formants = np.stack([formant_weights(audio, n_mels, to) for to in augmentation.formants])
 
     def mel_of(samples: tf.Tensor, frames: Any, changes: Changes) -> tf.Tensor:
         blocks = tf.reshape(samples, [tf.shape(samples)[0], -1, block])
@@ -69,6 +71,8 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         cut = tf.reshape(cut, [tf.shape(samples)[0], frames, audio.fft_samples])
         bands = weights[0] if len(weights) == 1 else tf.gather(tf.constant(weights), changes.pitch)
         mel = log_mel_of_frames(cut, bands)
+        if len(formants) > 1:
+            mel = tf.matmul(mel, tf.gather(tf.constant(formants), changes.formants))
         # As exact as the cache is.
         return tf.cast(tf.cast(mel, tf.float16), tf.float32)
 
@@ -121,6 +125,7 @@ def waveform_signature() -> WaveformBatch:
         changes=Changes(
             speed=tf.TensorSpec(per_clip, tf.float32),
             pitch=tf.TensorSpec(per_clip, tf.int32),
+            formants=tf.TensorSpec(per_clip, tf.int32),
             gain=tf.TensorSpec(per_clip, tf.float32),
             noise=tf.TensorSpec(per_clip, tf.float32),
             noise_start=tf.TensorSpec(per_clip, tf.int32),

@@ -104,6 +104,26 @@ def test_pitch_moves_the_sound_and_keeps_the_length(corpus, miniature):
         assert np.sign(moved) == np.sign(factor - 1) or abs(factor - 1) < 0.02
 
 
+def test_formants_move_and_the_pitch_stays(corpus, miniature):
+    settings = {"augment_formants": 0.2}
+    plain, changed, changes = changed_mels(corpus, miniature, **settings)
+    np.testing.assert_array_equal(changed.mel_lengths, plain.mel_lengths)
+    factors = np.array(Augmentation(miniature(**settings)).formants)[changes.formants]
+    assert len(set(factors)) > 1
+    waves = np.cos(np.pi * np.arange(80)[:, None] * (np.arange(80) + 0.5) / 80)
+    for row, factor in enumerate(factors):
+        before, after = (
+            np.asarray(mel[row])[: plain.mel_lengths[row]] @ waves.T
+            for mel in (plain.mel, changed.mel)
+        )
+        # Of each frame's waves from band to band: the slow ones are the resonances, the fast ones
+        # the harmonics of the pitch.
+        slow, fast = slice(1, 8), slice(24, 80)
+        assert np.abs(after - before)[:, fast].mean() < 0.1 * np.abs(before)[:, fast].mean()
+        moved = np.abs(after - before)[:, slow].mean() / np.abs(before)[:, slow].mean()
+        assert moved > 0.1 or abs(factor - 1) < 0.06
+
+
 def test_gain_and_noise_change_the_reference_alone(corpus, miniature):
     settings = {"augment_gain_db": 12.0, "augment_noise_dbfs": -40.0}
     plain, changed, changes = changed_mels(corpus, miniature, **settings)
