@@ -48,7 +48,7 @@ class Words:
         if self.not_there:
             line += f"; not there: {_listed(self.not_there)} ({how_they_start})"
         if self.not_in_this_corpus:
-            line += f"; kept, though not in this corpus: {_listed(self.not_in_this_corpus)}"
+            line += f"; kept though not in this corpus: {len(self.not_in_this_corpus)}"
         return line
 
 
