@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.data.wording import plural
 from myxtts.errors import CheckpointError, ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -146,10 +147,11 @@ def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
 def _describe(evaluation: Evaluation) -> list[str]:
     from myxtts.evaluation.evaluate import COLUMNS
 
-    speakers = {sentence.speaker for sentence in evaluation.sentences}
+    count = len(evaluation.sentences)
+    voices = len({sentence.speaker for sentence in evaluation.sentences})
     lines = [
-        f"{evaluation.run}, step {evaluation.step:,}: {len(evaluation.sentences)} sentences, "
-        f"{len(speakers)} voices",
+        f"{evaluation.run}, step {evaluation.step:,}: {count} "
+        f"{plural(count, 'sentence')}, {voices} {plural(voices, 'voice')}",
         "",
         f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>16}" for column in COLUMNS),
     ]

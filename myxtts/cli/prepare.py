@@ -10,6 +10,7 @@ from typing import Any
 
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.data.wording import plural
 from myxtts.errors import ConfigError
 
 
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             continue
         hours = cache.index["audio_count"].sum() / config.audio.sample_rate_hz / 3_600
         say(
-            f"{name.capitalize()}: {len(cache)} clips, {hours:.2f} hours, "
+            f"{name.capitalize()}: {len(cache)} {plural(len(cache), 'clip')}, {hours:.2f} hours, "
             f"{time.monotonic() - started:.1f} s, in {cache.folder}"
         )
         for reason, count in cache.rejected.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import XTTSConfig
+from myxtts.data.wording import plural
 from myxtts.errors import DataError
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def _describe(
 ) -> list[str]:
     part = f", {options.subset} part" if options.subset else ""
     languages = ", ".join(
-        f"{name} ({share['clips']:,} clips)" for name, share in statistics["languages"].items()
+        f"{name} ({share['clips']:,} {plural(share['clips'], 'clip')})"
+        for name, share in statistics["languages"].items()
     )
     return [
         f"{'Corpus':<12}{options.dir}{part}",

@@ -14,6 +14,7 @@ from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
 from myxtts.config.metrics import MEASURES
+from myxtts.data.wording import plural
 from myxtts.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
     is_chief = _is_chief(options)
     if is_chief:
         _refuse_to_mix_runs(options, resumed)
+    _require_corpora(config)
     plan_file = saved.folder / PLAN_FILE if saved else None
     source = saved or origin
     vocabulary = source.tokenizer() if source else None
@@ -392,6 +394,16 @@ def _refuse_to_mix_runs(options: argparse.Namespace, resumed: Path | None) -> No
         raise CheckpointError(f"{folder}: is a file, expected a folder for the run")
 
 
+def _require_corpora(config: XTTSConfig) -> None:
+    """A wrong folder is said at once, not after TensorFlow was loaded."""
+    from myxtts.data.ljspeech import metadata_files
+
+    if config.data.train_data is not None:
+        metadata_files(Path(config.data.train_data))
+    if config.data.val_data is not None:
+        metadata_files(Path(config.data.val_data), "eval")
+
+
 def _make_run_folder(given: Path | None) -> Path:
     """The folder that was given, or the next free number in runs/."""
     if given is not None:
@@ -425,9 +437,9 @@ def _configuration_block(config: XTTSConfig) -> str:
     data, training = config.data, config.training
     length = "from the corpus"
     if training.max_steps is not None:
-        length = f"{training.max_steps} steps"
+        length = f"{training.max_steps} {plural(training.max_steps, 'step')}"
     elif training.epochs is not None:
-        length = f"{training.epochs} epochs"
+        length = f"{training.epochs} {plural(training.epochs, 'epoch')}"
     frames = "from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
     lines = {
         "Training data": data.train_data or "demo corpus",
@@ -456,17 +468,21 @@ def _describe(corpus: Corpus, config: XTTSConfig, saved: Checkpoint | None) -> N
     part = corpus.train
     audio = config.audio
     hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
+    clips, speakers = len(part.cache), len(part.cache.speakers)
+    languages, validation_clips = corpus.own_words.languages, len(corpus.validation.cache)
     say(
-        f"Corpus: {part.cache.description}; {len(part.cache)} clips, {hours:.2f} hours, "
-        f"{len(part.cache.speakers)} speakers, languages {', '.join(corpus.own_words.languages)}; "
-        f"{len(corpus.validation.cache)} clips for validation"
+        f"Corpus: {part.cache.description}; {clips} {plural(clips, 'clip')}, {hours:.2f} hours, "
+        f"{speakers} {plural(speakers, 'speaker')}, "
+        f"{plural(len(languages), 'language')} {', '.join(languages)}; "
+        f"{validation_clips} {plural(validation_clips, 'clip')} for validation"
     )
     for reason, count in part.rejected.items():
-        say(f"Left out: {count} clips, {reason}")
+        say(f"Left out: {count} {plural(count, 'clip')}, {reason}")
     for line in part.cache.rejections[:5]:
         say(f"  {line}")
     for count in corpus.validation.plan.rejected.values():
-        say(f"Left out of validation: {count} clips longer than every training shape")
+        clips_left_out = f"{count} {plural(count, 'clip')}"
+        say(f"Left out of validation: {clips_left_out} longer than every training shape")
     say(describe_plan(part.plan, part.cache.frame_counts))
     length = part.schedule.planned_length(config.training)
     say(f"Length: {length}{_time_left(length.steps, saved)}")
@@ -493,7 +509,8 @@ def _describe_report(report: dict[str, Any], run_dir: Path, corpus: Corpus) -> N
         if name != "wall" and value / wall >= 0.0005
     )
     say()
-    say(f"Trained {report['steps']} steps in {wall / 60:.1f} minutes: {shares}")
+    steps = f"{report['steps']} {plural(report['steps'], 'step')}"
+    say(f"Trained {steps} in {wall / 60:.1f} minutes: {shares}")
     say(
         f"Useful utilisation {report['useful_utilisation']:.1%}: the device computed "
         f"{seconds['compute'] / wall:.1%} of the time, {report['valid_work_ratio']:.1%} of it on "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.data.wording import plural
 from myxtts.errors import DataError
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_as_json(report, written), ensure_ascii=False, indent=1))
     else:
         for out, rows in written.items():
-            say(f"Wrote {rows} rows to {out}; its paths are relative to {report.folder}")
+            written_rows = f"{rows} {plural(rows, 'row')}"
+            say(f"Wrote {written_rows} to {out}; its paths are relative to {report.folder}")
     return THE_ANSWER_IS_NO if report.errors else 0
 
 
@@ -90,7 +92,7 @@ def _progress(shown: bool) -> contextlib.AbstractContextManager[Callable[[int, i
 
 def _describe(report: CorpusReport, config: XTTSConfig) -> None:
     for file in report.files:
-        rows = f"{file.rows} row{'' if file.rows == 1 else 's'}"
+        rows = f"{file.rows} {plural(file.rows, 'row')}"
         say(f"{file.path}: {rows}, read as {file.layout.describe()}")
     _list("Errors", report.errors)
     _list("Warnings", report.warnings)
@@ -123,7 +125,7 @@ def _list(title: str, findings: Iterable[Finding]) -> None:
 def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
     rejected, limit = len(report.rejected_sources), config.data.max_rejected_fraction
     usable = (
-        f"{report.rows - rejected} of {report.rows} rows can be used, "
+        f"{report.rows - rejected} of {report.rows} {plural(report.rows, 'row')} can be used, "
         f"{report.seconds / 3_600:.2f} hours of sound"
     )
     if rejected > limit * report.rows:

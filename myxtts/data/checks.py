@@ -24,7 +24,7 @@ from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.ljspeech import Utterance
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
-from myxtts.text.scripts import unsayable
+from myxtts.text.scripts import foreign_scripts, unsayable
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _SHORTEST_CLIP_SECONDS = 0.2
@@ -214,11 +214,23 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
         return (), Rejection(item.source, "no pronunciation", str(error))
     tokens = len(symbols) + EDGE_TOKENS
     if not any(map(is_spoken, symbols)):
-        return symbols, Rejection(item.source, "empty text", f"nothing to say in {item.text!r}")
+        return symbols, Rejection(item.source, "empty text", _nothing_to_say(item, config))
     if tokens > config.data.max_text_length:
         detail = f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
         return symbols, Rejection(item.source, "text too long", detail)
     return symbols, None
+
+
+def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
+    """The details, with the remedy where the text is of another language than was assumed."""
+    detail = f"nothing to say in {item.text!r}"
+    scripts = foreign_scripts(item.text, item.language, config.text.tokens)
+    if not scripts:
+        return detail
+    return (
+        f"{detail} as language '{item.language}', its letters are {' and '.join(scripts)}: set "
+        "text.default_language or a language column"
+    )
 
 
 def _check_fit(

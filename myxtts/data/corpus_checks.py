@@ -26,6 +26,7 @@ from myxtts.data.checks import (
     duplicate_audio,
 )
 from myxtts.data.ljspeech import Layout, Utterance, metadata_files, read_metadata
+from myxtts.data.wording import plural
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
@@ -283,7 +284,7 @@ def _other_sample_rates(
     wanted_hz = config.audio.sample_rate_hz
     counts = Counter(record.sample_rate_hz for record in records)
     for rate_hz in sorted(rate for rate in counts if rate not in (0, wanted_hz)):
-        clips = f"{counts[rate_hz]} clip{'' if counts[rate_hz] == 1 else 's'}"
+        clips = f"{counts[rate_hz]} {plural(counts[rate_hz], 'clip')}"
         empty = rate_hz / 2 < config.audio.highest_hz
         lost = f", with nothing above {rate_hz / 2_000:g} kHz" if empty else ""
         yield Caution(
@@ -313,7 +314,7 @@ def _small_speakers(
                 source,
                 "small speaker",
                 f"{speaker} has {seconds[speaker]:.1f} s in {clips[speaker]} usable "
-                f"clip{'' if clips[speaker] == 1 else 's'}, data.min_speaker_seconds is "
+                f"{plural(clips[speaker], 'clip')}, data.min_speaker_seconds is "
                 f"{least_seconds:g}",
                 clips[speaker],
             )

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from myxtts.data.wording import plural
 from myxtts.errors import DataError
 from myxtts.text import espeak
 
@@ -87,8 +88,9 @@ def plan_lines(
         held_out += _pair(for_evaluation, 1 + len(for_training), voices, language)
     if not 1 <= utterances <= len(train):
         raise DataError(
-            f"--utterances: found {utterances}, allowed: 1 to {len(train)} "
-            f"with {speakers} speakers and languages {','.join(languages)}"
+            f"--utterances: found {utterances}, allowed: 1 to {len(train)} with {speakers} "
+            f"{plural(speakers, 'speaker')} and {plural(len(languages), 'language')} "
+            f"{','.join(languages)}"
         )
     eval_count = min(len(held_out), max(speakers * len(languages), round(utterances * 0.06)))
     return (

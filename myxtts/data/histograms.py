@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from myxtts.data.statistics import CorpusMeasures
+from myxtts.data.wording import plural
 from myxtts.errors import DataError
 
 _WIDTH_PIXELS = 1_200
@@ -245,7 +246,7 @@ def _short_number(value: float) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {plural(count, noun)}"
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

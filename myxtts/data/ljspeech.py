@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.wording import plural
 from myxtts.errors import DataError
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
@@ -341,7 +342,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 
 def _columns(count: int) -> str:
-    return f"{count} column{'' if count == 1 else 's'}"
+    return f"{count} {plural(count, 'column')}"
 
 
 def _rows(file: Path) -> list[tuple[int, str]]:

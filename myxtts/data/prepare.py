@@ -40,7 +40,7 @@ from myxtts.data.ljspeech import Utterance
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
-from myxtts.text.tokenizer import Tokenizer
+from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
 
 Progress = Callable[[int, int], None]
 Shard = tuple[int, int]
@@ -107,6 +107,7 @@ def settings_fingerprint(config: XTTSConfig) -> str:
     """Everything in the configuration that the features or the checks of a clip follow from."""
     return _digest(
         CACHE_FORMAT,
+        TEXT_RULES,
         dataclasses.asdict(config.audio),
         config.text.tokens,
         config.data.n_mels,

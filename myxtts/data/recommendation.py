@@ -14,6 +14,7 @@ from myxtts.data.balance import Voices
 from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
 from myxtts.data.shapes import frame_multiple, plan_shapes
 from myxtts.data.statistics import CorpusMeasures
+from myxtts.data.wording import plural
 
 SHAPE_COUNTS = (2, 4, 8, 16)
 
@@ -151,7 +152,7 @@ def recommend(
 def _left_out(clips: int) -> str:
     if clips == 0:
         return "every clip is kept"
-    return f"{clips:,} clip{'' if clips == 1 else 's'} left out"
+    return f"{clips:,} {plural(clips, 'clip')} left out"
 
 
 def _recommended_batch_size(

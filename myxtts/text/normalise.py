@@ -53,8 +53,11 @@ _ADDRESS_QUERY = re.compile(r"[?#].*")
 _ADDRESS_TAIL = re.compile(r"[^\w/]+$")
 
 
-def normalise(text: str, language: str) -> str:
-    """Return the spoken form of text in the given language, such as "en", "en-us" or "fa"."""
+def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
+    """Return the spoken form of text in the given language, such as "en", "en-us" or "fa".
+
+    Vowel signs of Persian tell espeak-ng how to read a word; without them a word has one spelling.
+    """
     base = language.replace("_", "-").partition("-")[0].lower()
     if base == "en":
         from myxtts.text.english import normalise_english
@@ -63,7 +66,7 @@ def normalise(text: str, language: str) -> str:
     elif base == "fa":
         from myxtts.text.persian import normalise_persian
 
-        spoken = normalise_persian(text)
+        spoken = normalise_persian(text, keep_vowel_signs=keep_vowel_signs)
     else:
         spoken = settle(lambda current: _normalise_general(current, language), text)
     return spoken or _bare_letters(text)

@@ -20,12 +20,11 @@ from myxtts.text.normalise import (
     speak_addresses,
     tidy_marks,
 )
+from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs
 
 __all__ = ["normalise_persian"]
 
 MARKS = "؟!.؛:،"
-TANVIN = "\u064b"
-HAMZA_ABOVE = "\u0654"
 
 ADDRESS_NAMES = {".": "دات", "@": "ات", "/": "اسلش", "-": "خط تیره", "_": "آندرلاین"}
 
@@ -112,6 +111,8 @@ _HE_WITH_HAMZA = re.compile(rf"ه[ {HALF_SPACE}]?{HAMZA_ABOVE}+")
 _YE_WITH_HAMZA = re.compile(rf"ی{HAMZA_ABOVE}+")
 _OTHER_HAMZA = re.compile(rf"(?<!ه){HAMZA_ABOVE}")
 _DIACRITICS = re.compile("[\u0610-\u061a\u064c-\u0653\u0655-\u065f\u0670\u06d6-\u06ed]")
+_UNREAD_SIGNS = re.compile(f"(?![{VOWEL_SIGNS}]){_DIACRITICS.pattern}")
+_SIGNS_AFTER_HALF_SPACE = re.compile(f"{HALF_SPACE}([{VOWEL_SIGNS}]+)")
 _TANVIN_BEFORE_ALEF = re.compile(rf"{TANVIN}+ا(?![{_EDGE}])")
 _REPEATED_TANVIN = re.compile(rf"{TANVIN}{{2,}}")
 _GROUPED_NUMBER = re.compile(r"(?<!\d)\d{1,3}(?:[,،٬]\d{3})+(?!\d)")
@@ -189,9 +190,13 @@ _APOSTROPHE = re.compile(rf"(?<={_LETTER})'(?={_LETTER})")
 _SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 
-def normalise_persian(text: str) -> str:
+def normalise_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
     """Return Persian text as words and light punctuation in one standard spelling."""
-    return settle(_normalise_once, text)
+    spoken = settle(_normalise_once, text)
+    if not keep_vowel_signs:
+        return spoken
+    written = _UNREAD_SIGNS.sub("", _unify_letters(text))
+    return carry_signs(_SIGNS_AFTER_HALF_SPACE.sub(rf"\1{HALF_SPACE}", written), spoken)
 
 
 def _normalise_once(text: str) -> str:
@@ -206,10 +211,13 @@ def _normalise_once(text: str) -> str:
     return tidy_marks(_join_affixes(_tidy_half_spaces(text)), MARKS)
 
 
-def _clean(text: str) -> str:
+def _unify_letters(text: str) -> str:
     text = remove_invisible(text.translate(BEFORE_COMPATIBILITY), keep=HALF_SPACE)
-    text = fold_compatibility(text).translate(LETTERS)
-    text = _DIACRITICS.sub("", text)
+    return fold_compatibility(text).translate(LETTERS)
+
+
+def _clean(text: str) -> str:
+    text = _DIACRITICS.sub("", _unify_letters(text))
     text = _HE_WITH_HAMZA.sub("ه" + HAMZA_ABOVE, text)
     text = _OTHER_HAMZA.sub("", _YE_WITH_HAMZA.sub("ئ", text))
     text = _TANVIN_BEFORE_ALEF.sub("ا" + TANVIN, _REPEATED_TANVIN.sub(TANVIN, text))

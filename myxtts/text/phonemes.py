@@ -12,6 +12,7 @@ import re
 import unicodedata
 
 from myxtts.text import espeak
+from myxtts.text.persian_for_espeak import spelt_for_espeak
 
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
@@ -25,6 +26,8 @@ _ESPEAK_VOICES = {"en": "en-us"}
 def phoneme_symbols(text: str, language: str) -> tuple[str, ...]:
     """The symbols of a normalised text: phonemes, ' ' between words and punctuation marks."""
     voice = _ESPEAK_VOICES.get(language, language)
+    if language == "fa":
+        text = spelt_for_espeak(text)
     symbols: list[str] = []
     for part in _PUNCTUATION.split(text):
         if _PUNCTUATION.fullmatch(part):

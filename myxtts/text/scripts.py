@@ -54,14 +54,24 @@ def unsayable(words: str, language: str, kind: str) -> list[str]:
     ]
 
 
+def foreign_scripts(text: str, language: str, kind: str) -> list[str]:
+    """The scripts of letters that cannot be said, such as Arabic in an English text."""
+    letters = unsayable("".join(filter(str.isalpha, text)), language, kind)
+    scripts = sorted({_script(letter) for letter in letters})
+    return [script if script == "CJK" else script.title() for script in scripts]
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "unnamed").split()[0]
+
+
 @functools.lru_cache(maxsize=16_384)
 def _sayable(character: str, language: str, kind: str) -> bool:
     group = unicodedata.category(character)[0]
     if group == "L":
-        script = unicodedata.name(character, "unnamed").split()[0]
         base = language.replace("_", "-").partition("-")[0].lower()
         known = _SCRIPTS.get(base, _LATIN) | (_LATIN if kind == "phonemes" else frozenset())
-        return script in known or unicodedata.category(character) == "Lm"
+        return _script(character) in known or unicodedata.category(character) == "Lm"
     if group in "NS":
         return kind == "phonemes" and bool(phoneme_symbols(character, language))
     return True

@@ -20,6 +20,8 @@ PADDING_SYMBOL = "<padding>"
 EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
+# To be raised when the same text gives other symbols: prepared features are then made anew.
+TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
 _KINDS = ("phonemes", "graphemes")
 _LARGEST_FILE_BYTES = 1 << 20
@@ -36,7 +38,7 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
 
     Characters that the language cannot say are left out: espeak-ng would read their names.
     """
-    words = normalise(text, language)
+    words = normalise(text, language, keep_vowel_signs=kind == "phonemes")
     for character in unsayable(words, language, kind):
         words = words.replace(character, " ")
     if kind == "phonemes":

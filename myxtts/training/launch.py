@@ -14,6 +14,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, OnProgress, open_corpus
 from myxtts.data.pipeline import Feed
 from myxtts.data.plan_files import PLAN_FILE
+from myxtts.data.wording import plural
 from myxtts.devices.cluster import Cluster, find_cluster
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
@@ -98,7 +99,7 @@ def _data_device(
 
 
 def _not_there(ids: list[int], count: int) -> str:
-    return f"GPU {', '.join(map(str, ids))} is not there (found {count} GPUs)"
+    return f"GPU {', '.join(map(str, ids))} is not there (found {count} {plural(count, 'GPU')})"
 
 
 def _isolate_memory(config: XTTSConfig) -> None:
@@ -133,9 +134,13 @@ def _model_gpus(config: XTTSConfig) -> list[int]:
 def describe_mode(config: XTTSConfig, corpus: Corpus, devices: Devices) -> str:
     """Where data and model are and how much is kept ready, in one line."""
     feed = _make_feed(config, corpus, devices)
+    aside = " (no GPU set aside for data)" if devices.data_device is None else ""
+    model_devices = devices_here(devices.strategy)
+    placed = "mirrored on" if len(model_devices) > 1 else "on"
     return (
-        f"Mode: {feed.mode}; data on {feed.data_device}, model on "
-        f"{', '.join(devices_here(devices.strategy))}; up to {feed.buffer_size} batches kept ready"
+        f"Mode: {feed.mode}{aside}; data on {feed.data_device}, model {placed} "
+        f"{', '.join(model_devices)}; up to {feed.buffer_size} "
+        f"{plural(feed.buffer_size, 'batch')} kept ready"
     )
 
 

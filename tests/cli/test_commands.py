@@ -202,6 +202,23 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
     assert sorted(Path().rglob("*")) == before
 
 
+def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "code = main(['train', '--train-data', 'none'])\n"
+        "sys.exit(0 if code == 2 and 'tensorflow' not in sys.modules else 1)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0
+    assert result.stdout == ""
+    assert result.stderr == (
+        "myxtts train: none: no such folder; expected a corpus with metadata.csv\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

@@ -308,7 +308,10 @@ TEXT_CASES = [
         "Persian text in an English corpus",
         "c|سلام دنیا\n",
         {"wavs/c.wav": lambda: encoded(voice(4.0))},
-        errors=("metadata.csv:3: empty text: nothing to say in 'سلام دنیا'",),
+        errors=(
+            "metadata.csv:3: empty text: nothing to say in 'سلام دنیا' as language 'en', its "
+            "letters are Arabic: set text.default_language or a language column",
+        ),
     ),
     Case(
         "digits in a language whose numbers are not known",

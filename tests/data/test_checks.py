@@ -104,6 +104,23 @@ def test_a_clip_with_errors_in_sound_and_text_shows_both(demo_corpus):
     assert clip.waveform.size == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "kind", "remedy"),
+    [
+        ("سلام", "en", "phonemes", " as language 'en', its letters are Arabic"),
+        ("你好 سلام", "en", "graphemes", " as language 'en', its letters are Arabic and CJK"),
+        ("Hello", "fa", "graphemes", " as language 'fa', its letters are Latin"),
+        ("...", "fa", "phonemes", ""),
+    ],
+)
+def test_text_in_another_script_than_its_language(demo_corpus, text, language, kind, remedy):
+    item = replace(LJSpeechDataset(demo_corpus)[0], text=text, language=language)
+    (rejection,) = check_clip(item, XTTSConfig(tokens=kind)).rejections
+    if remedy:
+        remedy += ": set text.default_language or a language column"
+    assert rejection.detail == f"nothing to say in {text!r}{remedy}"
+
+
 def test_an_unknown_language_is_not_blamed_on_the_audio(demo_corpus):
     item = replace(LJSpeechDataset(demo_corpus)[0], language="xx-none", text="Room 7 ★")
     config = XTTSConfig()

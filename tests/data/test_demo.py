@@ -61,7 +61,7 @@ def test_same_seed_same_bytes(tmp_path):
         ((10, ("en",), 0), f"--speakers: found 0, allowed: 1 to {MAX_SPEAKERS}"),
         (
             (0, ("en",), 1),
-            "--utterances: found 0, allowed: 1 to 576 with 1 speakers and languages en",
+            "--utterances: found 0, allowed: 1 to 576 with 1 speaker and language en",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.text.normalise import normalise
+from myxtts.text.vowel_signs import VOWEL_SIGNS
 
 LANGUAGES = ["en", "fa", "de", "xx"]
 
@@ -20,7 +21,8 @@ PIECES = [
     "ترین", "ه.ش.", "ق.م.", "ص.", "د.", "(ع)", "مرداد", "http://", "www.a.com", "a@b.co", ".",
     ",", "،", "؟", "?", "!", ";", "؛", ":", "'", '"', "-", "—", "–", "/", "(", ")", "«", "»", "…",
     "#", "&", "+", "=", "^", "~", "*", "_", " ", "  ", "\n", "\u200c", "\u200d", "\u200e", "ـ",
-    "ً", "ٔ", "ۀ", "ه", "ي", "ك", "é", "e\u0301", "ß", "漢", "😀", "x", "I",
+    "ً", "ٔ", "\u064e", "\u064f", "\u0650", "\u0651", "\u0652", "\u0670",
+    "می شَوَد", "ماهِ", "هایِ", "ۀ", "ه", "ي", "ك", "é", "e\u0301", "ß", "漢", "😀", "x", "I",
 ]  # fmt: skip
 ANY_TEXT = st.one_of(
     st.text(),
@@ -36,6 +38,20 @@ short_run = settings(max_examples=200, deadline=None)
 def test_a_second_pass_changes_nothing(text: str, language: str) -> None:
     once = normalise(text, language)
     assert normalise(once, language) == once
+
+
+@short_run
+@given(ANY_TEXT)
+def test_a_second_pass_keeps_the_vowel_signs(text: str) -> None:
+    once = normalise(text, "fa", keep_vowel_signs=True)
+    assert normalise(once, "fa", keep_vowel_signs=True) == once
+
+
+@short_run
+@given(ANY_TEXT)
+def test_words_with_vowel_signs_are_treated_as_without(text: str) -> None:
+    signed = normalise(text, "fa", keep_vowel_signs=True)
+    assert re.sub(f"[{VOWEL_SIGNS}]", "", signed) == normalise(text, "fa")
 
 
 @short_run

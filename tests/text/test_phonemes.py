@@ -4,6 +4,7 @@ import pytest
 from myxtts.errors import DataError
 from myxtts.text import espeak
 from myxtts.text.phonemes import phoneme_symbols, split_symbols
+from myxtts.text.tokenizer import text_symbols
 
 
 def test_stress_and_length_stay_with_their_vowel():
@@ -26,6 +27,38 @@ def test_persian_has_phonemes_and_shares_punctuation():
     assert symbols[-1] == "?"
     assert "," in symbols
     assert {"s", "l", "m"} <= {symbol.strip("ˈˌː") for symbol in symbols}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("کتاب من", "ketɑb man"),
+        ("کتابِ من", "ketɑbe man"),
+        ("کِرم", "kerm"),
+        ("کُره", "kore"),
+        ("کَره", "kare"),
+        ("کُرّه", "korre"),
+        ("مُعَلِّم", "moʔallem"),
+        ("سَلَامٌ", "salɑmon"),
+        ("تُو", "to"),
+        ("سِیاه", "siɑh"),
+        ("خِیلی", "xejli"),
+        ("مُؤَثِّر", "moʔasser"),
+        ("سلاَم", "salɑm"),
+        ("پایِ من", "pɑje man"),
+        ("رویِ میز", "ruje miz"),
+        ("کتاب‌هایِ من", "ketɑbhɑje man"),
+        ("راهِ من", "rɑhe man"),
+        ("خانهِ من", "xɑneːje man"),
+        ("رابِطه", "rɑbete"),
+        ("رابِطهٔ من", "rɑbeteje man"),
+        ("دِه", "deh"),
+        ("قَهوه", "q1ahveh"),
+    ],
+)
+def test_persian_vowel_signs_are_said(written, said):
+    symbols = text_symbols(written, "fa", "phonemes")
+    assert "".join(symbol.strip("ˈˌ") for symbol in symbols) == said
 
 
 def test_a_language_that_espeak_does_not_know():

@@ -58,3 +58,8 @@ def test_other_files_are_refused(tmp_path, content):
 def test_phonemes_or_graphemes_by_configuration():
     assert "ð" in text_symbols("the", "en", "phonemes")
     assert text_symbols("The", "en", "graphemes") == ("t", "h", "e")
+
+
+def test_letters_have_one_spelling_with_and_without_vowel_signs():
+    plain = text_symbols("کتاب من", "fa", "graphemes")
+    assert text_symbols("کِتابِ مَن", "fa", "graphemes") == plain

@@ -99,20 +99,26 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
 
 
 @pytest.mark.parametrize(
-    ("flags", "reason"),
+    ("flags", "reason", "model"),
     [
-        (["--data-gpu", "0", "--model-gpu", "1"], "GPU 0, 1 is not there (found 0 GPUs)"),
         (
-            ["--virtual-devices", "2", "--data-gpu", "1", "--model-gpu", "1"],
+            ["--data-gpu", "0", "--model-gpu", "1"],
+            "GPU 0, 1 is not there (found 0 GPUs)",
+            "model on CPU:0",
+        ),
+        (
+            ["--virtual-devices", "3", "--data-gpu", "1", "--model-gpu", "1,2"],
             "GPU 1 cannot be data GPU and model GPU at once",
+            "model mirrored on CPU:1, CPU:2",
         ),
     ],
 )
-def test_a_mode_that_cannot_be_falls_back(train, flags, reason):
+def test_a_mode_that_cannot_be_falls_back(train, flags, reason, model):
     code, output, errors = finished(train(*flags, "--dry-run"))
     assert code == 0
     assert f"multi-GPU mode is off: {reason}; going on in single-GPU buffered mode" in errors
-    assert "Mode: single-gpu-buffered" in output
+    mode = "Mode: single-gpu-buffered (no GPU set aside for data); data on CPU:0"
+    assert f"{mode}, {model}; up to" in output
     code, output, errors = finished(train(*flags, "--dry-run", "--strict-devices"))
     assert code == 2
     assert errors.strip().splitlines()[-1].startswith(f"myxtts train: multi-GPU mode: {reason}")
