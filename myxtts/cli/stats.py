@@ -236,7 +236,8 @@ def _choice_table(choices: Sequence[Choice]) -> list[str]:
 def _yaml_lines(recommendation: Recommendation) -> list[str]:
     lines = ["Recommended, to paste into the configuration:", "data:"]
     for name, value in recommendation.settings.items():
-        setting = f"  {name}: {json.dumps(value) if isinstance(value, bool) else value}"
+        as_yaml = json.dumps(value) if value is None or isinstance(value, bool) else value
+        setting = f"  {name}: {as_yaml}"
         reason = recommendation.reasons.get(name)
         lines.append(f"{setting:<26}# {reason}" if reason else setting)
     return lines

@@ -81,8 +81,13 @@ def machines_strategy(
     return strategy
 
 
-def choose_strategy(accelerators: Accelerators, multi_gpu: bool) -> tf.distribute.Strategy:
-    """Mirrored over all GPUs if wanted and there are several, else the first GPU, else the CPU."""
+def choose_strategy(
+    accelerators: Accelerators, multi_gpu: bool, *, reason: str | None = None
+) -> tf.distribute.Strategy:
+    """Mirrored over all GPUs if wanted and there are several, else the first GPU, else the CPU.
+
+    Where these are not all GPUs that there are, `reason` says why it is these.
+    """
     if accelerators.gpu_count == 0:
         strategy, devices = tf.distribute.get_strategy(), accelerators.devices
     elif multi_gpu and accelerators.gpu_count > 1:
@@ -94,7 +99,7 @@ def choose_strategy(accelerators: Accelerators, multi_gpu: bool) -> tf.distribut
         "strategy: %s on %s, because %s",
         name_of(strategy),
         ", ".join(devices),
-        _reason(accelerators, multi_gpu),
+        reason or _reason(accelerators, multi_gpu),
     )
     return strategy
 

@@ -54,7 +54,7 @@ def set_up_devices(config: XTTSConfig) -> Devices:
     devices = config.devices
     accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
     if devices.enable_memory_isolation:
-        _isolate_memory(config)
+        _isolate_memory(config, accelerators)
     cluster = find_cluster()
     data_device = _data_device(config, accelerators, cluster)
     model_gpus = [number for number in _model_gpus(config) if number < accelerators.gpu_count]
@@ -63,7 +63,9 @@ def set_up_devices(config: XTTSConfig) -> Devices:
     elif model_gpus:
         chosen = tuple(accelerators.devices[number] for number in model_gpus)
         accelerators = dataclasses.replace(accelerators, devices=chosen)
-        strategy = choose_strategy(accelerators, multi_gpu=len(model_gpus) > 1)
+        strategy = choose_strategy(
+            accelerators, multi_gpu=len(model_gpus) > 1, reason=_reason_for_model_gpus(config)
+        )
     else:
         strategy = choose_strategy(accelerators, config.training.multi_gpu)
     return Devices(strategy, data_device)
@@ -102,7 +104,10 @@ def _not_there(ids: list[int], count: int) -> str:
     return f"GPU {', '.join(map(str, ids))} is not there (found {count} {plural(count, 'GPU')})"
 
 
-def _isolate_memory(config: XTTSConfig) -> None:
+def _isolate_memory(config: XTTSConfig, accelerators: Accelerators) -> None:
+    if accelerators.kind == "virtual":
+        _log.warning("GPU memory isolation is off: virtual devices have no memory of their own")
+        return
     devices = config.devices
     data_gpu_id = 0 if devices.data_gpu is None else devices.data_gpu
     model_gpu_id = _model_gpus(config)[0]
@@ -129,6 +134,13 @@ def _model_gpus(config: XTTSConfig) -> list[int]:
     if len(set(ids)) < len(ids):
         raise DeviceError(f"devices.model_gpu: found {given!r}, allowed is each id once")
     return ids
+
+
+def _reason_for_model_gpus(config: XTTSConfig) -> str:
+    given = config.devices.model_gpu
+    if given is None:
+        return "memory isolation keeps the first GPU for data"
+    return f"model_gpu is {given}"
 
 
 def describe_mode(config: XTTSConfig, corpus: Corpus, devices: Devices) -> str:

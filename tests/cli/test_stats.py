@@ -73,6 +73,12 @@ def test_the_lines_to_paste_are_the_configuration(corpus_folder, tmp_path, capsy
     assert "as configured" in shown(capsys, corpus_folder, "--config", pasted)
 
 
+def test_a_setting_to_be_left_to_the_program_is_null(corpus_folder, capsys):
+    text = shown(capsys, corpus_folder, "--set", "data.shape_count=2")
+    settings = yaml.safe_load(text[text.index("data:") :])
+    assert settings["data"]["shape_count"] is None
+
+
 def test_json_is_one_object_with_everything(corpus_folder, tmp_path, capsys):
     plot = tmp_path / "plot.png"
     content = json.loads(shown(capsys, corpus_folder, "--json", "--plot", plot))

@@ -81,7 +81,7 @@ sys.modules["pynvml"] = nvml
 
 from myxtts.config.config import XTTSConfig
 from myxtts.training import launch
-launch.choose_strategy = lambda accelerators, multi_gpu: None  # would start the pretended GPUs
+launch.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
 
 def limits(**settings):
     launch.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))

@@ -83,8 +83,11 @@ def test_producer_and_step_are_on_their_devices(train, tmp_path):
 
 def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
     flags = ["--virtual-devices", "3", "--data-gpu", "0", "--model-gpu", "1,2"]
-    code, _, errors = finished(train(*flags, "--model-start-delay", "0"))
+    flags += ["--enable-memory-isolation", "--model-start-delay", "0"]
+    code, _, errors = finished(train(*flags))
     assert code == 0, errors
+    assert "MirroredStrategy on CPU:1, CPU:2, because model_gpu is 1,2" in errors
+    assert "memory isolation is off: virtual devices have no memory of their own" in errors
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["strategy"] == "MirroredStrategy"
     assert report["mode"] == "multi-gpu"

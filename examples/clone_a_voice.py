@@ -1,0 +1,59 @@
+"""Says a text in the voice of one or several recordings, then with another seed and faster.
+
+    .venv/bin/python examples/clone_a_voice.py RUN me.wav me-again.wav --text "Good morning."
+
+RUN is the folder of a trained run; `make demo` makes one in demo/run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from myxtts.devices.loading import load_tensorflow
+from myxtts.errors import MyXTTSError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Says a text in the voice of one or several recordings."
+    )
+    parser.add_argument("run", type=Path, help="folder of a trained run")
+    parser.add_argument("recordings", type=Path, nargs="+", help="a few seconds of the voice")
+    parser.add_argument("--text", default="The little boat sailed home before the storm arrived.")
+    parser.add_argument("--language", help="code such as en; default: the model's first")
+    parser.add_argument("--out", type=Path, default=Path("cloned.wav"), help="wav file to write")
+    options = parser.parse_args()
+    try:
+        clone(options.run, options.recordings, options.text, options.language, options.out)
+    except MyXTTSError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def clone(run: Path, recordings: list[Path], text: str, language: str | None, out: Path) -> None:
+    # Without this line TensorFlow would tell of the GPUs that it does not find.
+    load_tensorflow()
+    from myxtts import TTS
+    from myxtts.models.speech import SpeechOptions
+
+    tts = TTS(run)
+    # The voice is heard once, from all recordings together, and then used three times.
+    voice = tts.voice(recordings)
+    print(f"Heard {len(recordings)} recording{'s'[: len(recordings) > 1]}; saying: {text}")
+    takes = {
+        out: SpeechOptions(),
+        out.with_stem(f"{out.stem}-seed-1"): SpeechOptions(seed=1),
+        out.with_stem(f"{out.stem}-faster"): SpeechOptions(speed=1.3),
+    }
+    for file, how in takes.items():
+        tts.tts_to_file(
+            text=text, speaker_wav=voice, language=language, file_path=file, options=how
+        )
+        print(f"{file}: seed {how.seed}, speed {how.speed:g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

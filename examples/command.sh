@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# For the shell examples to source: `myxtts` shows each command before it runs it.
+
+find_myxtts() {
+    local installed
+    installed=$(dirname "${BASH_SOURCE[0]}")/../.venv/bin/myxtts
+    if [[ ! -x $installed ]] && ! installed=$(type -P myxtts); then
+        echo "$(basename "$0"): found no myxtts; run 'make env' in the project's folder first" >&2
+        exit 2
+    fi
+    MYXTTS=$installed
+}
+
+myxtts() {
+    local word tick="'"
+    printf '\n$ myxtts'
+    for word in "$@"; do
+        # As one would type it: only what the shell would take apart stands in quotes.
+        [[ $word =~ ^[A-Za-z0-9_./:=,+-]+$ ]] || word=$tick${word//$tick/$tick\\$tick$tick}$tick
+        printf ' %s' "$word"
+    done
+    printf '\n'
+    "$MYXTTS" "$@"
+}
+
+find_myxtts
