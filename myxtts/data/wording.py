@@ -7,4 +7,4 @@ def plural(count: int, noun: str) -> str:
     """The noun as it stands after the number."""
     if count == 1:
         return noun
-    return noun + ("es" if noun.endswith("ch") else "s")
+    return noun + ("es" if noun.endswith("tch") else "s")
