@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,7 +171,7 @@ def test_visible_gpus_restrict_real_gpus() -> None:
     ],
 )
 def test_visible_gpus_that_do_not_exist_end_the_command(
-    flags: list[str], line: str, capsys: pytest.CaptureFixture[str]
+    flags: list[str], line: str, demo_corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "--train-data", "none", *flags]) == 2
+    assert main(["train", "--train-data", str(demo_corpus), *flags]) == 2
     assert f"myxtts train: visible_gpus: {line}" in capsys.readouterr().err
