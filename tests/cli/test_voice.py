@@ -28,6 +28,7 @@ def fails(capsys, *arguments) -> str:
 
 
 def listed(capsys, checkpoint) -> dict[str, dict]:
+    capsys.readouterr()
     assert main(["voice", "list", "--checkpoint", str(checkpoint), "--json"]) == 0
     return {voice["name"]: voice for voice in json.loads(capsys.readouterr().out)["voices"]}
 
@@ -62,7 +63,6 @@ def test_a_voice_of_other_weights_and_a_damaged_one(run_dir, recordings, tmp_pat
         assert main(["voice", "add", name, recordings[0], *run]) == 0
     (run_dir / "voices" / "eva.safetensors").write_bytes(b"no tensors")
     earlier = run_dir / "checkpoints" / "step_00000003"
-    capsys.readouterr()
     voices = listed(capsys, earlier)
     assert voices["ben"]["step"] == 6
     assert "heard by other weights (step 6) than these (step 3)" in voices["ben"]["problem"]

@@ -3,6 +3,7 @@ import pytest
 import soundfile
 
 import myxtts
+from myxtts.audio.files import trim_silence
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech import SpeechOptions
 from myxtts.synthesis.tts import TTS
@@ -40,12 +41,13 @@ def test_several_recordings_make_one_voice(tts, recordings):
     assert both.latents.shape == first.latents.shape
     apart = likeness(first, second)
     assert apart < min(likeness(both, first), likeness(both, second)) < 0.99999
-    assert likeness(both, tts.voice(recordings[::-1])) > 0.9999
+    assert likeness(both, tts.voice(recordings[::-1])) > 0.999
 
 
 def test_references_of_any_length_are_one_voice(tts, recordings, tmp_path):
     """More of the same sound is the same voice; 0.6 s are enough to hear one."""
     sound, rate = soundfile.read(recordings[0], dtype="float32")
+    sound = trim_silence(sound, rate, threshold_db=40)
     once = tts.voice(recordings[0])
     minutes, moment = tmp_path / "minutes.wav", tmp_path / "moment.wav"
     soundfile.write(minutes, np.tile(sound, int(200 * rate / sound.size)), rate)

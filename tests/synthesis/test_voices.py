@@ -1,5 +1,6 @@
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -89,7 +90,8 @@ def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_pa
     )
     with pytest.raises(CheckpointError, match=line):
         earlier.saved_voice("anna")
-    copy = take_snapshot(trained_run / "checkpoints" / "step_00000006", trained_run / "kept")
+    copy = take_snapshot(trained_run / "checkpoints" / "step_00000006", tmp_path / "copy")
+    shutil.copytree(trained_run / "voices", copy / "voices")
     np.testing.assert_array_equal(TTS(copy).saved_voice("anna").latents, voice.latents)
 
 
