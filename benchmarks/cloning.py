@@ -29,6 +29,8 @@ from myxtts.data.ljspeech import LJSpeechDataset, Utterance
 from myxtts.evaluation.measure import FloatArray
 
 RESEMBLYZER_HZ = 16_000
+# -30 dBFS, as in its own training.
+RESEMBLYZER_LEVEL = 10 ** (-30 / 20)
 RECORDINGS_PER_SPEAKER = 10
 
 
@@ -42,6 +44,7 @@ def main() -> None:
     trial.add_argument("--run", type=Path, required=True)
     trial.add_argument("--data", type=Path, required=True, help="the corpus with all voices")
     trial.add_argument("--trials", type=int, default=30, help="of each held-out voice")
+    trial.add_argument("--guidance", type=float, help="(default: the run's own)")
     trial.add_argument("--json", type=Path)
     for command in (split, trial):
         command.add_argument("--hold-out", nargs="+", required=True, metavar="SPEAKER")
@@ -49,7 +52,9 @@ def main() -> None:
     if options.command == "split":
         leave_out(options.corpus, options.out, options.hold_out)
     else:
-        results = try_voices(options.run, options.data, options.hold_out, options.trials)
+        results = try_voices(
+            options.run, options.data, options.hold_out, options.trials, options.guidance
+        )
         report(results)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
@@ -77,6 +82,8 @@ class SpeakerVerification:
 
     def vector(self, waveform: FloatArray, rate_hz: int) -> FloatArray:
         sound = soxr.resample(waveform, rate_hz, RESEMBLYZER_HZ)
+        # Its vectors change with the level, which is no part of a voice.
+        sound = sound * (RESEMBLYZER_LEVEL / np.sqrt(np.mean(np.square(sound))))
         vector: FloatArray = self._encoder.embed_utterance(self._prepare(sound))
         return vector
 
@@ -84,12 +91,16 @@ class SpeakerVerification:
         return self.vector(read_audio(clip.audio_path, RESEMBLYZER_HZ), RESEMBLYZER_HZ)
 
 
-def try_voices(run: Path, corpus: Path, held_out: list[str], trials: int) -> dict[str, Any]:
+def try_voices(
+    run: Path, corpus: Path, held_out: list[str], trials: int, guidance: float | None
+) -> dict[str, Any]:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
     from myxtts import TTS
+    from myxtts.models.speech import SpeechOptions
 
+    speech = SpeechOptions(guidance=guidance)
     tts, verification = TTS(run), SpeakerVerification()
     sentences = [clip.text for clip in LJSpeechDataset(corpus, subset="eval")]
     clips_of: dict[str, list[Utterance]] = defaultdict(list)
@@ -108,7 +119,7 @@ def try_voices(run: Path, corpus: Path, held_out: list[str], trials: int) -> dic
         for reference, text in itertools.islice(
             zip(others, itertools.cycle(sentences), strict=False), trials
         ):
-            waveform = tts.tts(text, reference.audio_path)
+            waveform = tts.tts(text, reference.audio_path, options=speech)
             spoken.append(_similarities(verification.vector(waveform, tts.sample_rate_hz), centres))
             recorded.append(_similarities(verification.vector_of(reference), centres))
         results[speaker] = {"clones": _judged(speaker, spoken), "clips": _judged(speaker, recorded)}
