@@ -88,7 +88,7 @@ def measure(size: str, tokens: int, frames: int, steps: int) -> dict[str, Any]:
     take_step()
     seconds = [seconds_of(take_step) for _ in range(steps)]
     most = most_memory_mb()
-    weights = optimizer.averages_by_name()
+    weights = optimizer.weights_by_name()
     parameters = parameters_by_part(weights)
     lasting = _LASTING_COPIES * parameters["all"] * np.dtype(np.float32).itemsize / 1e6
     return {
