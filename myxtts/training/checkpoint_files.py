@@ -45,7 +45,7 @@ _SPARE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     bytes: int
     sha256: str
 
@@ -122,7 +122,7 @@ def _require_free_space(folder: Path, needed_bytes: int) -> None:
         )
 
 
-def write_file(file: Path, content: Content) -> Entry:
+def write_file(file: Path, content: Content) -> _Entry:
     """Bytes, or tensors as safetensors, on the disk when this returns."""
     checksum = hashlib.sha256()
     with open(file, "wb") as stream:
@@ -132,7 +132,7 @@ def write_file(file: Path, content: Content) -> Entry:
         stream.flush()
         os.fsync(stream.fileno())
         _forget_pages(stream)
-        return Entry(stream.tell(), checksum.hexdigest())
+        return _Entry(stream.tell(), checksum.hexdigest())
 
 
 def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:
@@ -163,7 +163,7 @@ def _forget_pages(stream: IO[bytes]) -> None:
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _entry_of(file: Path, expected_bytes: int) -> Entry:
+def _entry_of(file: Path, expected_bytes: int) -> _Entry:
     checksum, size = hashlib.sha256(), 0
     try:
         with open(file, "rb") as stream:
@@ -173,10 +173,10 @@ def _entry_of(file: Path, expected_bytes: int) -> Entry:
                     size += len(piece)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    return Entry(size, checksum.hexdigest())
+    return _Entry(size, checksum.hexdigest())
 
 
-def _manifest(entries: Mapping[str, Entry]) -> bytes:
+def _manifest(entries: Mapping[str, _Entry]) -> bytes:
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -190,7 +190,7 @@ def _sealed(content: dict[str, Any]) -> bytes:
     return json.dumps({**content, "seal": seal}, indent=1).encode()
 
 
-def _read_manifest(folder: Path) -> dict[str, Entry]:
+def _read_manifest(folder: Path) -> dict[str, _Entry]:
     file = folder / MANIFEST
     content = read_json(file)
     try:
@@ -202,7 +202,7 @@ def _read_manifest(folder: Path) -> dict[str, Entry]:
         del content["seal"]
         if _sealed(content) != file.read_bytes():
             raise ValueError("damaged, its checksum is not the one it had")
-        entries = {name: Entry(**entry) for name, entry in content["files"].items()}
+        entries = {name: _Entry(**entry) for name, entry in content["files"].items()}
         for name, entry in entries.items():
             if not _FILE_NAME.fullmatch(name) or not 0 <= entry.bytes <= _LARGEST_FILE_BYTES:
                 raise ValueError(f"{name[:64]!r} is no file of a checkpoint")
