@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For the shell examples to source: `myxtts` shows each command before it runs it.
+# For the shell examples to source; `myxtts` shows each command before it runs it.
 
 find_myxtts() {
     local installed
@@ -21,6 +21,10 @@ myxtts() {
     done
     printf '\n'
     "$MYXTTS" "$@"
+}
+
+first_recording() {
+    find "$1" -name '*.wav' -o -name '*.flac' -o -name '*.ogg' -o -name '*.mp3' | sort | sed -n 1p
 }
 
 find_myxtts

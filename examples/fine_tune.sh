@@ -4,19 +4,22 @@
 #     bash examples/fine_tune.sh large-corpus my-corpus
 #     bash examples/fine_tune.sh                         # two corpora are spoken by espeak-ng first
 #
-# The second run begins with what the first one has learnt about speech, so it needs fewer
-# recordings and fewer steps. It has a learning rate and a length of its own. Both corpora must use
-# the same symbols: those that are made here say the same sentences, the second in one more voice.
+# The second run begins with what the first one has learnt about speech, and has a learning rate
+# and a length of its own. Both corpora must use the same symbols: those that are made here say the
+# same sentences, the second in one more voice.
 #
 # BASE_STEPS  steps on the first corpus (default: 300)
 # MAX_STEPS   steps on the second one (default: 100)
 # RATE        highest learning rate on the second one (default: 5e-4, a quarter of the usual)
 # CONFIG      YAML settings of both runs (default: none)
-# OUT         where everything goes (default: fine-tuned)
+# TEXT        what to say afterwards
+# VOICE       a recording of the voice to say it in (default: the first of the second corpus)
+# OUT         where everything goes (default: runs/fine-tuned)
 
 set -euo pipefail
 
-out=${OUT:-fine-tuned}
+out=${OUT:-runs/fine-tuned}
+text=${TEXT:-The little boat sailed home before the storm arrived.}
 config=${CONFIG:-}
 now=$(date +%Y%m%d-%H%M%S)
 base_run=$out/base-$now
@@ -34,7 +37,7 @@ elif [[ $# == 2 ]]; then
     base=$1
     mine=$2
 else
-    echo "$(basename "$0"): found $# folder, expected two: one to begin with, one to go on with" >&2
+    echo "$(basename "$0"): expected two folders, to begin with and to go on with; found $#" >&2
     exit 2
 fi
 
@@ -44,4 +47,5 @@ myxtts train --train-data "$mine" ${config:+--config "$config"} \
     --max-steps "${MAX_STEPS:-100}" --set training.learning_rate="${RATE:-5e-4}" \
     --init-from "$base_run" --run-dir "$run"
 
-myxtts compare "$base_run" "$run" --out "$out/comparison"
+voice=${VOICE:-$(first_recording "$mine")}
+myxtts synthesize --checkpoint "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"

@@ -4,16 +4,16 @@
 #     bash examples/your_own_data.sh my-corpus   # metadata.csv (id|text a line) beside wavs/
 #     bash examples/your_own_data.sh             # a small corpus is spoken by espeak-ng first
 #
-# MAX_STEPS   length of the training (default: 300, where words begin to be heard)
+# MAX_STEPS   length of the training (default: 300; the demo has 1200)
 # CONFIG      YAML settings (default: none; for hours of speech configs/config.yaml)
 # TEXT        what to say
 # VOICE       a recording of the voice to say it in (default: the first of the corpus)
 # UTTERANCES  clips of the corpus that is made where none is given (default: 400)
-# OUT         where everything goes (default: your-own-data)
+# OUT         where everything goes (default: runs/your-own-data)
 
 set -euo pipefail
 
-out=${OUT:-your-own-data}
+out=${OUT:-runs/your-own-data}
 text=${TEXT:-The little boat sailed home before the storm arrived.}
 config=${CONFIG:-}
 run=$out/run-$(date +%Y%m%d-%H%M%S)
@@ -35,8 +35,7 @@ myxtts prepare "$corpus" ${config:+--config "$config"}
 myxtts train --train-data "$corpus" ${config:+--config "$config"} \
     --max-steps "${MAX_STEPS:-300}" --run-dir "$run"
 
-voice=${VOICE:-$(find "$corpus" -name '*.wav' -o -name '*.flac' -o -name '*.ogg' -o -name '*.mp3' |
-    sort | sed -n 1p)}
+voice=${VOICE:-$(first_recording "$corpus")}
 myxtts synthesize --checkpoint "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"
 myxtts evaluate "$run" --count 4
 
