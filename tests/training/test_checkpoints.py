@@ -151,7 +151,7 @@ def test_a_manifest_that_leads_elsewhere_is_refused(tmp_path, name):
     from myxtts.training import checkpoint_files
 
     folder = save(tmp_path, 1)
-    entry = checkpoint_files.Entry(0, "")
+    entry = checkpoint_files._Entry(0, "")
     (folder / "manifest.json").write_bytes(checkpoint_files._manifest({name: entry}))
     with pytest.raises(CheckpointError, match="is no file of a checkpoint"):
         find_checkpoint(tmp_path)
