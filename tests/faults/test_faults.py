@@ -296,9 +296,9 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
     """The target is taken by a file that cannot be moved: the rename itself fails."""
-    from myxtts.training.checkpoint_files import _move_into_place
+    from myxtts.training.checkpoint_files import move_into_place
 
     part = tmp_path / ".step_00000001.part"
     part.mkdir()
     with pytest.raises(CheckpointError, match="keep runs on a file system that can rename"):
-        _move_into_place(part, Path("/proc/step_00000001"))
+        move_into_place(part, Path("/proc/step_00000001"))

@@ -1,8 +1,15 @@
+import shutil
 from pathlib import Path
 
 import pytest
 
 from myxtts.synthesis.tts import TTS
+
+
+@pytest.fixture(scope="session")
+def trained_run(trained_run, tmp_path_factory) -> Path:
+    """A copy: voices are saved in it."""
+    return shutil.copytree(trained_run, tmp_path_factory.mktemp("spoken") / "run")
 
 
 @pytest.fixture(scope="session")
