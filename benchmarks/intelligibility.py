@@ -20,10 +20,9 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 from myxtts import TTS  # noqa: E402
-from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.evaluation.evaluate import evaluate  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
+from myxtts.evaluation.sentences import held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
 from myxtts.models.speech import SpeechOptions  # noqa: E402
 
@@ -37,9 +36,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tts = TTS(options.run)
-    settings = tts.config.as_dict()
-    settings["data"] |= {"train_data": str(options.data), "val_data": None}
-    sentences = held_out_sentences(XTTSConfig(**settings), tts.languages, options.sentences)
+    config = with_corpus(tts.config, options.data)
+    sentences = held_out_sentences(config, tts.languages, options.sentences)
     toolbox = open_toolbox(only=[WORD_ERROR_RATE.name])
     speech = SpeechOptions(guidance=options.guidance)
     evaluation = evaluate(tts, str(options.run), sentences, toolbox, options=speech)

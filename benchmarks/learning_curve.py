@@ -27,7 +27,6 @@ load_tensorflow()
 from PIL import Image, ImageDraw  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
-from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.errors import MyXTTSError  # noqa: E402
 from myxtts.evaluation.against_recording import (  # noqa: E402
     DURATION_RATIO,
@@ -39,7 +38,7 @@ from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, evaluate  # no
 from myxtts.evaluation.measure import Figure  # noqa: E402
 from myxtts.evaluation.pictures import WHITE, as_png  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.sentences import Sentence, held_out_sentences  # noqa: E402
+from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
 from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
 from myxtts.training.accounting import stepping_seconds  # noqa: E402
@@ -122,9 +121,8 @@ def main() -> None:
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     tts = TTS(options.run)
-    settings = tts.config.as_dict()
-    settings["data"] |= {"train_data": str(options.data), "val_data": None}
-    sentences = held_out_sentences(XTTSConfig(**settings), tts.languages, options.sentences)
+    config = with_corpus(tts.config, options.data)
+    sentences = held_out_sentences(config, tts.languages, options.sentences)
     toolbox = open_toolbox(only=[figure.name for figure in FIGURES])
     ceiling = means(tts, options.run, sentences, toolbox, (RECORDINGS, COPIES))
     figures = [figure for figure in toolbox.figures if figure.name in ceiling[COPIES]]

@@ -5,8 +5,7 @@
 #     bash examples/fine_tune.sh                         # two corpora are spoken by espeak-ng first
 #
 # The second run begins with what the first one has learnt about speech, and has a learning rate
-# and a length of its own. Both corpora must use the same symbols: those that are made here say the
-# same sentences, the second in one more voice.
+# and a length of its own. Symbols and languages that only the second corpus has are added.
 #
 # BASE_STEPS  steps on the first corpus (default: 300)
 # MAX_STEPS   steps on the second one (default: 100)

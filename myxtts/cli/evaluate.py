@@ -129,19 +129,17 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     """The run's, with the corpus that was asked for."""
-    from myxtts.config.config import XTTSConfig
+    from myxtts.evaluation.sentences import with_corpus
 
-    settings = tts.config.as_dict()
     if options.data is not None:
-        settings["data"] |= {"train_data": str(options.data), "val_data": None}
-    else:
-        corpus = settings["data"]["val_data"] or settings["data"]["train_data"]
-        if corpus is None or not Path(corpus).is_dir():
-            raise DataError(
-                f"{options.run_dir}: was trained on {corpus}, which is not there; give the corpus "
-                "with --data DIR"
-            )
-    return XTTSConfig(**settings)
+        return with_corpus(tts.config, options.data)
+    corpus = tts.config.data.val_data or tts.config.data.train_data
+    if corpus is None or not Path(corpus).is_dir():
+        raise DataError(
+            f"{options.run_dir}: was trained on {corpus}, which is not there; give the corpus "
+            "with --data DIR"
+        )
+    return tts.config
 
 
 def _describe(evaluation: Evaluation) -> list[str]:

@@ -29,6 +29,13 @@ class Sentence:
     """The speaker's own recording of this sentence."""
 
 
+def with_corpus(config: XTTSConfig, folder: Path) -> XTTSConfig:
+    """The configuration of a run, with another corpus to hold sentences out of."""
+    settings = config.as_dict()
+    settings["data"] |= {"train_data": str(folder), "val_data": None}
+    return XTTSConfig(**settings)
+
+
 def held_out_sentences(
     config: XTTSConfig, languages: Sequence[str], count: int
 ) -> tuple[Sentence, ...]:

@@ -140,8 +140,7 @@ class XTTSTrainer:
                 "resume it with the data it was trained on, or start anew with --init-from"
             )
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
-        self.model.mel_mean = checkpoint.info.mel_mean
-        self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._take_mel_level(checkpoint)
         self._seconds_before = checkpoint.info.seconds
         self._unknown_symbols = ()
         return checkpoint.info.step
@@ -156,9 +155,7 @@ class XTTSTrainer:
             partially=partially,
         )
         self.optimizer.start_from(start.tensors)
-        # The weights know mels only as they were normalised there.
-        self.model.mel_mean = checkpoint.info.mel_mean
-        self.model.mel_deviation = checkpoint.info.mel_deviation
+        self._take_mel_level(checkpoint)
         self._unknown_symbols = start.unknown_symbols
         self._start = start.report
         for line in start.report.lines():
@@ -171,6 +168,11 @@ class XTTSTrainer:
                 ", ".join(map(short_name, held)),
             )
         return start.report
+
+    def _take_mel_level(self, checkpoint: Checkpoint) -> None:
+        """Weights know mels only as they were normalised where they were trained."""
+        self.model.mel_mean = checkpoint.info.mel_mean
+        self.model.mel_deviation = checkpoint.info.mel_deviation
 
     def _describe_frozen(self) -> str:
         frozen, total = (
