@@ -44,7 +44,7 @@ def main() -> None:
     trial.add_argument("--run", type=Path, required=True)
     trial.add_argument("--data", type=Path, required=True, help="the corpus with all voices")
     trial.add_argument("--trials", type=int, default=30, help="of each held-out voice")
-    trial.add_argument("--guidance", type=float, help="(default: the run's own)")
+    trial.add_argument("--text-guidance", type=float, help="(default: the run's own)")
     trial.add_argument("--json", type=Path)
     for command in (split, trial):
         command.add_argument("--hold-out", nargs="+", required=True, metavar="SPEAKER")
@@ -53,7 +53,7 @@ def main() -> None:
         leave_out(options.corpus, options.out, options.hold_out)
     else:
         results = try_voices(
-            options.run, options.data, options.hold_out, options.trials, options.guidance
+            options.run, options.data, options.hold_out, options.trials, options.text_guidance
         )
         report(results)
         if options.json:
@@ -92,7 +92,7 @@ class SpeakerVerification:
 
 
 def try_voices(
-    run: Path, corpus: Path, held_out: list[str], trials: int, guidance: float | None
+    run: Path, corpus: Path, held_out: list[str], trials: int, text_guidance: float | None
 ) -> dict[str, Any]:
     from myxtts.devices.loading import load_tensorflow
 
@@ -100,7 +100,7 @@ def try_voices(
     from myxtts import TTS
     from myxtts.models.speech import SpeechOptions
 
-    speech = SpeechOptions(guidance=guidance)
+    speech = SpeechOptions(text_guidance=text_guidance)
     tts, verification = TTS(run), SpeakerVerification()
     sentences = [clip.text for clip in LJSpeechDataset(corpus, subset="eval")]
     clips_of: dict[str, list[Utterance]] = defaultdict(list)

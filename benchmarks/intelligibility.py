@@ -2,7 +2,7 @@
 
     .venv/bin/pip install -e '.[eval]'
     .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus \\
-        [--guidance G] [--json FILE]
+        [--text-guidance G] [--json FILE]
 
 The word error rate of `myxtts evaluate` on many held-out sentences: of the run, beside that of the
 recordings and of their copy through mel and Griffin-Lim. English only: the recogniser (Moonshine
@@ -32,14 +32,14 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=60)
-    parser.add_argument("--guidance", type=float, help="(default: the run's own)")
+    parser.add_argument("--text-guidance", type=float, help="(default: the run's own)")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tts = TTS(options.run)
     config = with_corpus(tts.config, options.data)
     sentences = held_out_sentences(config, tts.languages, options.sentences)
     toolbox = open_toolbox(only=[WORD_ERROR_RATE.name])
-    speech = SpeechOptions(guidance=options.guidance)
+    speech = SpeechOptions(text_guidance=options.text_guidance)
     evaluation = evaluate(tts, str(options.run), sentences, toolbox, options=speech)
     results = {column: evaluation.mean(column, WORD_ERROR_RATE) for column in evaluation.columns}
     for column, value in results.items():

@@ -34,11 +34,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--temperature", type=float, default=0.3, help="0 even to 1 lively (default: 0.3)"
     )
-    parser.add_argument(
-        "--guidance",
-        type=float,
-        help="0 off, more keeps closer to text and voice (default: as the run was trained for)",
-    )
+    for condition in ("text", "voice"):
+        parser.add_argument(
+            f"--{condition}-guidance",
+            type=float,
+            metavar="G",
+            help=f"0 off, more keeps closer to the {condition} (default: the run's setting)",
+        )
     parser.add_argument("--speed", type=float, default=1.0, help="1.2 is faster (default: 1.0)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same samples (default: 0)")
     return parser
@@ -64,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
         options=SpeechOptions(
             steps=options.steps,
             temperature=options.temperature,
-            guidance=options.guidance,
+            text_guidance=options.text_guidance,
+            voice_guidance=options.voice_guidance,
             speed=options.speed,
             seed=options.seed,
         ),
@@ -80,10 +83,11 @@ def _check_ranges(options: argparse.Namespace) -> None:
     for name, least, most in (
         ("steps", 1, 1_000),
         ("temperature", 0.0, 2.0),
-        ("guidance", 0.0, 10.0),
+        ("text-guidance", 0.0, 10.0),
+        ("voice-guidance", 0.0, 10.0),
         ("speed", 0.25, 4.0),
         ("seed", 0, 2**31 - 1),
     ):
-        value = getattr(options, name)
+        value = getattr(options, name.replace("-", "_"))
         if value is not None and not least <= value <= most:
             raise DataError(f"--{name}: found {value:.10g}, allowed: {least:.10g} to {most:.10g}")

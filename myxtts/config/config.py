@@ -236,6 +236,11 @@ class ModelConfig(Section):
     )
 
 
+class Guidance(typing.NamedTuple):
+    text: float
+    voice: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Section):
     """Length, optimisation, saving and devices of a run."""
@@ -275,18 +280,32 @@ class TrainingConfig(Section):
     gradient_accumulation_steps: int = setting(
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
     )
-    condition_drop_rate: float = setting(
+    text_drop_rate: float = setting(
         0.1,
-        "In this share of the clips the decoder is told neither text nor voice: it learns what "
-        "any speech is like, which guidance at synthesis needs.",
+        "In this share of the clips the decoder is not told the text: it learns what any speech "
+        "of a voice is like, which text_guidance needs.",
         least=0,
         most=0.9,
     )
-    guidance: float = setting(
+    text_guidance: float = setting(
         0.7,
-        "How far synthesis goes beyond what the decoder says of any speech, towards this text in "
-        "this voice, unless it is told otherwise; 0 is off and twice as fast. It is off without "
-        "condition_drop_rate.",
+        "How far synthesis goes beyond what the decoder says of any speech in this voice, towards "
+        "this text, unless it is told otherwise; 0 is off and twice as fast. It is off without "
+        "text_drop_rate.",
+        least=0,
+        most=10,
+    )
+    voice_drop_rate: float = setting(
+        0.0,
+        "In this share of the clips the decoder is not told the voice: it learns what this text "
+        "is like in any voice, which voice_guidance needs.",
+        least=0,
+        most=0.9,
+    )
+    voice_guidance: float = setting(
+        0.0,
+        "How far synthesis goes beyond what the decoder says of this text in any voice, towards "
+        "this voice, unless it is told otherwise. It is off without voice_drop_rate.",
         least=0,
         most=10,
     )
@@ -354,9 +373,12 @@ class TrainingConfig(Section):
     visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
 
     @property
-    def usual_guidance(self) -> float:
-        """A decoder that was always told everything can say nothing of any speech."""
-        return self.guidance if self.condition_drop_rate else 0.0
+    def usual_guidance(self) -> Guidance:
+        """A decoder that was always told a thing can say nothing of speech without it."""
+        return Guidance(
+            text=self.text_guidance if self.text_drop_rate else 0.0,
+            voice=self.voice_guidance if self.voice_drop_rate else 0.0,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ Layer = dict[str, dict[str, Any]]
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
 # What a run did whose file does not name a setting, where that is not the default.
-_WHERE_NOT_SAVED: Layer = {"training": {"condition_drop_rate": 0.0}}
+_WHERE_NOT_SAVED: Layer = {"training": {"text_drop_rate": 0.0}}
 
 
 class _PlainLoader(yaml.SafeLoader):

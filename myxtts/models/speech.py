@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.config.config import VOICE_STEP_FRAMES
+from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
 from myxtts.models.packing import slots_without_padding
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
@@ -20,9 +20,12 @@ class SpeechOptions:
     """Euler steps from noise to speech: more are slower and a little clearer."""
     temperature: float = 0.3
     """Spread of the noise to start from: lower is flatter and safer."""
-    guidance: float | None = None
-    """How far to go beyond any speech, towards this text in this voice; None: as far as the run's
-    training.guidance says. 0 is off and twice as fast."""
+    text_guidance: float | None = None
+    """How far to go beyond any speech of this voice, towards this text; None: as far as the run's
+    training.text_guidance says. 0 is off and twice as fast."""
+    voice_guidance: float | None = None
+    """How far to go beyond this text in any voice, towards this one; None: as far as the run's
+    training.voice_guidance says."""
     speed: float = 1.0
     """1.2 speaks a fifth faster."""
     seed: int = 0
@@ -31,8 +34,8 @@ class SpeechOptions:
 class SpeechSampler:
     """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
 
-    def __init__(self, model: XTTS, guidance: float = 0.0) -> None:
-        self._guidance = guidance
+    def __init__(self, model: XTTS, usual_guidance: Guidance = Guidance(0.0, 0.0)) -> None:  # noqa: B008
+        self._usual_guidance = usual_guidance
         width = model.sizes.voice_width
         voice_signature = Voice(
             tf.TensorSpec([1, width]), tf.TensorSpec([1, model.sizes.voice_latents, width])
@@ -80,7 +83,7 @@ class SpeechSampler:
                 voice_signature,
                 tf.TensorSpec([], tf.int32),
                 tf.TensorSpec([]),
-                tf.TensorSpec([]),
+                tf.TensorSpec([2]),
                 tf.TensorSpec([]),
                 tf.TensorSpec([2], tf.int32),
             ],
@@ -95,7 +98,12 @@ class SpeechSampler:
         self, token_ids: list[int], language_id: int, voice: Voice, options: SpeechOptions
     ) -> npt.NDArray[np.float32]:
         """[frames, mels]."""
-        guidance = self._guidance if options.guidance is None else options.guidance
+        guidance = [
+            usual if asked is None else asked
+            for asked, usual in zip(
+                (options.text_guidance, options.voice_guidance), self._usual_guidance, strict=True
+            )
+        ]
         spoken = self._speak(
             tf.constant([token_ids], tf.int32),
             tf.constant([language_id], tf.int32),

@@ -42,7 +42,7 @@ class Draws(NamedTuple):
 
     segment_starts: tf.Tensor  # [batch], as a share of the room there is
     flow_times: tf.Tensor  # [batch]
-    told: tf.Tensor  # [batch], 1 where the decoder is told text and voice, 0 where neither
+    told: tf.Tensor  # [batch, 2], 1 where the decoder is told the text, and the voice, else 0
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
 
 
@@ -103,8 +103,10 @@ class XTTS(keras.Model):
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
 
-    def draw(self, batch_size: Any, seed: tf.Tensor, drop_rate: float = 0.0) -> Draws:
-        """The random numbers of a step; `seed` is int32 [2]."""
+    def draw(
+        self, batch_size: Any, seed: tf.Tensor, drop_rates: tuple[float, float] = (0.0, 0.0)
+    ) -> Draws:
+        """The random numbers of a step; `seed` is int32 [2], the rates are of text and voice."""
         starts_seed, times_seed, noise_seed, told_seed = tf.unstack(
             tf.random.experimental.stateless_split(seed, 4, alg="philox")
         )
@@ -117,7 +119,7 @@ class XTTS(keras.Model):
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
             times,
             tf.cast(
-                tf.random.stateless_uniform([batch_size], told_seed, alg="philox") >= drop_rate,
+                tf.random.stateless_uniform([batch_size, 2], told_seed, alg="philox") >= drop_rates,
                 tf.float32,
             ),
             tf.random.stateless_normal(
@@ -220,8 +222,9 @@ class XTTS(keras.Model):
     ) -> tf.Tensor:
         """Log-mels [batch, frames, mels] by Euler's method from noise to speech.
 
-        With guidance the decoder is asked twice, told text and voice and told neither, and goes
-        on by so much from what it says of any speech to what it says of this one.
+        Guidance of the text, and of the voice: the decoder is asked again without being told it,
+        and goes on by so much from what it says of any text, or any voice, to what it says of
+        this one.
         """
         ends = tf.cumsum(durations, axis=1)
         position_lengths = tf.cast(ends[:, -1], tf.int32)
@@ -232,19 +235,24 @@ class XTTS(keras.Model):
         mask = length_mask(position_lengths, positions)
         batch = tf.shape(durations)[0]
         noise = tf.random.stateless_normal([batch, positions, self.channels], seed, alg="philox")
-        times_asked = tf.where(guidance > 0.0, 2, 1)
-        told = tf.repeat(tf.constant([1.0, 0.0])[:times_asked], batch)
+        is_asked = tf.concat([[True], guidance > 0.0], 0)
+        told = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_asked)
+        weights = tf.concat([1.0 + tf.reduce_sum(guidance, keepdims=True), -guidance], 0)
+        weights = tf.boolean_mask(weights, is_asked)
+        times_asked = tf.shape(weights)[0]
         condition, mask, *voice_parts = (
             tf.tile(values, [times_asked, *[1] * (values.shape.rank - 1)])
             for values in (condition, mask, *voice)
         )
-        condition, voice = _told_only(told, condition, Voice(*voice_parts))
+        condition, voice = _told_only(
+            tf.repeat(told, batch, axis=0), condition, Voice(*voice_parts)
+        )
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.fill([times_asked * batch], tf.cast(step / steps, tf.float32))
             answers = self.decoder(tf.tile(mel, [times_asked, 1, 1]), condition, mask, time, voice)
-            clean, clean_of_any = answers[:batch], answers[-batch:]
-            clean += guidance * (clean - clean_of_any)
+            answers = tf.reshape(answers, [times_asked, batch, positions, self.channels])
+            clean = tf.tensordot(weights, answers, 1)
             # One step of 1 / steps along (clean - mel) / (1 - time).
             return step + 1, mel + (clean - mel) / tf.cast(steps - step, tf.float32)
 
@@ -259,10 +267,10 @@ class XTTS(keras.Model):
 
 
 def _told_only(told: tf.Tensor, condition: tf.Tensor, voice: Voice) -> tuple[tf.Tensor, Voice]:
-    """Zeros instead of text and voice where the decoder is told neither."""
-    told = told[:, None]
-    return condition * told[:, :, None], Voice(
-        voice.vector * told, voice.latents * told[:, :, None]
+    """Zeros instead of the text or the voice that the decoder is not told; told: [batch, 2]."""
+    text, of_voice = told[:, :1], told[:, 1:]
+    return condition * text[:, :, None], Voice(
+        voice.vector * of_voice, voice.latents * of_voice[:, :, None]
     )
 
 

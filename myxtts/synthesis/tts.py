@@ -142,11 +142,9 @@ class TTS:
         options = options or SpeechOptions()
         language = language or self.languages[0]
         language_id = self.tokenizer.language_id(language)
-        if options.guidance and not self.config.training.condition_drop_rate:
-            raise DataError(
-                f"guidance: found {options.guidance:g}, but this run was trained with "
-                "training.condition_drop_rate 0 and cannot follow it; expected 0"
-            )
+        training = self.config.training
+        _check_guidance("text", options.text_guidance, training.text_drop_rate)
+        _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)
         # Everything that can be wrong with the input is found before anything is computed.
         encoded = self._encode(text, language, split_sentences)
         voice = speaker_wav if isinstance(speaker_wav, Voice) else self.voice(speaker_wav)
@@ -234,3 +232,11 @@ def _faded(waveform: FloatArray, samples: int) -> FloatArray:
     faded[:samples] *= ramp
     faded[faded.size - samples :] *= ramp[::-1]
     return faded
+
+
+def _check_guidance(condition: str, guidance: float | None, drop_rate: float) -> None:
+    if guidance and not drop_rate:
+        raise DataError(
+            f"{condition}_guidance: found {guidance:g}, but this run was trained with "
+            f"training.{condition}_drop_rate 0 and cannot follow it; expected 0"
+        )

@@ -87,7 +87,7 @@ def compile_training_step(
     def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
         size = _batch_size(batch) * place.workers
         step_seed = tf.stack([training.seed, tf.cast(optimizer.step, tf.int32)])
-        draws = model.draw(size, step_seed, training.condition_drop_rate)
+        draws = model.draw(size, step_seed, (training.text_drop_rate, training.voice_drop_rate))
         result = strategy.run(replica_step, args=(batch, draws, model.count(batch), update))
         # Every replica has the same result.
         return tf.nest.map_structure(

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.config.config import Guidance
 from myxtts.data.batches import BatchLoader, filled_slots
 from myxtts.data.shapes import Shape
 from myxtts.models.speech import SpeechOptions, SpeechSampler
@@ -106,30 +107,38 @@ def test_flow_times_cover_the_whole_way_evenly(model):
     np.testing.assert_allclose(np.diff(times), 1 / 16, atol=1e-6)
 
 
-def test_as_many_clips_as_asked_for_are_told_nothing(model):
+def test_as_many_clips_as_asked_for_lack_the_text_and_the_voice(model):
     seed = tf.constant([3, 4])
-    assert model.draw(16, seed).told.numpy().tolist() == [1.0] * 16
-    told = model.draw(4_000, seed, 0.25).told.numpy()
-    assert set(told) == {0.0, 1.0}
-    assert told.mean() == pytest.approx(0.75, abs=0.03)
+    assert (model.draw(16, seed).told.numpy() == 1.0).all()
+    told = model.draw(4_000, seed, (0.25, 0.1)).told.numpy()
+    assert set(told.ravel()) == {0.0, 1.0}
+    np.testing.assert_allclose(told.mean(0), [0.75, 0.9], atol=0.03)
+    # Apart from each other: some clips lack both.
+    assert (told.sum(1) == 0).mean() == pytest.approx(0.025, abs=0.01)
 
 
-def test_a_decoder_that_is_told_nothing_knows_neither_voice_nor_text(model, batch):
-    other_voice = batch._replace(reference=batch.reference * 0.5)
-    other_text = batch._replace(token_ids=tf.maximum(batch.token_ids, 40))
+@pytest.mark.parametrize(
+    ("told", "knows_text", "knows_voice"),
+    # The text is read with the voice in mind: told of the text alone, it still hears of the voice.
+    [((1, 1), True, True), ((1, 0), True, True), ((0, 1), False, True), ((0, 0), False, False)],
+)
+def test_a_decoder_knows_what_it_is_told(model, batch, told, knows_text, knows_voice):
     size = batch.token_ids.shape[0]
-    for drop_rate, differs in ((0.0, True), (1.0, False)):
-        draws = model.draw(size, tf.constant([0, 0]), drop_rate)
-        flow, *changed = (
-            float(model(one, draws, model.count(one))[0].flow)
-            for one in (batch, other_voice, other_text)
-        )
-        assert [value != flow for value in changed] == [differs, differs]
+    draws = model.draw(size, tf.constant([0, 0]))
+    draws = draws._replace(told=tf.tile(tf.constant([told], tf.float32), [size, 1]))
+    other_text = batch._replace(token_ids=tf.maximum(batch.token_ids, 40))
+    other_voice = batch._replace(reference=batch.reference * 0.5)
+    flow, of_other_text, of_other_voice = (
+        float(model(one, draws, model.count(one))[0].flow)
+        for one in (batch, other_text, other_voice)
+    )
+    assert (of_other_text != flow) == knows_text
+    assert (of_other_voice != flow) == knows_voice
 
 
-@pytest.mark.parametrize("guidance", [0.0, 0.7])
+@pytest.mark.parametrize("guidance", [(0.0, 0.0), (0.7, 0.0), (0.0, 0.4), (0.7, 0.4)])
 def test_speech_against_eulers_method_by_hand(model, guidance):
-    sampler = SpeechSampler(model, guidance=guidance)
+    sampler = SpeechSampler(model, Guidance(*guidance))
     voice = sampler.voice(np.random.default_rng(1).normal(-5, 2, (75, 80)).astype(np.float32))
     options = SpeechOptions(steps=4, temperature=0.5, seed=9)
     spoken = sampler.mel([1, 5, 9, 12, 7, 1], 1, voice, options)
@@ -152,8 +161,9 @@ def test_speech_against_eulers_method_by_hand(model, guidance):
     for step in range(4):
         time = tf.constant([step / 4])
         told = model.decoder(mel, condition, mask, time, voice)
-        untold = model.decoder(mel, tf.zeros_like(condition), mask, time, nobody)
-        clean = told + guidance * (told - untold)
+        of_any_text = model.decoder(mel, tf.zeros_like(condition), mask, time, voice)
+        in_any_voice = model.decoder(mel, condition, mask, time, nobody)
+        clean = told + guidance[0] * (told - of_any_text) + guidance[1] * (told - in_any_voice)
         velocity = (clean - mel) / (1 - step / 4)
         mel += velocity / 4
     by_hand = tf.reshape(mel, [-1, 80]) * model.mel_deviation + model.mel_mean
@@ -176,9 +186,10 @@ def test_speech_is_repeatable_and_follows_the_options(model):
     assert not np.array_equal(first, speak(seed=2))
     assert len(speak(speed=0.5)) > len(first) >= len(speak(speed=2.0))
     assert len(speak(steps=3)) == len(first)
-    guided = speak(seed=1, guidance=1.0)
-    assert len(guided) == len(first)
-    assert not np.allclose(guided, first, atol=1e-2)
+    for guidance in ("text_guidance", "voice_guidance"):
+        guided = speak(seed=1, **{guidance: 1.0})
+        assert len(guided) == len(first)
+        assert not np.allclose(guided, first, atol=1e-2)
 
 
 def test_the_voice_and_the_language_are_heard(model):
