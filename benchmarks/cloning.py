@@ -22,15 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soxr
 
 from myxtts.audio.files import read_audio
 from myxtts.data.ljspeech import LJSpeechDataset, Utterance
-from myxtts.evaluation.measure import FloatArray
+from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
+from myxtts.evaluation.similarity import ResemblyzerVectors, cosine
 
-RESEMBLYZER_HZ = 16_000
-# -30 dBFS, as in its own training.
-RESEMBLYZER_LEVEL = 10 ** (-30 / 20)
 RECORDINGS_PER_SPEAKER = 10
 
 
@@ -73,24 +70,6 @@ def leave_out(corpus: Path, out: Path, speakers: list[str]) -> None:
         print(f"{subset}: {len(rows) - 1} clips")
 
 
-class SpeakerVerification:
-    def __init__(self) -> None:
-        import resemblyzer
-
-        self._prepare: Any = resemblyzer.preprocess_wav
-        self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
-
-    def vector(self, waveform: FloatArray, rate_hz: int) -> FloatArray:
-        sound = soxr.resample(waveform, rate_hz, RESEMBLYZER_HZ)
-        # Its vectors change with the level, which is no part of a voice.
-        sound = sound * (RESEMBLYZER_LEVEL / np.sqrt(np.mean(np.square(sound))))
-        vector: FloatArray = self._encoder.embed_utterance(self._prepare(sound))
-        return vector
-
-    def vector_of(self, clip: Utterance) -> FloatArray:
-        return self.vector(read_audio(clip.audio_path, RESEMBLYZER_HZ), RESEMBLYZER_HZ)
-
-
 def try_voices(
     run: Path, corpus: Path, held_out: list[str], trials: int, text_guidance: float | None
 ) -> dict[str, Any]:
@@ -101,14 +80,14 @@ def try_voices(
     from myxtts.models.speech import SpeechOptions
 
     speech = SpeechOptions(text_guidance=text_guidance)
-    tts, verification = TTS(run), SpeakerVerification()
+    tts, vectors = TTS(run), ResemblyzerVectors()
     sentences = [clip.text for clip in LJSpeechDataset(corpus, subset="eval")]
     clips_of: dict[str, list[Utterance]] = defaultdict(list)
     for clip in LJSpeechDataset(corpus, subset="train"):
         clips_of[clip.speaker].append(clip)
     centres = {
         speaker: np.mean(
-            [verification.vector_of(clip) for clip in clips[:RECORDINGS_PER_SPEAKER]], axis=0
+            [vectors.of(sound_of(clip)) for clip in clips[:RECORDINGS_PER_SPEAKER]], axis=0
         )
         for speaker, clips in clips_of.items()
     }
@@ -120,17 +99,20 @@ def try_voices(
             zip(others, itertools.cycle(sentences), strict=False), trials
         ):
             waveform = tts.tts(text, reference.audio_path, options=speech)
-            spoken.append(_similarities(verification.vector(waveform, tts.sample_rate_hz), centres))
-            recorded.append(_similarities(verification.vector_of(reference), centres))
+            clone = Sound(waveform=waveform, sample_rate_hz=tts.sample_rate_hz)
+            spoken.append(_similarities(vectors.of(clone), centres))
+            recorded.append(_similarities(vectors.of(sound_of(reference)), centres))
         results[speaker] = {"clones": _judged(speaker, spoken), "clips": _judged(speaker, recorded)}
     return results
 
 
-def _similarities(vector: FloatArray, centres: dict[str, Any]) -> dict[str, float]:
-    return {
-        speaker: float(vector @ centre / np.linalg.norm(vector) / np.linalg.norm(centre))
-        for speaker, centre in centres.items()
-    }
+def sound_of(clip: Utterance) -> Sound:
+    samples = read_audio(clip.audio_path, MEASURED_RATE_HZ)
+    return Sound(waveform=samples, sample_rate_hz=MEASURED_RATE_HZ)
+
+
+def _similarities(vector: Any, centres: dict[str, Any]) -> dict[str, float]:
+    return {speaker: cosine(vector, centre) for speaker, centre in centres.items()}
 
 
 def _judged(speaker: str, trials: list[dict[str, float]]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The measures of the extras, for real, where they are installed."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,18 @@ def test_another_voice_is_less_similar(speech_of):
         "similarity", speech_of, "recording", "copy", "other voice", "noise"
     )
     assert min(recording, copy) > other > noise
+
+
+def test_the_level_is_no_part_of_a_voice(speech_of):
+    recording = speech_of("recording")
+    toolbox = open_toolbox(only=["similarity"])
+    if not toolbox.measures:
+        pytest.skip(str(toolbox.left_out[0]))
+    as_loud, softer = (
+        toolbox.measures[0].scores(replace(recording, waveform=recording.waveform * factor))
+        for factor in (1.0, 0.1)
+    )
+    assert softer["similarity"].value == pytest.approx(as_loud["similarity"].value, abs=1e-3)
 
 
 @pytest.mark.parametrize("figure", ["dnsmos", "distillmos"])

@@ -28,9 +28,7 @@ def test_it_speaks_as_it_did():
 
 def test_it_was_not_trained_for_guidance():
     options = SpeechOptions(text_guidance=0.5)
-    with pytest.raises(
-        DataError, match=r"text_guidance: found 0\.5, but this run was"
-    ):
+    with pytest.raises(DataError, match=r"text_guidance: found 0\.5, but this run was"):
         TTS(GOLDEN).tts("A small boat.", "nobody.wav", options=options)
 
 
