@@ -322,6 +322,12 @@ class TrainingConfig(Section):
         least=0,
         most=0.3,
     )
+    augment_tone_db: float = setting(
+        0.0,
+        "Voices get low, middle and high sounds up to this much louder or softer than others.",
+        least=0,
+        most=30,
+    )
     augment_gain_db: float = setting(
         0.0, "References are made up to this much louder or softer.", least=0, most=30
     )

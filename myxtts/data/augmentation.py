@@ -1,6 +1,6 @@
 """How clips are changed on their way to the model: a pure function of (seed, step).
 
-Speed, pitch and formants change a clip and its reference alike, for they are part of the voice.
+Speed, pitch, formants and tone change a clip and its reference alike, as parts of the voice.
 Gain and noise change the reference alone: the model shall hear a voice through a bad recording, and
 not learn to speak like one.
 """
@@ -19,6 +19,8 @@ from myxtts.data.random_streams import Stream, generator_at
 # Pitches and formants to choose from, evenly over their range: each needs weights of its own.
 _PITCHES = 33
 _FORMANTS = 17
+# A tone is a sum of so many half-waves over the bands; those of more waves are smaller.
+_TONE_WAVES = 4
 # Noise is between its loudest level and so much softer.
 _NOISE_RANGE_DB = 20.0
 NOISE_SAMPLES = 1 << 19
@@ -32,6 +34,7 @@ class Changes(NamedTuple):
     speed: Any  # float32: times as fast
     pitch: Any  # int32: index into Augmentation.pitches
     formants: Any  # int32: index into Augmentation.formants
+    tone: Any  # float32 [mels]: what is added to each band of the log-mel
     gain: Any  # float32: of the reference
     noise: Any  # float32: deviation of the noise added to the reference
     noise_start: Any  # int32: where the noise is cut from the stretch of noise
@@ -48,6 +51,7 @@ class Augmentation:
         self._seed = training.seed
         self._frames_per_position = config.model.frames_per_position
         self._speed = training.augment_speed
+        self._tone_curves = tone_curves(config.data.n_mels) * training.augment_tone_db
         self._gain_db = training.augment_gain_db
         self._noise_dbfs = training.augment_noise_dbfs
         semitones = training.augment_pitch_semitones
@@ -56,7 +60,12 @@ class Augmentation:
         share = training.augment_formants
         self.formants = tuple(np.linspace(1.0 - share, 1.0 + share, _FORMANTS if share else 1))
         self.is_on = bool(
-            self._speed or semitones or share or self._gain_db or self._noise_dbfs is not None
+            self._speed
+            or semitones
+            or share
+            or training.augment_tone_db
+            or self._gain_db
+            or self._noise_dbfs is not None
         )
 
     @property
@@ -78,6 +87,7 @@ class Augmentation:
         pitch = generator.integers(len(self.pitches), size=count)
         noise_start = generator.integers(NOISE_SAMPLES, size=count)
         formants = generator.integers(len(self.formants), size=count)
+        tone_db = generator.uniform(-1.0, 1.0, (count, _TONE_WAVES)) @ self._tone_curves
         noise = np.zeros(count)
         if self._noise_dbfs is not None:
             noise = 10.0 ** ((self._noise_dbfs - softer_db) / 20.0)
@@ -87,6 +97,7 @@ class Augmentation:
             ),
             pitch=pitch.astype(np.int32),
             formants=formants.astype(np.int32),
+            tone=(tone_db / 20.0 * np.log(10.0)).astype(np.float32),
             gain=(10.0 ** (gain_db / 20.0)).astype(np.float32),
             noise=noise.astype(np.float32),
             noise_start=noise_start.astype(np.int32),
@@ -96,6 +107,12 @@ class Augmentation:
         """The stretch of noise that references get cuts of, with a deviation of 1."""
         generator = generator_at(self._seed, Stream.NOISE)
         return generator.standard_normal(NOISE_SAMPLES, np.float32)
+
+
+def tone_curves(n_mels: int) -> npt.NDArray[np.float64]:
+    """[waves, mels]: curves over the bands whose sizes together are at most one."""
+    waves = np.arange(1, _TONE_WAVES + 1)[:, None]
+    return np.cos(np.pi * waves * (np.arange(n_mels) + 0.5) / n_mels) / waves / np.sum(1 / waves)
 
 
 def frames_at_speed(frame_counts: IntArray, speed: Any) -> IntArray:

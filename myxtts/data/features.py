@@ -2,7 +2,8 @@
 
 Unchanged clips get the mels that the cache has. The frames of a clip that is spoken faster or
 slower are cut further apart or closer together, the bands of a higher or lower voice hear other
-frequencies, and formants are moved in the mel itself: none of it needs another waveform.
+frequencies, those of another tone hear louder or softer, and formants are moved in the mel itself:
+none of it needs another waveform.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         cut = tf.gather(blocks, places, batch_dims=1)
         cut = tf.reshape(cut, [tf.shape(samples)[0], frames, audio.fft_samples])
         bands = weights[0] if len(weights) == 1 else tf.gather(tf.constant(weights), changes.pitch)
+        if config.training.augment_tone_db:
+            # In the bands and not in the mel, where silence would change as well.
+            bands *= tf.exp(changes.tone)[:, None]
         mel = log_mel_of_frames(cut, bands)
         if len(formants) > 1:
             mel = tf.matmul(mel, tf.gather(tf.constant(formants), changes.formants))
@@ -126,6 +130,7 @@ def waveform_signature() -> WaveformBatch:
             speed=tf.TensorSpec(per_clip, tf.float32),
             pitch=tf.TensorSpec(per_clip, tf.int32),
             formants=tf.TensorSpec(per_clip, tf.int32),
+            tone=tf.TensorSpec(per_clip_and_place, tf.float32),
             gain=tf.TensorSpec(per_clip, tf.float32),
             noise=tf.TensorSpec(per_clip, tf.float32),
             noise_start=tf.TensorSpec(per_clip, tf.int32),

@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from myxtts.audio.mel import LOG_FLOOR
 from myxtts.data.augmentation import Augmentation, frames_at_speed
 from myxtts.data.batches import BatchLoader
 from myxtts.data.features import block_samples, compile_features
@@ -122,6 +123,23 @@ def test_formants_move_and_the_pitch_stays(corpus, miniature):
         assert np.abs(after - before)[:, fast].mean() < 0.1 * np.abs(before)[:, fast].mean()
         moved = np.abs(after - before)[:, slow].mean() / np.abs(before)[:, slow].mean()
         assert moved > 0.1 or abs(factor - 1) < 0.06
+
+
+def test_tone_changes_clip_and_reference_alike(corpus, miniature):
+    plain, changed, changes = changed_mels(corpus, miniature, augment_tone_db=12.0)
+    largest = np.abs(changes.tone).max(axis=1)
+    assert (largest < 12.0 / 20.0 * np.log(10.0)).all()
+    assert largest.max() > 0.3
+    for row, tone in enumerate(changes.tone):
+        assert len(set(np.sign(tone))) == 2
+        for kind in ("mel", "reference"):
+            length = getattr(plain, f"{kind}_lengths")[row]
+            before = getattr(plain, kind)[row, :length]
+            after = getattr(changed, kind)[row, :length].numpy()
+            expected = np.maximum(before + tone, np.log(LOG_FLOOR))
+            # What lies under the floor is not known, so only where there is sound.
+            heard = before > np.log(LOG_FLOOR) + 0.1
+            np.testing.assert_allclose(after[heard], expected[heard], atol=0.02)
 
 
 def test_gain_and_noise_change_the_reference_alone(corpus, miniature):
