@@ -17,7 +17,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ class Language:
         code = f"`{text}`"
         edges_are_letters = text[0].isalnum() and text[-1].isalnum()
         return code if edges_are_letters or not self.right_to_left else _left_to_right(code)
+
+    def one_of(self, choices: Iterable[str]) -> str:
+        """Words of code side by side would all run from left to right, the last choice first."""
+        codes = (f"`{choice}`" for choice in choices)
+        return self.comma.join(map(_left_to_right, codes) if self.right_to_left else codes)
 
     def number(self, value: float) -> str:
         text = f"{int(value) if value == int(value) else value:,}"
@@ -152,7 +157,7 @@ def _allowed(language: Language, hint: Any, bounds: Mapping[str, Any]) -> str:
     kind = next(kind for kind in kinds if kind is not types.NoneType)
     choices = ("true", "false") if kind is bool else bounds["choices"]
     if choices:
-        allowed = language.comma.join(map(language.in_code, choices))
+        allowed = language.one_of(choices)
     else:
         allowed = _bounded(language, language.kinds[kind], bounds["least"], bounds["most"])
     return language.or_null.format(allowed=allowed) if types.NoneType in kinds else allowed

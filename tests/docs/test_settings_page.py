@@ -33,3 +33,10 @@ def test_a_translation_of_the_same_english_is_taken(translations):
 def test_what_is_missing_stale_or_left_over_is_named(translations, english, line):
     with pytest.raises(settings_page.StaleTranslationsError, match=line):
         settings_page.persian_explanations(english, translations)
+
+
+def test_choices_stay_apart_where_text_runs_from_right_to_left():
+    assert settings_page.ENGLISH.one_of(("tiny", "big")) == "`tiny`, `big`"
+    assert settings_page.PERSIAN.one_of(("tiny", "big")) == (
+        '<span dir="ltr">`tiny`</span>، <span dir="ltr">`big`</span>'
+    )
