@@ -27,8 +27,9 @@ demo: $(STAMP)
 	echo "Voice of:  $$voice (a clip that the model was not trained on)" && \
 	echo "Listen to: demo/speech.wav"
 
+# Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # Hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
 faults: $(STAMP)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# As programs have it, to the last bit.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 # Small enough for seconds, whole enough that every part of the model is there.
 MINIATURE = {
