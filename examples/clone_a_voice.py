@@ -11,7 +11,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import MyXTTSError
 
 
@@ -34,8 +33,6 @@ def main() -> int:
 
 
 def clone(run: Path, recordings: list[Path], text: str, language: str | None, out: Path) -> None:
-    # Without this line TensorFlow would tell of the GPUs that it does not find.
-    load_tensorflow()
     from myxtts import TTS
     from myxtts.models.speech import SpeechOptions
 

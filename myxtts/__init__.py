@@ -14,6 +14,9 @@ __all__ = ["TTS", "__version__"]
 def __getattr__(name: str) -> Any:
     """`myxtts.TTS`, imported on first use: importing myxtts alone does not load TensorFlow."""
     if name == "TTS":
+        from myxtts.devices.loading import load_tensorflow
+
+        load_tensorflow()
         from myxtts.synthesis.tts import TTS
 
         return TTS
