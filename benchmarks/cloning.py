@@ -77,7 +77,7 @@ def try_voices(
 
     load_tensorflow()
     from myxtts import TTS
-    from myxtts.models.speech import SpeechOptions
+    from myxtts.models.speech_options import SpeechOptions
 
     speech = SpeechOptions(text_guidance=text_guidance)
     tts, vectors = TTS(run), ResemblyzerVectors()

@@ -24,7 +24,7 @@ from myxtts.evaluation.evaluate import evaluate  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
-from myxtts.models.speech import SpeechOptions  # noqa: E402
+from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def main() -> int:
 
 def clone(run: Path, recordings: list[Path], text: str, language: str | None, out: Path) -> None:
     from myxtts import TTS
-    from myxtts.models.speech import SpeechOptions
+    from myxtts.models.speech_options import SpeechOptions
 
     tts = TTS(run)
     # The voice is heard once, from all recordings together, and then used three times.

@@ -73,8 +73,9 @@ def missing_files(text: str) -> Iterator[str]:
 
 
 def known_flags() -> set[str]:
-    """Every flag of every command, benchmark and script of the tests."""
-    scripts = [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("tests/faults/*.py")]
+    """Every flag of every command, benchmark, example and script of the tests."""
+    folders = ("benchmarks", "examples", "tests/faults")
+    scripts = [script for folder in folders for script in ROOT.glob(f"{folder}/*.py")]
     flags = {flag for script in scripts for flag in flags_of_script(script)}
     return flags | {flag for parser in _all_parsers(command_parser()) for flag in _flags(parser)}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from myxtts.cli.console import say
 from myxtts.errors import DataError
+from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -47,13 +48,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _check_ranges(options)
+    speech = _speech_options(options)
     if not options.text.strip():
         raise DataError("--text: nothing to say, the text is empty")
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.models.speech import SpeechOptions
     from myxtts.synthesis.tts import TTS
 
     tts = TTS(options.checkpoint)
@@ -63,14 +63,7 @@ def run(options: argparse.Namespace) -> int:
         speaker_wav=options.speaker_wav or tts.saved_voice(options.voice),
         language=options.language,
         file_path=options.out,
-        options=SpeechOptions(
-            steps=options.steps,
-            temperature=options.temperature,
-            text_guidance=options.text_guidance,
-            voice_guidance=options.voice_guidance,
-            speed=options.speed,
-            seed=options.seed,
-        ),
+        options=speech,
     )
     import soundfile
 
@@ -79,15 +72,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_ranges(options: argparse.Namespace) -> None:
-    for name, least, most in (
-        ("steps", 1, 1_000),
-        ("temperature", 0.0, 2.0),
-        ("text-guidance", 0.0, 10.0),
-        ("voice-guidance", 0.0, 10.0),
-        ("speed", 0.25, 4.0),
-        ("seed", 0, 2**31 - 1),
-    ):
-        value = getattr(options, name.replace("-", "_"))
-        if value is not None and not least <= value <= most:
-            raise DataError(f"--{name}: found {value:.10g}, allowed: {least:.10g} to {most:.10g}")
+def _speech_options(options: argparse.Namespace) -> SpeechOptions:
+    try:
+        return SpeechOptions(
+            steps=options.steps,
+            temperature=options.temperature,
+            text_guidance=options.text_guidance,
+            voice_guidance=options.voice_guidance,
+            speed=options.speed,
+            seed=options.seed,
+        )
+    except SpeechOptionError as error:
+        flag = f"--{error.option.replace('_', '-')}"
+        raise DataError(f"{flag}: {error.problem}") from None

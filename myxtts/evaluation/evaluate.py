@@ -18,7 +18,7 @@ from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound,
 from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import OwnVoiceEncoder
 from myxtts.evaluation.toolbox import LeftOut, Toolbox
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 RECORDINGS, COPIES, MODEL = "recordings", "copy-synthesis", "model"

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
 from myxtts.models.packing import slots_without_padding
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpeechOptions:
-    steps: int = 10
-    """Euler steps from noise to speech: more are slower and a little clearer."""
-    temperature: float = 0.3
-    """Spread of the noise to start from: lower is flatter and safer."""
-    text_guidance: float | None = None
-    """How far to go beyond any speech of this voice, towards this text; None: as far as the run's
-    training.text_guidance says. 0 is off and twice as fast."""
-    voice_guidance: float | None = None
-    """How far to go beyond this text in any voice, towards this one; None: as far as the run's
-    training.voice_guidance says."""
-    speed: float = 1.0
-    """1.2 speaks a fifth faster."""
-    seed: int = 0
 
 
 class SpeechSampler:
@@ -108,7 +90,7 @@ class SpeechSampler:
             tf.constant([token_ids], tf.int32),
             tf.constant([language_id], tf.int32),
             voice,
-            tf.constant(options.steps),
+            tf.constant(options.steps, tf.int32),
             tf.constant(options.temperature, tf.float32),
             tf.constant(guidance, tf.float32),
             tf.constant(options.speed, tf.float32),

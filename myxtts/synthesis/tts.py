@@ -14,7 +14,8 @@ from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.audio.mel import clip_log_mel
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.speech import SpeechSampler
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.sentences import split_sentences

@@ -12,7 +12,8 @@ from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batches import BatchLoader
 from myxtts.data.corpus import CorpusPart
-from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.speech import SpeechSampler
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import LossParts
 from myxtts.training.reporting import RunWriter
 

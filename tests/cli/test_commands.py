@@ -235,6 +235,7 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
         ({"--speed": "nan"}, "--speed: found nan, allowed: 0.25 to 4"),
         ({"--steps": "0"}, "--steps: found 0, allowed: 1 to 1000"),
         ({"--temperature": "2.5"}, "--temperature: found 2.5, allowed: 0 to 2"),
+        ({"--text-guidance": "11"}, "--text-guidance: found 11, allowed: 0 to 10"),
         ({"--seed": "2147483648"}, "--seed: found 2147483648, allowed: 0 to 2147483647"),
     ],
 )

@@ -11,7 +11,7 @@ from myxtts.evaluation.evaluate import COLUMNS, Evaluation, evaluate, own_voice
 from myxtts.evaluation.results import save_evaluation
 from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
 from myxtts.evaluation.toolbox import open_toolbox
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 OPTIONS = SpeechOptions(steps=2)

@@ -5,7 +5,8 @@ import tensorflow as tf
 from myxtts.config.config import Guidance
 from myxtts.data.batches import BatchLoader, filled_slots
 from myxtts.data.shapes import Shape
-from myxtts.models.speech import SpeechOptions, SpeechSampler
+from myxtts.models.speech import SpeechSampler
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import XTTS, Batch
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from myxtts.data.corpus import open_corpus
 from myxtts.data.demo import make_demo_corpus
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 from myxtts.training.trainer import XTTSTrainer
 

@@ -8,7 +8,7 @@ import soundfile
 import myxtts
 from myxtts.audio.files import trim_silence
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 

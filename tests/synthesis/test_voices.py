@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import (
     Reference,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from myxtts.errors import DataError
-from myxtts.models.speech import SpeechOptions
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.tts import TTS
 from myxtts.training.checkpoints import find_checkpoint
