@@ -281,14 +281,14 @@ class TrainingConfig(Section):
         1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
     )
     text_drop_rate: float = setting(
-        0.1,
+        0.0,
         "In this share of the clips the decoder is not told the text: it learns what any speech "
         "of a voice is like, which text_guidance needs.",
         least=0,
         most=0.9,
     )
     text_guidance: float = setting(
-        0.7,
+        0.0,
         "How far synthesis goes beyond what the decoder says of any speech in this voice, towards "
         "this text, unless it is told otherwise; 0 is off and twice as fast. It is off without "
         "text_drop_rate.",

@@ -18,8 +18,6 @@ Layer = dict[str, dict[str, Any]]
 
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
-# What a run did whose file does not name a setting, where that is not the default.
-_WHERE_NOT_SAVED: Layer = {"training": {"text_drop_rate": 0.0}}
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -65,15 +63,6 @@ def load_config(
     if below is not None:
         has_size = "size" in merge(layers).get("model", {})
         layers.insert(0, {name: below[name] for name in below if name != "model" or not has_size})
-    return _resolve(layers, file)
-
-
-def load_saved_config(file: Path) -> XTTSConfig:
-    """The configuration of a run, which names every setting that there was when it was saved."""
-    return _resolve([_WHERE_NOT_SAVED, read_yaml(file)], file)
-
-
-def _resolve(layers: Iterable[Layer], file: Path | None) -> XTTSConfig:
     try:
         return XTTSConfig(**merge(layers))
     except ConfigError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.config.loading import load_saved_config
+from myxtts.config.loading import load_config
 from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Figure
@@ -64,7 +64,7 @@ def read_history(folder: Path) -> RunHistory:
             "trained"
         )
     lines += read_lines(folder / "measures.jsonl")
-    config = load_saved_config(folder / "config.yaml")
+    config = load_config(folder / "config.yaml")
     evaluation = _read_json(folder / "evaluation" / "evaluation.json")
     if evaluation:
         means = {

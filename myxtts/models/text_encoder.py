@@ -111,11 +111,7 @@ class TextEncoder(keras.layers.Layer):
             values = attention.call_packed(values, packing, mask)
             values = block.call_packed(values, packing, scale, shift)
         states = root_mean_square_norm(values)
-        # Durations are learnt from the states as they are: trained for durations too, the encoder
-        # learns those of the corpus by heart.
-        for_durations = self.duration_block.call_packed(
-            tf.stop_gradient(states), packing, *modulations[-1]
-        )
+        for_durations = self.duration_block.call_packed(states, packing, *modulations[-1])
         mean_mel = self.symbol_mean_mel(token_ids) + packing.unpack(self.mean_projection(states))
         log_durations = self.symbol_log_duration(token_ids) + packing.unpack(
             self.duration_projection(for_durations)

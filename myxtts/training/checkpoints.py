@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import load_saved_config
+from myxtts.config.loading import load_config
 from myxtts.data.plan_files import PLAN_FILE
 from myxtts.errors import CheckpointError
 from myxtts.text.tokenizer import Tokenizer
@@ -82,7 +82,7 @@ class Checkpoint:
         return read_tensors(self.folder / _TRAINING) | averages
 
     def config(self) -> XTTSConfig:
-        return load_saved_config(self.folder / _CONFIG)
+        return load_config(self.folder / _CONFIG)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.folder / _TOKENIZER)
