@@ -25,16 +25,16 @@ _SETTINGS = {
 _MARK = b"<myxtts asks for the count of compilations>"
 
 # With the standard library alone it starts in milliseconds. What TensorFlow marks as information
-# or warning (I or W and a date) is kept from the screen, and so is its complaint about entries of
-# the persistent cache, which it tries to read as text before it reads them as what they are. The
-# mark may stand behind words without an end of line. A screen that is gone is no reason to stop
-# counting.
+# or warning (I or W and a date) is kept from the screen, and so are its complaints about entries of
+# the persistent cache, which it tries to read as text before it reads them as what they are, and
+# about strings, which oneDNN leaves to others. The mark may stand behind words without an end of
+# line. A screen that is gone is no reason to stop counting.
 _READER = """
 import contextlib, re, sys
 count = 0
 noise = re.compile(
     rb"[IW]\\d{4} |\\d{4}-\\d\\d-\\d\\d [^ ]+ [IW] |"
-    rb".*text-format tensorflow.XlaSerializedCacheEntry"
+    rb".*text-format tensorflow.XlaSerializedCacheEntry|.*oneDNN supports DT_STRING"
 )
 for line in sys.stdin.buffer:
     if b"device_compilation_profiler" in line and b" Compiled " in line:

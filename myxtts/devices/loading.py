@@ -27,7 +27,8 @@ def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return None
     log = None if xla_cache is None else CompilationLog()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # What goes wrong comes as an exception too; what oneDNN leaves to others is told as an error.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _silent_standard_error():
         import tensorflow as tf
 

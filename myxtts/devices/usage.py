@@ -25,13 +25,14 @@ class MemoryInUse:
 def memory_in_use(
     devices: Iterable[str], counters: Any = tf.config.experimental
 ) -> dict[str, MemoryInUse]:
-    """By device, such as "GPU:0". What has no counters, such as every CPU, is left out.
+    """By device, such as "GPU:0". What has no counters is left out, and so are CPUs, some of whose
+    allocators count a part of what they give.
 
     Starts TensorFlow's runtime: to be called after devices and limits have been set. Tests hand
     in `counters` that stand in for those of a GPU.
     """
     found = {}
-    for device in devices:
+    for device in _gpus(devices):
         # TensorFlow tells that there are no counters only by this error.
         with contextlib.suppress(ValueError):
             info = counters.get_memory_info(device)
@@ -47,7 +48,7 @@ class PeakMemory:
     """
 
     def __init__(self, devices: Iterable[str], counters: Any = tf.config.experimental) -> None:
-        self._devices = tuple(devices)
+        self._devices = _gpus(devices)
         self._counters = counters
         for device in self._devices:
             with contextlib.suppress(ValueError):
@@ -57,3 +58,7 @@ class PeakMemory:
         """Device to MB; empty where no device has counters, as on CPUs."""
         found = memory_in_use(self._devices, self._counters)
         return {device: usage.peak_mb for device, usage in found.items()}
+
+
+def _gpus(devices: Iterable[str]) -> tuple[str, ...]:
+    return tuple(device for device in devices if device.startswith("GPU:"))

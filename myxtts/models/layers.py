@@ -71,13 +71,17 @@ def _residual_scale(layer: Any) -> keras.Variable:
     )
 
 
+def _product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
+    """[..., inputs] times [inputs, outputs], in `dtype`."""
+    rows = tf.reshape(tf.cast(values, dtype), [-1, kernel.shape[0]])
+    product = tf.matmul(rows, tf.cast(kernel, dtype))
+    return tf.reshape(product, tf.concat([tf.shape(values)[:-1], kernel.shape[1:]], 0))
+
+
 def _scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
     """`layer(values) * scale` in float32; the weights are scaled, which are fewer numbers."""
-    kernel = tf.cast(layer.kernel * scale, layer.compute_dtype)
-    rows = tf.reshape(values, [-1, kernel.shape[0]])
-    product = tf.cast(tf.matmul(rows, kernel), tf.float32)
-    shape = tf.concat([tf.shape(values)[:-1], kernel.shape[1:]], 0)
-    return tf.reshape(tf.nn.bias_add(product, layer.bias * scale), shape)
+    product = _product(values, layer.kernel * scale, layer.compute_dtype)
+    return tf.nn.bias_add(tf.cast(product, tf.float32), layer.bias * scale)
 
 
 class ConvBlock(keras.layers.Layer):
@@ -163,39 +167,50 @@ class Attention(keras.layers.Layer):
     ) -> tf.Tensor:
         """values [batch, positions, width]; memory_mask [batch, memory positions, 1]."""
         normed = root_mean_square_norm(values)
-        memory = normed if memory is None else memory
-        mixed = self._mix(self.query(normed), self.key_value(memory), memory_mask)
-        return self._add(values, mixed)
+        if memory is None:
+            query, key, value = self._heads(self._query_key_value(normed), 3)
+        else:
+            (query,) = self._heads(_product(normed, self._query_kernel, self.compute_dtype), 1)
+            key, value = self._heads(self.key_value(memory), 2)
+        return self._add(values, self._mix(query, key, value, memory_mask))
 
     def call_packed(self, values: tf.Tensor, packing: Packing, mask: tf.Tensor) -> tf.Tensor:
         """values [slots, width] attend to those of their own clip; mask [batch, tokens, 1]."""
-        normed = root_mean_square_norm(values)
-        query = packing.unpack(self.query(normed))
-        key_value = packing.unpack(self.key_value(normed))
-        return self._add(values, packing.pack(self._mix(query, key_value, mask)))
+        projected = packing.unpack(self._query_key_value(root_mean_square_norm(values)))
+        query, key, value = self._heads(projected, 3)
+        return self._add(values, packing.pack(self._mix(query, key, value, mask)))
 
-    def _add(self, values: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
-        return values + _scaled_dense(self.output_projection, mixed, self.residual_scale)
+    @property
+    def _query_kernel(self) -> tf.Tensor:
+        # Scaled before any product, whose sums would else leave the range of float16.
+        return self.query.kernel * (self.width // self.heads) ** -0.5
+
+    def _query_key_value(self, normed: tf.Tensor) -> tf.Tensor:
+        """One product for all three."""
+        kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
+        return _product(normed, kernel, self.compute_dtype)
+
+    def _heads(self, values: tf.Tensor, parts: int) -> list[tf.Tensor]:
+        """[batch, positions, parts * width] -> parts of [batch, heads, positions, channels]."""
+        batch, positions, _ = tf.unstack(tf.shape(values))
+        each = self.width // self.heads
+        split = tf.reshape(values, [batch, positions, parts, self.heads, each])
+        # Parts along the first axis are cut apart without a copy.
+        return list(tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]), parts))
 
     def _mix(
-        self, query: tf.Tensor, key_value: tf.Tensor, memory_mask: tf.Tensor | None
+        self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, memory_mask: tf.Tensor | None
     ) -> tf.Tensor:
-        # Scaled before the product, whose sums would else leave the range of float16.
-        query = self._split_heads(query * (self.width // self.heads) ** -0.5, self.heads)
-        key_value = self._split_heads(key_value, 2 * self.heads)
-        key, value = tf.split(key_value, 2, axis=1)
         scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         if memory_mask is not None:
             scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9
         shares = tf.cast(tf.nn.softmax(scores), value.dtype)
-        mixed = tf.matmul(shares, value)  # [batch, heads, positions, width / heads]
+        mixed = tf.matmul(shares, value)
         batch, _, positions, _ = tf.unstack(tf.shape(mixed))
         return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
 
-    def _split_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
-        batch, positions, _ = tf.unstack(tf.shape(values))
-        split = tf.reshape(values, [batch, positions, heads, self.width // self.heads])
-        return tf.transpose(split, [0, 2, 1, 3])
+    def _add(self, values: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
+        return values + _scaled_dense(self.output_projection, mixed, self.residual_scale)
 
 
 class Modulation(keras.layers.Layer):
