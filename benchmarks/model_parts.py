@@ -47,7 +47,8 @@ _FLATTENED_GRADIENT = f"{_GRADIENT_FUNCTION}concat:ConcatV2"
 _ELEMENT_WISE = "element-wise, norm, softmax, sums"
 _WARM_UP_STEPS = 5
 _SHOWN_OPERATIONS = 15
-_PRODUCTS = {"MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"}
+# oneDNN's have names of their own, such as _MklNativeFusedMatMul.
+_PRODUCTS = re.compile("MatMul|Einsum")
 _MOVES = re.compile(
     "Assign|Broadcast|Cast|Concat|Fill|Gather|OneHot|Pack|Pad|Read|Reshape|Scatter|SegmentSum|"
     "Slice|Split|Stitch|TensorList|Tile|Transpose|Unpack"
@@ -211,7 +212,7 @@ def kind_of(name: str) -> str:
     if name == _EXECUTOR:
         return _SMALL
     operation = name.rpartition(":")[2]
-    if operation in _PRODUCTS:
+    if _PRODUCTS.search(operation):
         return "matrix products"
     if "Conv" in operation:
         return "convolutions"
