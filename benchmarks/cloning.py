@@ -73,9 +73,6 @@ def leave_out(corpus: Path, out: Path, speakers: list[str]) -> None:
 def try_voices(
     run: Path, corpus: Path, held_out: list[str], trials: int, text_guidance: float | None
 ) -> dict[str, Any]:
-    from myxtts.devices.loading import load_tensorflow
-
-    load_tensorflow()
     from myxtts import TTS
     from myxtts.models.speech_options import SpeechOptions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.audio.mel import band_centres_hz
+from myxtts.audio.mel import band_centres_hz, cosines_over_bands
 from myxtts.config.config import AudioConfig
 
 # Of 80 bands: up to this many half-waves over all bands are shape. The harmonics of a voice of
@@ -19,8 +19,7 @@ _HALF_WAVES_PER_BAND = 14 / 80
 
 def formant_weights(audio: AudioConfig, n_mels: int, factor: float) -> npt.NDArray[np.float32]:
     """[mels, mels]: log-mels [frames, mels] times this have resonances `factor` times as high."""
-    waves = np.arange(max(2, round(_HALF_WAVES_PER_BAND * n_mels)))
-    cosines = np.cos(np.pi * waves[:, None] * (np.arange(n_mels) + 0.5) / n_mels)
+    cosines = cosines_over_bands(np.arange(max(2, round(_HALF_WAVES_PER_BAND * n_mels))), n_mels)
     cosines /= np.linalg.norm(cosines, axis=1, keepdims=True)
     shape_of = cosines.T @ cosines
     centres = band_centres_hz(audio, n_mels)

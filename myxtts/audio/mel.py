@@ -49,6 +49,11 @@ def band_centres_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
     return _band_edges_hz(audio, n_mels)[1:-1]
 
 
+def cosines_over_bands(half_waves: npt.NDArray[np.int64], n_mels: int) -> npt.NDArray[np.float64]:
+    """[waves, mels]: a cosine of so many half-waves over all bands in each row."""
+    return np.cos(np.pi * half_waves[:, None] * (np.arange(n_mels) + 0.5) / n_mels)
+
+
 def _band_edges_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
     """A band begins at the centre of the one before and ends at that of the next."""
     lowest, highest = _hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.audio.mel import cosines_over_bands
 from myxtts.config.config import XTTSConfig
 from myxtts.data.lengths import IntArray
 from myxtts.data.random_streams import Stream, generator_at
@@ -111,8 +112,8 @@ class Augmentation:
 
 def tone_curves(n_mels: int) -> npt.NDArray[np.float64]:
     """[waves, mels]: curves over the bands whose sizes together are at most one."""
-    waves = np.arange(1, _TONE_WAVES + 1)[:, None]
-    return np.cos(np.pi * waves * (np.arange(n_mels) + 0.5) / n_mels) / waves / np.sum(1 / waves)
+    waves = np.arange(1, _TONE_WAVES + 1)
+    return cosines_over_bands(waves, n_mels) / waves[:, None] / np.sum(1 / waves)
 
 
 def frames_at_speed(frame_counts: IntArray, speed: Any) -> IntArray:

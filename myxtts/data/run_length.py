@@ -13,8 +13,8 @@ DEFAULT_PASSES = 100
 # recogniser follows, with half as many errors again as in copies of the recordings: a run that is
 # to end well takes a few times as many.
 LEAST_STEPS = 4_000
-# However many the clips, a run that nobody gave a length comes to an end: this one after a day and
-# a half of the tiny model on two cores. Whoever has the data for more asks for it.
+# However many the clips, a run that nobody gave a length comes to an end: this one after sixteen
+# hours of the tiny model at the demo's pace. Whoever has the data for more asks for it.
 MOST_STEPS = 200_000
 
 

@@ -12,11 +12,13 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
+_NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
+
 
 class SpeechSampler:
     """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
 
-    def __init__(self, model: XTTS, usual_guidance: Guidance = Guidance(0.0, 0.0)) -> None:  # noqa: B008
+    def __init__(self, model: XTTS, usual_guidance: Guidance = _NO_GUIDANCE) -> None:
         self._usual_guidance = usual_guidance
         width = model.sizes.voice_width
         voice_signature = Voice(
