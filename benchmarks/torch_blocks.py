@@ -6,8 +6,9 @@ Needs torch (`pip install -e '.[eval-torch]'`). Both sides get the same weights 
 give the same outputs and gradients before anything is timed. Each library has a process of its own
 and as many threads; they take turns, so that a busy moment of the machine hits both. PyTorch may
 be as fast as it can: eager and compiled, with convolutions in channels-first and in channels-last
-layout; the fastest of these in each block is what counts. A ratio above one says that PyTorch
-takes longer.
+layout, with attention to the voice as PyTorch's own function has it and with the projections on
+the side of the few latents, as this model has it; the fastest of these in each block is what
+counts. A ratio above one says that PyTorch takes longer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,29 @@ Arrays = dict[str, np.ndarray]
 Pass = Callable[[], Any]
 
 _BATCH, _TOKENS, _SYMBOLS = 16, 48, 80
+# Of the batch's texts, as they differ in training: the longest is twice the shortest.
+_TEXT_LENGTHS = np.linspace(_TOKENS // 2, _TOKENS, _BATCH).astype(np.int32)
+# Single blocks stand in a stack, as in the model: calling a function costs as much as a block.
+_STACKED = 8
 _TOLERANCE = 2e-4  # of the largest number in an array
 _BLOCKS = ("convolution block", "attention", "self-attention", "decoder", "text encoder")
+
+
+class Variant(NamedTuple):
+    """How PyTorch is asked to compute a block."""
+
+    compiled: bool = False
+    channels_last: bool = False
+    on_latents: bool = False  # attention's projections on the side of the few latents
+
+    def __str__(self) -> str:
+        names = [
+            "compiled" if self.compiled else "eager",
+            *["channels last"] * self.channels_last,
+            *["on latents"] * self.on_latents,
+        ]
+        return ", ".join(names)
+
 
 # What a process has built, by block; the calls that time it come later.
 _passes: dict[str, Pass] = {}
@@ -63,7 +85,7 @@ def inputs_of(block: str, model: Any, channels: int) -> Arrays:
         shift = random_numbers(_BATCH, 1, model.decoder_width, seed=2)
         return {"values": in_decoder, "scale": scale, "shift": shift}
     if block == "attention":
-        return {"values": in_decoder, "memory": latents}
+        return {"values": in_decoder, "latents": latents}
     if block == "self-attention":
         return {"values": in_text}
     if block == "decoder":
@@ -75,7 +97,12 @@ def inputs_of(block: str, model: Any, channels: int) -> Arrays:
             "latents": latents,
         }
     ids = np.random.default_rng(0).integers(2, _SYMBOLS, (_BATCH, _TOKENS))
-    return {"token_ids": ids.astype(np.int32), "voice": voice}
+    return {"token_ids": (ids * text_mask()).astype(np.int32), "voice": voice}
+
+
+def text_mask() -> np.ndarray:
+    """[batch, tokens], one where there is a token."""
+    return (np.arange(_TOKENS) < _TEXT_LENGTHS[:, None]).astype(np.float32)
 
 
 def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
@@ -84,55 +111,74 @@ def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
 
     load_tensorflow()
 
+    import keras
     import tensorflow as tf
 
     from myxtts.config.loading import load_config
+    from myxtts.models.attention import AttentionToLatents, SelfAttention
     from myxtts.models.decoder import FlowDecoder
-    from myxtts.models.layers import Attention, ConvBlock
-    from myxtts.models.packing import slots_without_padding
+    from myxtts.models.layers import ConvBlock
+    from myxtts.models.packing import Packing
     from myxtts.models.text_encoder import TextEncoder
     from myxtts.models.voice_encoder import Voice
 
     config = load_config(overrides={"model": {"size": size}})
     model = config.model
     channels = config.data.n_mels * model.frames_per_position
-    layers = {
-        "convolution block": lambda: ConvBlock(model.decoder_width, model.kernel_positions),
-        "attention": lambda: Attention(
-            model.decoder_width, model.attention_heads, memory_width=model.voice_width
-        ),
-        "self-attention": lambda: Attention(model.text_width, model.attention_heads),
-        "decoder": lambda: FlowDecoder(model, channels),
-        "text encoder": lambda: TextEncoder(model, _SYMBOLS, 1, channels),
-    }
-    layer = layers[block]()
-    layer.build()
+
+    def stack(kind: type, *sizes: int, **named_sizes: int) -> list[keras.layers.Layer]:
+        return [kind(*sizes, **named_sizes, name=f"layer_{index}") for index in range(_STACKED)]
+
+    width, heads = model.decoder_width, model.attention_heads
+    if block == "convolution block":
+        layers = stack(ConvBlock, width, model.kernel_positions)
+    elif block == "attention":
+        layers = stack(AttentionToLatents, width, heads, memory_width=model.voice_width)
+    elif block == "self-attention":
+        layers = stack(SelfAttention, model.text_width, heads)
+    elif block == "decoder":
+        layers = [FlowDecoder(model, channels)]
+    else:
+        layers = [TextEncoder(model, _SYMBOLS, 1, channels)]
+    for layer in layers:
+        layer.build()
+    variables = [variable for layer in layers for variable in layer.trainable_variables]
     # Some weights start as zeros, behind which a difference would not show.
-    for seed, weight in enumerate(layer.trainable_variables):
+    for seed, weight in enumerate(variables):
         weight.assign(weight + 0.05 * random_numbers(*weight.shape, seed=seed))
     positions = model.segment_frames // model.frames_per_position
     mask = tf.ones([_BATCH, positions, 1])
-    token_lengths = tf.fill([_BATCH], _TOKENS)
+    slots = tf.constant(np.flatnonzero(text_mask())[None], tf.int32)
+    packing = Packing(slots, tf.constant(_TEXT_LENGTHS), _TOKENS)
     languages = tf.zeros([_BATCH], tf.int32)
 
     def outputs(given: dict[str, tf.Tensor]) -> list[tf.Tensor]:
-        if block == "convolution block":
-            return [layer(given["values"], mask, given["scale"], given["shift"])]
-        if block == "attention":
-            return [layer(given["values"], memory=given["memory"])]
-        if block == "self-attention":
-            return [layer(given["values"], memory_mask=tf.ones([_BATCH, _TOKENS, 1]))]
         if block == "decoder":
             voice = Voice(given["vector"], given["latents"])
-            return [layer(given["noisy"], given["condition"], mask, given["time"], voice)]
-        ids = given["token_ids"]
-        text = layer(ids, token_lengths, slots_without_padding(ids), languages, given["voice"])
-        return [text.states, text.mean_mel, text.log_durations]
+            arguments = (given["noisy"], given["condition"], mask, given["time"], voice)
+            return [layers[0](*arguments)]
+        if block == "text encoder":
+            arguments = (given["token_ids"], _TEXT_LENGTHS, slots, languages, given["voice"])
+            text = layers[0](*arguments)
+            results = (text.states, text.mean_mel, text.log_durations[:, :, None])
+            return [result * text_mask()[:, :, None] for result in results]
+        values = given["values"]
+        if block == "self-attention":
+            packed = packing.pack(values)
+            for layer in layers:
+                packed = layer(packed, packing=packing)
+            return [packing.unpack(packed)]
+        for layer in layers:
+            if block == "convolution block":
+                values = layer(values, mask, given["scale"], given["shift"])
+            else:
+                values = layer(values, given["latents"])
+        return [values]
 
     inputs = inputs_of(block, model, channels)
     given = {name: tf.constant(value) for name, value in inputs.items()}
     floats = [name for name, value in inputs.items() if value.dtype == np.float32]
-    weights = [variable.value for variable in layer.trainable_variables]
+    weights = [variable.value for variable in variables]
 
     @tf.function(autograph=False)
     def forward_and_backward(given: dict[str, tf.Tensor]) -> tuple[list, list, list]:
@@ -145,8 +191,8 @@ def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
 
     results, of_inputs, of_weights = forward_and_backward(given)
     _passes[block] = lambda: forward_and_backward(given)
-    root = f"{layer.name}/"
-    names = [variable.path.removeprefix(root) for variable in layer.trainable_variables]
+    root = f"{layers[0].name}/" if len(layers) == 1 else ""
+    names = [variable.path.removeprefix(root) for variable in variables]
     return {
         "inputs": inputs,
         "sizes": {
@@ -156,8 +202,7 @@ def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
             "text blocks": model.text_blocks,
         },
         "weights": {
-            name: variable.numpy()
-            for name, variable in zip(names, layer.trainable_variables, strict=True)
+            name: variable.numpy() for name, variable in zip(names, variables, strict=True)
         },
         "results": [result.numpy() for result in results],
         "input gradients": {
@@ -183,9 +228,7 @@ def torch_layout(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
     return f"{prefix}{kind}", value
 
 
-def build_with_torch(
-    block: str, reference: dict[str, Any], compiled: bool, channels_last: bool
-) -> None:
+def build_with_torch(block: str, reference: dict[str, Any], variant: Variant) -> None:
     """The same block in PyTorch; raises unless it computes what `reference` did."""
     import torch
     from torch import nn
@@ -214,7 +257,7 @@ def build_with_torch(
         def convolve(self, values: torch.Tensor) -> torch.Tensor:
             margin = sizes["kernel"] // 2
             width = values.shape[-1]
-            if channels_last:
+            if variant.channels_last:
                 # A view in channels-last memory format: nothing is moved.
                 image = values[:, None].permute(0, 3, 1, 2)
                 kernel = self.depthwise.contiguous(memory_format=torch.channels_last)
@@ -230,9 +273,9 @@ def build_with_torch(
             values: torch.Tensor,
             scale: torch.Tensor,
             shift: torch.Tensor,
-            mask: torch.Tensor | None = None,
+            mask: torch.Tensor,
         ) -> torch.Tensor:
-            hidden = self.convolve(values if mask is None else values * mask)
+            hidden = self.convolve(values * mask)
             hidden = norm(hidden) * (1.0 + scale) + shift
             branch = self.contract(functional.silu(self.expand(hidden)))
             return values + branch * self.residual_scale
@@ -243,22 +286,44 @@ def build_with_torch(
             self.query = linear(f"{path}query")
             self.key_value = linear(f"{path}key_value")
             self.output = linear(f"{path}output")
-            self.residual_scale = nn.Parameter(torch.empty(self.query.out_features))
+            self.residual_scale = nn.Parameter(torch.empty(self.output.out_features))
 
-        def forward(
-            self,
-            values: torch.Tensor,
-            memory: torch.Tensor | None = None,
-            mask: torch.Tensor | None = None,
-        ) -> torch.Tensor:
-            heads = sizes["heads"]
-            normed = norm(values)
-            query = self.query(normed).unflatten(-1, (heads, -1)).transpose(1, 2)
-            pairs = self.key_value(normed if memory is None else memory)
-            key, value = pairs.unflatten(-1, (2 * heads, -1)).transpose(1, 2).chunk(2, dim=1)
-            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    class SelfAttention(Attention):
+        def forward(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            kernel = torch.cat([self.query.weight, self.key_value.weight])
+            parts = functional.linear(norm(values), kernel).unflatten(-1, (3 * sizes["heads"], -1))
+            query, key, value = parts.transpose(1, 2).chunk(3, dim=1)
+            attended = mask[:, None, None, :, 0] > 0
+            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=attended)
             branch = self.output(mixed.transpose(1, 2).flatten(2))
             return values + branch * self.residual_scale
+
+    class AttentionToLatents(Attention):
+        def forward(self, values: torch.Tensor, latents: torch.Tensor) -> torch.Tensor:
+            attend = self.on_latents if variant.on_latents else self.on_positions
+            return values + attend(norm(values), self.key_value(latents)) * self.residual_scale
+
+        def on_positions(self, normed: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+            heads = sizes["heads"]
+            query = self.query(normed).unflatten(-1, (heads, -1)).transpose(1, 2)
+            key, value = pairs.unflatten(-1, (2 * heads, -1)).transpose(1, 2).chunk(2, dim=1)
+            mixed = functional.scaled_dot_product_attention(query, key, value)
+            return self.output(mixed.transpose(1, 2).flatten(2))
+
+        def on_latents(self, normed: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+            heads, (batch, tokens, _) = sizes["heads"], pairs.shape
+            width = self.output.out_features
+            rows = pairs.reshape(batch * tokens, 2 * heads, -1).transpose(0, 1)
+            kernels = [
+                self.query.weight.unflatten(0, (heads, -1)) * (width // heads) ** -0.5,
+                self.output.weight.T.unflatten(0, (heads, -1)),
+            ]
+            key, value = (
+                (half @ kernel).reshape(heads, batch, tokens, width).transpose(0, 1).flatten(1, 2)
+                for half, kernel in zip(rows.chunk(2), kernels, strict=True)
+            )
+            scores = torch.bmm(normed, key.transpose(1, 2)).unflatten(-1, (heads, tokens))
+            return torch.bmm(scores.softmax(-1).flatten(2), value) + self.output.bias
 
     class Modulation(nn.Module):
         def __init__(self, path: str, blocks: int) -> None:
@@ -280,7 +345,8 @@ def build_with_torch(
             for index in range(sizes["decoder blocks"]):
                 self.add_module(f"block_{index}", ConvBlock(f"block_{index}."))
                 if index % 4 == 0:
-                    self.add_module(f"attention_{index}", Attention(f"attention_{index}."))
+                    attention = AttentionToLatents(f"attention_{index}.")
+                    self.add_module(f"attention_{index}", attention)
             self.mel = linear("mel")
 
         def forward(
@@ -316,7 +382,7 @@ def build_with_torch(
             self.modulation = Modulation("modulation.", sizes["text blocks"])
             for index in range(sizes["text blocks"]):
                 self.add_module(f"block_{index}", ConvBlock(f"block_{index}."))
-                self.add_module(f"attention_{index}", Attention(f"attention_{index}."))
+                self.add_module(f"attention_{index}", SelfAttention(f"attention_{index}."))
             self.duration_block = ConvBlock("duration_block.")
             self.mean_mel, self.log_duration = linear("mean_mel"), linear("log_duration")
 
@@ -327,39 +393,53 @@ def build_with_torch(
             values = self.symbols(token_ids) + language[:, None]
             modulations = self.modulation(self.voice(voice) + language)
             for index in range(sizes["text blocks"]):
-                values = self.get_submodule(f"attention_{index}")(values, mask=mask)
+                values = self.get_submodule(f"attention_{index}")(values, mask)
                 scale, shift = modulations[index]
-                values = self.get_submodule(f"block_{index}")(values, scale, shift)
+                values = self.get_submodule(f"block_{index}")(values, scale, shift, mask)
             states = norm(values)
-            for_durations = self.duration_block(states, *modulations[-1])
+            for_durations = self.duration_block(states, *modulations[-1], mask)
             mean_mel = self.symbol_mean_mel(token_ids) + self.mean_mel(states)
             log_durations = self.symbol_log_duration(token_ids) + self.log_duration(for_durations)
-            return states, mean_mel, log_durations[:, :, 0]
+            return states, mean_mel, log_durations
+
+    class Stack(nn.Module):
+        def __init__(self, kind: type) -> None:
+            super().__init__()
+            for index in range(_STACKED):
+                self.add_module(f"layer_{index}", kind(f"layer_{index}."))
+
+        def forward(self, values: torch.Tensor, **others: torch.Tensor) -> torch.Tensor:
+            for index in range(_STACKED):
+                values = self.get_submodule(f"layer_{index}")(values, **others)
+            return values
 
     build: dict[str, Callable[[], nn.Module]] = {
-        "convolution block": lambda: ConvBlock(""),
-        "attention": lambda: Attention(""),
-        "self-attention": lambda: Attention(""),
+        "convolution block": lambda: Stack(ConvBlock),
+        "attention": lambda: Stack(AttentionToLatents),
+        "self-attention": lambda: Stack(SelfAttention),
         "decoder": Decoder,
         "text encoder": TextEncoder,
     }
     module = build[block]()
     state = {name: torch.from_numpy(value.copy()) for name, value in weights.items()}
     module.load_state_dict(state)
-    run = torch.compile(module) if compiled else module
+    run = torch.compile(module) if variant.compiled else module
     given = {name: torch.from_numpy(value.copy()) for name, value in reference["inputs"].items()}
     floats = [value.requires_grad_() for value in given.values() if value.is_floating_point()]
+    of_text = torch.from_numpy(text_mask()[:, :, None])
     masks = {
         "convolution block": {"mask": torch.ones(_BATCH, 1, 1)},
-        "self-attention": {"mask": torch.ones(_BATCH, 1, 1, _TOKENS, dtype=torch.bool)},
+        "self-attention": {"mask": of_text},
         "decoder": {"mask": torch.ones(_BATCH, 1, 1)},
-        "text encoder": {"mask": torch.ones(_BATCH, 1, 1, _TOKENS, dtype=torch.bool)},
+        "text encoder": {"mask": of_text},
     }
     parameters = dict(module.named_parameters())
 
     def forward_and_backward() -> tuple[Any, Any]:
         results = run(**given, **masks.get(block, {}))
         results = results if isinstance(results, tuple) else (results,)
+        if block in ("self-attention", "text encoder"):
+            results = tuple(result * of_text for result in results)
         loss = sum(result.square().mean() for result in results)
         return results, torch.autograd.grad(loss, [*floats, *parameters.values()])
 
@@ -373,12 +453,17 @@ def build_with_torch(
         difference = np.abs(there - here.detach().numpy()).max() / max(np.abs(there).max(), 1e-9)
         if there.shape != tuple(here.shape) or difference > _TOLERANCE:
             raise SystemExit(f"{block}: PyTorch's numbers are others, by {difference:.1e}")
-    _passes[variant_name(block, compiled, channels_last)] = forward_and_backward
+    _passes[f"{block}, {variant}"] = forward_and_backward
 
 
-def variant_name(block: str, compiled: bool, channels_last: bool) -> str:
-    mode = "compiled" if compiled else "eager"
-    return f"{block}, {mode}, channels {'last' if channels_last else 'first'}"
+def variants_of(block: str, eager_only: bool) -> list[Variant]:
+    """All that make a difference in this block."""
+    return [
+        Variant(compiled, channels_last, on_latents)
+        for compiled in ((False,) if eager_only else (False, True))
+        for channels_last in ((False,) if "attention" in block else (False, True))
+        for on_latents in ((False, True) if block in ("attention", "decoder") else (False,))
+    ]
 
 
 def main() -> None:
@@ -395,15 +480,10 @@ def main() -> None:
     with ProcessPoolExecutor(1, context) as ours, ProcessPoolExecutor(1, context) as theirs:
         for block in options.blocks:
             reference = ours.submit(build_with_tensorflow, block, options.size).result()
-            variants = [
-                (compiled, channels_last)
-                for compiled in ((False,) if options.eager_only else (False, True))
-                for channels_last in ((False,) if "attention" in block else (False, True))
-            ]
-            for variant in variants:
-                theirs.submit(build_with_torch, block, reference, *variant).result()
             turns = [(ours, block)]
-            turns += [(theirs, variant_name(block, *variant)) for variant in variants]
+            for variant in variants_of(block, options.eager_only):
+                theirs.submit(build_with_torch, block, reference, variant).result()
+                turns.append((theirs, f"{block}, {variant}"))
             seconds: dict[str, list[float]] = {name: [] for _, name in turns}
             for counted in (False, *[True] * options.rounds):
                 for pool, name in turns:

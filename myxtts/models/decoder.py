@@ -13,8 +13,8 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
+from myxtts.models.attention import AttentionToLatents
 from myxtts.models.layers import (
-    Attention,
     ConvBlock,
     Modulation,
     root_mean_square_norm,
@@ -49,7 +49,7 @@ class FlowDecoder(keras.layers.Layer):
             width, model.decoder_blocks + 1, condition_width=width, name="modulation"
         )
         self.attentions = {
-            str(index): Attention(
+            str(index): AttentionToLatents(
                 width,
                 model.attention_heads,
                 memory_width=model.voice_width,
@@ -92,7 +92,7 @@ class FlowDecoder(keras.layers.Layer):
         modulations = self.modulation(summary + self.voice_projection(voice.vector))
         for index, block in enumerate(self.blocks):
             if str(index) in self.attentions:
-                values = self.attentions[str(index)](values, memory=voice.latents)
+                values = self.attentions[str(index)](values, voice.latents)
             scale, shift = modulations[index]
             values = block(values, mask, scale, shift)
         scale, shift = modulations[-1]

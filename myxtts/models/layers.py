@@ -62,7 +62,7 @@ def stack_frames(frames: tf.Tensor, count: int) -> tf.Tensor:
     return tf.ensure_shape(stacked, [None, None, count * frames.shape[-1]])
 
 
-def _residual_scale(layer: Any) -> keras.Variable:
+def add_residual_scale(layer: Any) -> keras.Variable:
     return layer.add_weight(
         name="residual_scale",
         shape=(layer.width,),
@@ -71,17 +71,17 @@ def _residual_scale(layer: Any) -> keras.Variable:
     )
 
 
-def _product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
+def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
     """[..., inputs] times [inputs, outputs], in `dtype`."""
     rows = tf.reshape(tf.cast(values, dtype), [-1, kernel.shape[0]])
-    product = tf.matmul(rows, tf.cast(kernel, dtype))
-    return tf.reshape(product, tf.concat([tf.shape(values)[:-1], kernel.shape[1:]], 0))
+    result = tf.matmul(rows, tf.cast(kernel, dtype))
+    return tf.reshape(result, tf.concat([tf.shape(values)[:-1], kernel.shape[1:]], 0))
 
 
-def _scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
+def scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
     """`layer(values) * scale` in float32; the weights are scaled, which are fewer numbers."""
-    product = _product(values, layer.kernel * scale, layer.compute_dtype)
-    return tf.nn.bias_add(tf.cast(product, tf.float32), layer.bias * scale)
+    scaled = product(values, layer.kernel * scale, layer.compute_dtype)
+    return tf.nn.bias_add(tf.cast(scaled, tf.float32), layer.bias * scale)
 
 
 class ConvBlock(keras.layers.Layer):
@@ -102,7 +102,7 @@ class ConvBlock(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.kernel_positions**-0.5),
             autocast=False,
         )
-        self.residual_scale = _residual_scale(self)
+        self.residual_scale = add_residual_scale(self)
         self.expand.build((None, self.width))
         self.contract.build((None, 4 * self.width))
 
@@ -110,16 +110,16 @@ class ConvBlock(keras.layers.Layer):
         self, values: tf.Tensor, mask: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
         """values [batch, positions, width]; scale and shift [batch, 1, width]."""
-        return self._finish(values, self._convolve(values * mask), scale, shift)
+        return self._add_perceptron(values, self._convolve(values * mask, scale, shift))
 
     def call_packed(
         self, values: tf.Tensor, packing: Packing, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
-        """values, scale and shift [slots, width]."""
-        hidden = packing.pack(self._convolve(packing.unpack(values)))
-        return self._finish(values, hidden, scale, shift)
+        """values [slots, width]; scale and shift [batch, 1, width]."""
+        hidden = packing.pack(self._convolve(packing.unpack(values), scale, shift))
+        return self._add_perceptron(values, hidden)
 
-    def _convolve(self, values: tf.Tensor) -> tf.Tensor:
+    def _convolve(self, values: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
         # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
         convolved = tf.nn.depthwise_conv2d(
             tf.cast(tf.expand_dims(values, 1), self.compute_dtype),
@@ -127,90 +127,11 @@ class ConvBlock(keras.layers.Layer):
             strides=[1, 1, 1, 1],
             padding="SAME",
         )
-        return tf.squeeze(convolved, 1)
+        normed = root_mean_square_norm(tf.cast(tf.squeeze(convolved, 1), tf.float32))
+        return normed * (1.0 + scale) + shift
 
-    def _finish(
-        self, values: tf.Tensor, hidden: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
-    ) -> tf.Tensor:
-        hidden = root_mean_square_norm(tf.cast(hidden, tf.float32)) * (1.0 + scale) + shift
-        return values + _scaled_dense(self.contract, self.expand(hidden), self.residual_scale)
-
-
-class Attention(keras.layers.Layer):
-    """Residual multi-head attention from `values` to `memory` (or to themselves)."""
-
-    def __init__(
-        self, width: int, heads: int, *, memory_width: int | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.heads = heads
-        self.width = width
-        self.memory_width = memory_width or width
-        policy = self.dtype_policy
-        self.query = keras.layers.Dense(width, use_bias=False, dtype=policy, name="query")
-        self.key_value = keras.layers.Dense(
-            2 * width, use_bias=False, dtype=policy, name="key_value"
-        )
-        self.output_projection = keras.layers.Dense(width, dtype=policy, name="output")
-
-    def build(self, input_shape: Any = None) -> None:
-        self.residual_scale = _residual_scale(self)
-        self.query.build((None, self.width))
-        self.key_value.build((None, self.memory_width))
-        self.output_projection.build((None, self.width))
-
-    def call(
-        self,
-        values: tf.Tensor,
-        memory: tf.Tensor | None = None,
-        memory_mask: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """values [batch, positions, width]; memory_mask [batch, memory positions, 1]."""
-        normed = root_mean_square_norm(values)
-        if memory is None:
-            query, key, value = self._heads(self._query_key_value(normed), 3)
-        else:
-            (query,) = self._heads(_product(normed, self._query_kernel, self.compute_dtype), 1)
-            key, value = self._heads(self.key_value(memory), 2)
-        return self._add(values, self._mix(query, key, value, memory_mask))
-
-    def call_packed(self, values: tf.Tensor, packing: Packing, mask: tf.Tensor) -> tf.Tensor:
-        """values [slots, width] attend to those of their own clip; mask [batch, tokens, 1]."""
-        projected = packing.unpack(self._query_key_value(root_mean_square_norm(values)))
-        query, key, value = self._heads(projected, 3)
-        return self._add(values, packing.pack(self._mix(query, key, value, mask)))
-
-    @property
-    def _query_kernel(self) -> tf.Tensor:
-        # Scaled before any product, whose sums would else leave the range of float16.
-        return self.query.kernel * (self.width // self.heads) ** -0.5
-
-    def _query_key_value(self, normed: tf.Tensor) -> tf.Tensor:
-        """One product for all three."""
-        kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
-        return _product(normed, kernel, self.compute_dtype)
-
-    def _heads(self, values: tf.Tensor, parts: int) -> list[tf.Tensor]:
-        """[batch, positions, parts * width] -> parts of [batch, heads, positions, channels]."""
-        batch, positions, _ = tf.unstack(tf.shape(values))
-        each = self.width // self.heads
-        split = tf.reshape(values, [batch, positions, parts, self.heads, each])
-        # Parts along the first axis are cut apart without a copy.
-        return list(tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]), parts))
-
-    def _mix(
-        self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, memory_mask: tf.Tensor | None
-    ) -> tf.Tensor:
-        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
-        if memory_mask is not None:
-            scores += (tf.transpose(memory_mask, [0, 2, 1]) - 1.0)[:, None] * 1e9
-        shares = tf.cast(tf.nn.softmax(scores), value.dtype)
-        mixed = tf.matmul(shares, value)
-        batch, _, positions, _ = tf.unstack(tf.shape(mixed))
-        return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
-
-    def _add(self, values: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
-        return values + _scaled_dense(self.output_projection, mixed, self.residual_scale)
+    def _add_perceptron(self, values: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+        return values + scaled_dense(self.contract, self.expand(hidden), self.residual_scale)
 
 
 class Modulation(keras.layers.Layer):

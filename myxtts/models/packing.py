@@ -18,7 +18,7 @@ class Packing:
     `slots` [shares, slots of a share] says which token stands in each slot, as its place in the
     share's [clips, tokens], or -1 for an empty slot; the clips are split evenly over the shares
     in their order, and tokens of a share keep their order. Both ways are gathers, and each is the
-    other's gradient: nothing is scattered.
+    other's gradient: nothing is scattered. `mask` [batch, tokens, 1] is one where there is a token.
     """
 
     def __init__(self, slots: tf.Tensor, lengths: tf.Tensor, tokens: Any) -> None:
@@ -31,31 +31,45 @@ class Packing:
         starts += tf.range(shares)[:, None] * share_slots
         self._slot_of_place = tf.reshape(starts, [-1, 1]) + tf.range(tokens)
         self._slot_of_place = tf.minimum(self._slot_of_place, shares * share_slots - 1)
-        self._inside = tf.sequence_mask(lengths, tokens, tf.float32)[:, :, None]
-        self._tokens = tokens
+        self.mask = tf.sequence_mask(lengths, tokens, tf.float32)[:, :, None]
 
     def pack(self, values: tf.Tensor) -> tf.Tensor:
         """[batch, tokens, channels] -> [slots, channels], zero in empty slots."""
-        return tf.custom_gradient(lambda inputs: (self._pack(inputs), self._unpack))(values)
+        return self.pack_heads(tf.expand_dims(values, 0))
 
     def unpack(self, values: tf.Tensor) -> tf.Tensor:
         """[slots, channels] -> [batch, tokens, channels], zero in padding."""
-        return tf.custom_gradient(lambda inputs: (self._unpack(inputs), self._pack))(values)
+        return tf.squeeze(self.unpack_heads(values, 1), 0)
+
+    def pack_heads(self, values: tf.Tensor) -> tf.Tensor:
+        """[heads, batch, tokens, channels] -> [slots, heads * channels]."""
+        heads = values.shape[0]
+        function = tf.custom_gradient(
+            lambda inputs: (self._pack(inputs), lambda given: self._unpack(given, heads))
+        )
+        return function(values)
+
+    def unpack_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
+        """[slots, heads * channels] -> [heads, batch, tokens, channels]."""
+        return tf.custom_gradient(lambda inputs: (self._unpack(inputs, heads), self._pack))(values)
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """[batch, tokens] -> [slots]; an empty slot has some id."""
         return tf.gather(tf.reshape(ids, [-1]), self._place_of_slot)
 
-    def of_clips(self, values: tf.Tensor) -> tf.Tensor:
-        """[batch, 1, channels] -> [slots, channels]: what each slot's clip has."""
-        return self.pack(tf.repeat(values, self._tokens, axis=1))
-
     def _pack(self, values: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(values, [-1, values.shape[-1]])
-        return tf.gather(flat, self._place_of_slot) * tf.cast(self._filled, values.dtype)
+        heads, channels = values.shape[0], values.shape[-1]
+        first_places = tf.range(heads) * tf.size(self._slot_of_place)
+        rows = tf.reshape(values, [-1, channels])
+        packed = tf.gather(rows, self._place_of_slot[:, None] + first_places)
+        packed = tf.reshape(packed, [-1, heads * channels])
+        return packed * tf.cast(self._filled, values.dtype)
 
-    def _unpack(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.gather(values, self._slot_of_place) * tf.cast(self._inside, values.dtype)
+    def _unpack(self, values: tf.Tensor, heads: int) -> tf.Tensor:
+        rows = tf.reshape(values, [-1, values.shape[-1] // heads])
+        head = tf.range(heads)[:, None, None]
+        unpacked = tf.gather(rows, self._slot_of_place * heads + head)
+        return unpacked * tf.cast(self.mask, values.dtype)
 
 
 def slots_without_padding(token_ids: tf.Tensor) -> tf.Tensor:

@@ -8,11 +8,10 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
+from myxtts.models.attention import SelfAttention
 from myxtts.models.layers import (
-    Attention,
     ConvBlock,
     Modulation,
-    length_mask,
     root_mean_square_norm,
 )
 from myxtts.models.packing import Packing
@@ -40,7 +39,7 @@ class TextEncoder(keras.layers.Layer):
             width, model.text_blocks + 1, condition_width=width, name="modulation"
         )
         self.attentions = [
-            Attention(width, model.attention_heads, dtype=policy, name=f"attention_{index}")
+            SelfAttention(width, model.attention_heads, dtype=policy, name=f"attention_{index}")
             for index in range(model.text_blocks)
         ]
         self.blocks = [
@@ -95,20 +94,16 @@ class TextEncoder(keras.layers.Layer):
     ) -> EncodedText:
         """token_ids [batch, tokens]; slots as in `Packing`; voice [batch, voice_width]."""
         tokens = tf.shape(token_ids)[1]
-        mask = length_mask(token_lengths, tokens)
         packing = Packing(slots, token_lengths, tokens)
-        language = self.language_embedding(language_ids)
-        values = self.symbol_embedding(packing.pack_ids(token_ids)) + packing.of_clips(
-            language[:, None]
-        )
-        modulations = [
-            (packing.of_clips(scale), packing.of_clips(shift))
-            for scale, shift in self.modulation(self.voice_projection(voice) + language)
-        ]
+        languages = packing.pack_ids(tf.repeat(language_ids[:, None], tokens, axis=1))
+        values = self.symbol_embedding(packing.pack_ids(token_ids))
+        values += self.language_embedding(languages)
+        summary = self.voice_projection(voice) + self.language_embedding(language_ids)
+        modulations = self.modulation(summary)
         for attention, block, (scale, shift) in zip(
             self.attentions, self.blocks, modulations[:-1], strict=True
         ):
-            values = attention.call_packed(values, packing, mask)
+            values = attention(values, packing=packing)
             values = block.call_packed(values, packing, scale, shift)
         states = root_mean_square_norm(values)
         for_durations = self.duration_block.call_packed(states, packing, *modulations[-1])
@@ -116,4 +111,4 @@ class TextEncoder(keras.layers.Layer):
         log_durations = self.symbol_log_duration(token_ids) + packing.unpack(
             self.duration_projection(for_durations)
         )
-        return EncodedText(packing.unpack(states), mean_mel, log_durations[:, :, 0], mask)
+        return EncodedText(packing.unpack(states), mean_mel, log_durations[:, :, 0], packing.mask)

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, ModelConfig
+from myxtts.models.attention import Resampler
 from myxtts.models.layers import (
-    Attention,
     ConvBlock,
     Modulation,
     length_mask,
@@ -36,7 +36,7 @@ class VoiceEncoder(keras.layers.Layer):
             for index in range(model.voice_blocks)
         ]
         self.vector_projection = keras.layers.Dense(width, name="vector")
-        self.resampler = Attention(width, model.attention_heads, dtype=policy, name="resampler")
+        self.resampler = Resampler(width, model.attention_heads, dtype=policy, name="resampler")
         self.latent_modulation = Modulation(
             width, 1, condition_width=width, name="latent_modulation"
         )
@@ -71,9 +71,7 @@ class VoiceEncoder(keras.layers.Layer):
             values = block(values, mask, neutral, neutral)
         values = root_mean_square_norm(values)
         vector = self.vector_projection(masked_mean(values, mask))
-        batch = tf.shape(reference)[0]
-        queries = tf.tile(tf.convert_to_tensor(self.latents)[None], [batch, 1, 1])
-        latents = self.resampler(queries, memory=values, memory_mask=mask)
+        latents = self.resampler(tf.convert_to_tensor(self.latents), values, mask)
         ((scale, shift),) = self.latent_modulation(vector)
         latents = self.latent_block(latents, tf.ones([1, 1, 1]), scale, shift)
         return Voice(vector, latents)

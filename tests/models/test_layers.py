@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.models.layers import Attention, ConvBlock, root_mean_square_norm, silu
+from myxtts.models.layers import ConvBlock, root_mean_square_norm, silu
 
 
 def plain_norm(values):
@@ -52,22 +52,3 @@ def test_a_convolution_block_by_its_formula():
     expected = values + branch * block.residual_scale.numpy()
     found = block(*map(tf.constant, (values, mask, scale, shift)))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_attention_by_its_formula():
-    attention = randomised(Attention(8, 2, memory_width=6))
-    generator = np.random.default_rng(1)
-    values = generator.normal(size=(1, 5, 8)).astype(np.float32)
-    memory = generator.normal(size=(1, 3, 6)).astype(np.float32)
-    query = plain_norm(values)[0].numpy() @ attention.query.kernel.numpy()
-    key, value = np.split(memory[0] @ attention.key_value.kernel.numpy(), 2, axis=-1)
-    mixed = []
-    for head in (slice(0, 4), slice(4, 8)):
-        shares = tf.nn.softmax(query[:, head] @ key[:2, head].T / 2).numpy()
-        mixed.append(shares @ value[:2, head])
-    output = attention.output_projection
-    branch = np.concatenate(mixed, -1) @ output.kernel.numpy() + output.bias.numpy()
-    expected = values[0] + branch * attention.residual_scale.numpy()
-    mask = tf.constant([[[1.0], [1.0], [0.0]]])  # the last of the memory is padding
-    found = attention(tf.constant(values), tf.constant(memory), mask)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-4)

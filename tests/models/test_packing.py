@@ -60,10 +60,22 @@ def test_gradients_are_those_of_plain_gathers(batch):
     )
 
 
-def test_each_slot_gets_what_its_clip_has():
+@settings(max_examples=20, deadline=None)
+@given(BATCHES)
+def test_heads_are_packed_as_if_each_were_alone(batch):
+    shares, lengths, spare = batch
+    packing, tokens, _ = packing_of(lengths, shares, spare)
+    values = np.random.default_rng(0).normal(size=(3, len(lengths), tokens, 2)).astype(np.float32)
+    alone = [packing.pack(tf.constant(head)).numpy() for head in values]
+    packed = packing.pack_heads(tf.constant(values))
+    np.testing.assert_array_equal(packed, np.concatenate(alone, axis=-1))
+    unpacked = packing.unpack_heads(packed, 3)
+    for head, there in zip(unpacked, alone, strict=True):
+        np.testing.assert_array_equal(head, packing.unpack(tf.constant(there)))
+
+
+def test_each_slot_gets_the_id_of_its_token():
     packing, _, _ = packing_of([2, 3], 1, 1)
-    of_clips = packing.of_clips(tf.constant([[[1.0]], [[5.0]]]))
-    assert of_clips[:, 0].numpy().tolist() == [1, 1, 5, 5, 5, 0]
     ids = packing.pack_ids(tf.constant([[7, 8, 0, 0], [9, 4, 3, 0]]))
     assert ids[:5].numpy().tolist() == [7, 8, 9, 4, 3]
 

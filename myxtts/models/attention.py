@@ -1,0 +1,128 @@
+"""Residual attention with several heads, in the three forms that the model needs.
+
+Between many positions and a few latent tokens the projections are done on the side of the few.
+`(positions Q) (latents K)^T` and `positions (latents K Q^T)^T` are the same numbers, and a product
+of a large matrix with a square one is saved; so it is with values and the output.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from myxtts.models.layers import add_residual_scale, product, root_mean_square_norm, scaled_dense
+from myxtts.models.packing import Packing
+
+# Added to the scores of padding: its shares become exactly zero.
+_NEVER = -1e9
+
+
+class _Attention(keras.layers.Layer):
+    """The weights, which are the same in every form."""
+
+    def __init__(
+        self, width: int, heads: int, *, memory_width: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.heads = heads
+        self.width = width
+        self.memory_width = memory_width or width
+        policy = self.dtype_policy
+        self.query = keras.layers.Dense(width, use_bias=False, dtype=policy, name="query")
+        self.key_value = keras.layers.Dense(
+            2 * width, use_bias=False, dtype=policy, name="key_value"
+        )
+        self.output_projection = keras.layers.Dense(width, dtype=policy, name="output")
+
+    def build(self, input_shape: Any = None) -> None:
+        self.residual_scale = add_residual_scale(self)
+        self.query.build((None, self.width))
+        self.key_value.build((None, self.memory_width))
+        self.output_projection.build((None, self.width))
+
+    @property
+    def _query_kernel(self) -> tf.Tensor:
+        # Scaled before any product, whose sums would else leave the range of float16.
+        return self.query.kernel * (self.width // self.heads) ** -0.5
+
+
+class SelfAttention(_Attention):
+    """Tokens attend to those of their own clip."""
+
+    def call(self, values: tf.Tensor, packing: Packing) -> tf.Tensor:
+        """values [slots, width]."""
+        kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
+        projected = product(root_mean_square_norm(values), kernel, self.compute_dtype)
+        # Each [heads, batch, tokens, channels].
+        query, key, value = tf.split(packing.unpack_heads(projected, 3 * self.heads), 3)
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
+        shares = tf.nn.softmax(scores + _masking(packing.mask))
+        mixed = packing.pack_heads(tf.matmul(tf.cast(shares, value.dtype), value))
+        return values + scaled_dense(self.output_projection, mixed, self.residual_scale)
+
+
+class AttentionToLatents(_Attention):
+    """Positions attend to a few latent tokens, whose width is `memory_width`."""
+
+    def call(self, values: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
+        """values [batch, positions, width]; latents [batch, tokens, memory width]."""
+        batch, positions, _ = tf.unstack(tf.shape(values))
+        tokens, dtype = tf.shape(latents)[1], self.compute_dtype
+        rows = tf.reshape(self.key_value(latents), [batch * tokens, 2 * self.width])
+        key, value = tf.split(_heads_first(rows, 2 * self.heads), 2)
+        query_kernel = tf.cast(_heads_first(self._query_kernel, self.heads), dtype)
+        output_kernel = tf.cast(self.output_projection.kernel * self.residual_scale, dtype)
+        output_kernel = tf.reshape(output_kernel, [self.heads, -1, self.width])
+        key, value = (
+            self._tokens_of_clips(of_heads, batch)
+            for of_heads in (
+                tf.matmul(key, query_kernel, transpose_b=True),
+                tf.matmul(value, output_kernel),
+            )
+        )
+        normed = tf.cast(root_mean_square_norm(values), dtype)
+        scores = tf.cast(tf.matmul(normed, key, transpose_b=True), tf.float32)
+        shares = tf.nn.softmax(tf.reshape(scores, [batch, positions, self.heads, tokens]))
+        shares = tf.cast(tf.reshape(shares, tf.shape(scores)), dtype)
+        branch = tf.cast(tf.matmul(shares, value), tf.float32)
+        return values + tf.nn.bias_add(branch, self.output_projection.bias * self.residual_scale)
+
+    def _tokens_of_clips(self, of_heads: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+        """[heads, batch * tokens, width] -> [batch, heads * tokens, width]."""
+        parts = tf.unstack(of_heads, self.heads)
+        return tf.concat([tf.reshape(part, [batch, -1, self.width]) for part in parts], 1)
+
+
+class Resampler(_Attention):
+    """A few latent tokens, the same at the start for every clip, attend to its positions."""
+
+    def call(self, latents: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """latents [tokens, width]; values [batch, positions, width]; mask [batch, positions, 1]."""
+        tokens, batch = latents.shape[0], tf.shape(values)[0]
+        kernels = tf.cast(_heads_first(self.key_value.kernel, 2 * self.heads), self.compute_dtype)
+        key_kernel, value_kernel = tf.split(kernels, 2)
+        normed = root_mean_square_norm(latents)
+        query = _heads_first(product(normed, self._query_kernel, kernels.dtype), self.heads)
+        query = tf.matmul(query, key_kernel, transpose_b=True)
+        query = tf.reshape(query, [1, self.heads * tokens, self.width])
+        memory = tf.cast(values, kernels.dtype)
+        scores = tf.cast(tf.matmul(query, memory, transpose_b=True), tf.float32)
+        shares = tf.nn.softmax(scores + _masking(mask))
+        mixed = tf.matmul(tf.cast(shares, memory.dtype), memory)
+        mixed = tf.reshape(mixed, [batch, self.heads, tokens, self.width])
+        mixed = tf.matmul(mixed, value_kernel)
+        mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, tokens, self.width])
+        return latents + scaled_dense(self.output_projection, mixed, self.residual_scale)
+
+
+def _heads_first(matrix: tf.Tensor, heads: int) -> tf.Tensor:
+    """[rows, heads * channels] -> [heads, rows, channels]."""
+    split = tf.reshape(matrix, [-1, heads, matrix.shape[-1] // heads])
+    return tf.transpose(split, [1, 0, 2])
+
+
+def _masking(mask: tf.Tensor) -> tf.Tensor:
+    """[batch, memory, 1] -> [batch, 1, memory], to be added to scores."""
+    return (1.0 - tf.transpose(mask, [0, 2, 1])) * _NEVER
