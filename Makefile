@@ -25,7 +25,8 @@ demo: $(STAMP)
 	echo && \
 	echo "Said:      $(SENTENCE)" && \
 	echo "Voice of:  $$voice (a clip that the model was not trained on)" && \
-	echo "Listen to: demo/speech.wav"
+	echo "Listen to: demo/speech.wav" && \
+	echo "Next:      your own recordings: docs/en/quick-start.md"
 
 # Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
 test: $(STAMP)
