@@ -75,13 +75,8 @@ class AttentionToLatents(_Attention):
         query_kernel = tf.cast(_heads_first(self._query_kernel, self.heads), dtype)
         output_kernel = tf.cast(self.output_projection.kernel * self.residual_scale, dtype)
         output_kernel = tf.reshape(output_kernel, [self.heads, -1, self.width])
-        key, value = (
-            self._tokens_of_clips(of_heads, batch)
-            for of_heads in (
-                tf.matmul(key, query_kernel, transpose_b=True),
-                tf.matmul(value, output_kernel),
-            )
-        )
+        key = self._tokens_of_clips(tf.matmul(key, query_kernel, transpose_b=True), batch)
+        value = self._tokens_of_clips(tf.matmul(value, output_kernel), batch)
         normed = tf.cast(root_mean_square_norm(values), dtype)
         scores = tf.cast(tf.matmul(normed, key, transpose_b=True), tf.float32)
         shares = tf.nn.softmax(tf.reshape(scores, [batch, positions, self.heads, tokens]))

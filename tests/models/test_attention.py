@@ -5,17 +5,10 @@ import pytest
 import tensorflow as tf
 
 from myxtts.models.attention import AttentionToLatents, Resampler, SelfAttention
+from myxtts.models.layers import root_mean_square_norm
 from myxtts.models.packing import Packing
 
 WIDTH, HEADS = 8, 2
-
-
-def randomised(layer):
-    layer.build()
-    generator = np.random.default_rng(0)
-    for variable in layer.trainable_variables:
-        variable.assign_add(generator.normal(0, 0.3, variable.shape))
-    return layer
 
 
 def random_values(*shape):
@@ -24,8 +17,7 @@ def random_values(*shape):
 
 def by_the_textbook(layer, values, memory):
     """values [positions, width]; memory [positions, its width]."""
-    normed = values * tf.math.rsqrt(tf.reduce_mean(tf.square(values), -1, keepdims=True) + 1e-6)
-    query = normed @ layer.query.kernel
+    query = root_mean_square_norm(values) @ layer.query.kernel
     key, value = tf.split(memory @ layer.key_value.kernel, 2, axis=-1)
     mixed = []
     for head in range(HEADS):
@@ -53,7 +45,7 @@ def assert_same(layer, ours, textbook, inputs):
         )
 
 
-def test_tokens_attend_to_those_of_their_clip():
+def test_tokens_attend_to_those_of_their_clip(randomised):
     layer = randomised(SelfAttention(WIDTH, HEADS))
     values = random_values(2, 5, WIDTH)
     lengths = [5, 3]
@@ -65,7 +57,7 @@ def test_tokens_attend_to_those_of_their_clip():
         return tf.concat([unpacked[0], unpacked[1, :3]], 0)
 
     def textbook():
-        normed = values * tf.math.rsqrt(tf.reduce_mean(values**2, -1, keepdims=True) + 1e-6)
+        normed = root_mean_square_norm(values)
         clips = [
             by_the_textbook(layer, values[clip, :length], normed[clip, :length])
             for clip, length in enumerate(lengths)
@@ -75,7 +67,7 @@ def test_tokens_attend_to_those_of_their_clip():
     assert_same(layer, ours, textbook, [values])
 
 
-def test_positions_attend_to_latents():
+def test_positions_attend_to_latents(randomised):
     layer = randomised(AttentionToLatents(WIDTH, HEADS, memory_width=6))
     values, latents = random_values(2, 5, WIDTH), random_values(2, 3, 6)
 
@@ -87,7 +79,7 @@ def test_positions_attend_to_latents():
 
 
 @pytest.mark.parametrize("lengths", [[5, 5], [5, 2]])
-def test_latents_attend_to_the_positions_of_each_clip(lengths):
+def test_latents_attend_to_the_positions_of_each_clip(randomised, lengths):
     layer = randomised(Resampler(WIDTH, HEADS))
     latents, values = random_values(3, WIDTH), random_values(2, 5, WIDTH)
     mask = tf.sequence_mask(lengths, 5, tf.float32)[:, :, None]

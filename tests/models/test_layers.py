@@ -28,15 +28,7 @@ def test_values_and_gradients_are_those_of_the_formula(ours, plain):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def randomised(layer):
-    layer.build()
-    generator = np.random.default_rng(0)
-    for variable in layer.trainable_variables:
-        variable.assign_add(generator.normal(0, 0.3, variable.shape))
-    return layer
-
-
-def test_a_convolution_block_by_its_formula():
+def test_a_convolution_block_by_its_formula(randomised):
     block = randomised(ConvBlock(8, 3))
     generator = np.random.default_rng(1)
     values = generator.normal(size=(2, 6, 8)).astype(np.float32)
