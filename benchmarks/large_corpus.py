@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE
-from myxtts.data.prepare import settings_fingerprint
-from myxtts.data.requests import PartRequest
+from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE
+from myxtts.data.features.prepare import settings_fingerprint
+from myxtts.data.features.subset import PartRequest
 
 SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 
@@ -69,7 +69,7 @@ def write_features(folder: Path, subset: str, count: int) -> None:
         "rejections": [],
     }
     (cache / "cache.json").write_text(json.dumps(content))
-    from myxtts.data.cache import open_cache
+    from myxtts.data.features.cache import open_cache
 
     PartRequest.of(config, subset).remember(open_cache(cache))
 
@@ -80,12 +80,12 @@ def open_and_take_a_batch(folder: str) -> None:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data import requests
-    from myxtts.data.corpus import open_corpus
-    from myxtts.data.pipeline import Feed
+    from myxtts.data.features import subset
+    from myxtts.data.feeding.pipeline import Feed
+    from myxtts.data.opening import open_corpus
 
     # There is no audio to look at, so the features are trusted at any size.
-    requests.LARGE_METADATA_BYTES = 0
+    subset.LARGE_METADATA_BYTES = 0
     config = XTTSConfig(train_data=folder)
     imported = time.perf_counter()
     corpus = open_corpus(config)
@@ -107,7 +107,7 @@ def open_and_take_a_batch(folder: str) -> None:
 
 
 def measure(rows: int) -> dict[str, float]:
-    from myxtts.data.ljspeech import LJSpeechDataset
+    from myxtts.data.corpus.dataset import LJSpeechDataset
 
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "corpus"

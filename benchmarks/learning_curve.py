@@ -41,8 +41,8 @@ from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
 from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
-from myxtts.training.accounting import stepping_seconds  # noqa: E402
-from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint  # noqa: E402
+from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint  # noqa: E402
+from myxtts.training.watching.accounting import stepping_seconds  # noqa: E402
 
 FIGURES = (
     WORD_ERROR_RATE,

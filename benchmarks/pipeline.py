@@ -40,20 +40,20 @@ import tensorflow as tf  # noqa: E402
 from PIL import Image, ImageDraw  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data import pipeline  # noqa: E402
-from myxtts.data.batches import batch_signature  # noqa: E402
-from myxtts.data.corpus import Corpus, open_corpus  # noqa: E402
-from myxtts.data.features import compile_features  # noqa: E402
-from myxtts.data.pipeline import Feed  # noqa: E402
-from myxtts.data.schedule import PlannedBatch  # noqa: E402
+from myxtts.data.feeding import pipeline  # noqa: E402
+from myxtts.data.feeding.batches import batch_signature  # noqa: E402
+from myxtts.data.feeding.device_features import compile_features  # noqa: E402
+from myxtts.data.feeding.pipeline import Feed  # noqa: E402
+from myxtts.data.opening import Corpus, open_corpus  # noqa: E402
+from myxtts.data.planning.schedule import PlannedBatch  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
 from myxtts.models.xtts import Batch  # noqa: E402
-from myxtts.training.accounting import TimeAccount  # noqa: E402
-from myxtts.training.metrics import RunMetrics  # noqa: E402
 from myxtts.training.model_building import build_model  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
 from myxtts.training.trainer import XTTSTrainer  # noqa: E402
+from myxtts.training.watching.accounting import TimeAccount  # noqa: E402
+from myxtts.training.watching.metrics import RunMetrics  # noqa: E402
 
 _MINIATURE = {
     "batch_size": 4,

@@ -26,8 +26,8 @@ import tensorflow as tf  # noqa: E402
 from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.training.checkpoint_writer import CheckpointWriter  # noqa: E402
-from myxtts.training.checkpoints import (  # noqa: E402
+from myxtts.runs.checkpoint_writer import CheckpointWriter  # noqa: E402
+from myxtts.runs.checkpoints import (  # noqa: E402
     FILES_OF_RUN,
     CheckpointInfo,
     find_checkpoint,

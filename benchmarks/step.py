@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
-from myxtts.data.batches import batch_signature  # noqa: E402
+from myxtts.data.feeding.batches import batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
 from myxtts.models.packing import slots_without_padding  # noqa: E402
 from myxtts.models.xtts import XTTS, Batch  # noqa: E402

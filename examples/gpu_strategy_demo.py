@@ -70,8 +70,8 @@ def train_mirrored(folder: Path) -> None:
     import numpy as np
 
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.corpus import open_corpus
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.data.corpus.demo import make_demo_corpus
+    from myxtts.data.opening import open_corpus
     from myxtts.training.trainer import XTTSTrainer
 
     strategy = strategy_for(REPLICAS, multi_gpu=True)

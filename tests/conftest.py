@@ -45,7 +45,7 @@ def user_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.data.corpus.demo import make_demo_corpus
 
     folder = tmp_path_factory.mktemp("demo") / "corpus"
     make_demo_corpus(folder, utterances=18, speakers=2)
@@ -65,7 +65,7 @@ def miniature(demo_corpus: Path):
 
 @pytest.fixture(scope="session")
 def corpus(miniature):
-    from myxtts.data.corpus import open_corpus
+    from myxtts.data.opening import open_corpus
 
     return open_corpus(miniature())
 

@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.data import demo
+    from myxtts.data.corpus import demo
 
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 def make(folder: Path, **settings: Any) -> None:
     """Makes the corpus with a progress bar and says what it holds."""
-    from myxtts.data.demo import make_demo_corpus
+    from myxtts.data.corpus.demo import make_demo_corpus
 
     with counting_bar("Speaking the demo corpus", "clips") as on_progress:
         seconds = make_demo_corpus(folder, on_progress=on_progress, **settings)

@@ -15,8 +15,8 @@ from myxtts.cli.stats import measure_folder
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.diagnosis import Diagnosis
-    from myxtts.data.schedule import Clips
+    from myxtts.data.planning.diagnosis import Diagnosis
+    from myxtts.data.planning.schedule import Clips
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     config = configuration(options, given({"train_data": options.train_data, "xla": options.xla}))
-    from myxtts.data.diagnosis import advise, diagnose
+    from myxtts.data.planning.diagnosis import advise, diagnose
 
     clips, source = _clips(config, quiet=options.json)
     diagnosis = diagnose(clips, config)
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
-    from myxtts.data.diagnosis import typical_lengths
-    from myxtts.data.schedule import Clips
+    from myxtts.data.planning.diagnosis import typical_lengths
+    from myxtts.data.planning.schedule import Clips
 
     folder = config.data.train_data
     if folder is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.data.wording import plural
 from myxtts.errors import CheckpointError, ConfigError, DataError
+from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig

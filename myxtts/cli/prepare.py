@@ -10,8 +10,8 @@ from typing import Any
 
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.options import add_config_options, configuration, given
-from myxtts.data.wording import plural
 from myxtts.errors import ConfigError
+from myxtts.wording import plural
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data.corpus import prepare_part
+    from myxtts.data.opening import prepare_part
 
     for subset, name in (("train", "training"), ("eval", "validation")):
         started = time.monotonic()

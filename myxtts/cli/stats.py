@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import XTTSConfig
-from myxtts.data.wording import plural
 from myxtts.errors import DataError
+from myxtts.wording import plural
 
 if TYPE_CHECKING:
-    from myxtts.data.ljspeech import LJSpeechDataset
-    from myxtts.data.recommendation import Choice, Recommendation
-    from myxtts.data.statistics import CorpusMeasures
+    from myxtts.data.corpus.dataset import LJSpeechDataset
+    from myxtts.data.corpus.statistics import CorpusMeasures
+    from myxtts.data.planning.recommendation import Choice, Recommendation
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -48,15 +48,15 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.dir, options.subset, config)
-    from myxtts.data.recommendation import recommend, weigh_choices
-    from myxtts.data.statistics import corpus_statistics
+    from myxtts.data.corpus.statistics import corpus_statistics
+    from myxtts.data.planning.recommendation import recommend, weigh_choices
 
     measures = _measure(parts, config, show_progress=not options.json)
     statistics = corpus_statistics(measures)
     choices = weigh_choices(measures, config)
     recommendation = recommend(measures, choices, config)
     if options.plot is not None:
-        from myxtts.data.histograms import save_histograms
+        from myxtts.data.corpus.histograms import save_histograms
 
         save_histograms(measures, options.plot)
     if options.json:
@@ -85,7 +85,7 @@ def _check_plot_file(file: Path) -> None:
 
 def _parts(folder: Path, subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
     """One part of the corpus, or both."""
-    from myxtts.data.ljspeech import LJSpeechDataset
+    from myxtts.data.corpus.dataset import LJSpeechDataset
 
     parts = [
         LJSpeechDataset(
@@ -112,7 +112,7 @@ def measure_folder(
 def _measure(
     parts: Sequence[LJSpeechDataset], config: XTTSConfig, *, show_progress: bool
 ) -> CorpusMeasures:
-    from myxtts.data.statistics import measure_corpus
+    from myxtts.data.corpus.statistics import measure_corpus
 
     utterances = [item for part in parts for item in part]
     processes = config.data.workers or os.cpu_count() or 1

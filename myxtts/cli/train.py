@@ -14,14 +14,14 @@ from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
 from myxtts.config.metrics import MEASURES
-from myxtts.data.wording import plural
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.wording import plural
 
 if TYPE_CHECKING:
-    from myxtts.data.corpus import Corpus
-    from myxtts.training.checkpoints import Checkpoint
+    from myxtts.data.opening import Corpus
+    from myxtts.runs.checkpoints import Checkpoint
     from myxtts.training.interruption import Interruption
-    from myxtts.training.judging import Measurer
+    from myxtts.training.watching.judging import Measurer
 
 DEMO_CORPUS = Path("demo") / "corpus"
 RUNS = Path("runs")
@@ -150,10 +150,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace, interruption: Interruption) -> int:
-    from myxtts.data.plan_files import PLAN_FILE
-    from myxtts.training.checkpoints import find_checkpoint
-    from myxtts.training.resuming import changes_since
-    from myxtts.training.run_lock import lock_of
+    from myxtts.data.planning.plan_files import PLAN_FILE
+    from myxtts.runs.checkpoints import find_checkpoint
+    from myxtts.runs.lock import lock_of
+    from myxtts.runs.resuming import changes_since
 
     resumed = _run_to_resume(options)
     saved = find_checkpoint(resumed) if resumed else None
@@ -177,7 +177,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
     if config.data.train_data is None:
         config = _with_demo_corpus(config)
     from myxtts.devices.loading import load_tensorflow
-    from myxtts.training.accounting import TimeAccount
+    from myxtts.training.watching.accounting import TimeAccount
 
     account = TimeAccount()
     with contextlib.ExitStack() as stack:
@@ -346,7 +346,7 @@ def _configuration(
 
 def _origin(options: argparse.Namespace) -> Checkpoint | None:
     """What --init-from names."""
-    from myxtts.training.checkpoints import find_checkpoint
+    from myxtts.runs.checkpoints import find_checkpoint
 
     if options.init_from is None:
         if options.init_partially:
@@ -374,8 +374,8 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
 
 def _newest_run(run_dir: Path | None) -> Path | None:
     """--run-dir, or the newest in runs/, where it has saved something."""
-    from myxtts.training.checkpoints import checkpoint_folders
-    from myxtts.training.resuming import newest_run
+    from myxtts.runs.checkpoints import checkpoint_folders
+    from myxtts.runs.resuming import newest_run
 
     if run_dir is None:
         return newest_run(RUNS)
@@ -396,7 +396,7 @@ def _refuse_to_mix_runs(options: argparse.Namespace, resumed: Path | None) -> No
 
 def _require_corpora(config: XTTSConfig) -> None:
     """A wrong folder is said at once, not after TensorFlow was loaded."""
-    from myxtts.data.ljspeech import metadata_files
+    from myxtts.data.corpus.dataset import metadata_files
 
     if config.data.train_data is not None:
         metadata_files(Path(config.data.train_data))
@@ -463,7 +463,7 @@ def _configuration_block(config: XTTSConfig) -> str:
 
 def _describe(corpus: Corpus, config: XTTSConfig, saved: Checkpoint | None) -> None:
     """The plan: what was read, what was left out, the shapes, the length."""
-    from myxtts.data.shapes import describe_plan
+    from myxtts.data.planning.shapes import describe_plan
 
     part = corpus.train
     audio = config.audio
@@ -492,7 +492,7 @@ def _time_left(steps: int, saved: Checkpoint | None) -> str:
     """Of a run that is resumed: how long its steps take is known only there."""
     if saved is None or not saved.info.seconds:
         return ""
-    from myxtts.training.accounting import stepping_seconds
+    from myxtts.training.watching.accounting import stepping_seconds
 
     done = saved.info.step
     seconds = stepping_seconds(saved.info.seconds) / max(1, done)

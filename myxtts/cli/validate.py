@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
-from myxtts.data.wording import plural
 from myxtts.errors import DataError
+from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.checks import Finding
-    from myxtts.data.corpus_checks import CorpusReport, MetadataFile
+    from myxtts.data.corpus.checks import Finding
+    from myxtts.data.corpus.corpus_checks import CorpusReport, MetadataFile
 
 _LINES_PER_REASON = 5
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.fix is not None:
         _refuse_to_replace(options.fix)
-    from myxtts.data.corpus_checks import check_corpus
+    from myxtts.data.corpus.corpus_checks import check_corpus
 
     with _progress(shown=not options.json) as on_progress:
         report = check_corpus(options.dir, config, on_progress)
@@ -135,7 +135,7 @@ def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
     """A file for the training rows and, where the corpus has one, another for evaluation."""
-    from myxtts.data.corpus_checks import write_clean_metadata
+    from myxtts.data.corpus.corpus_checks import write_clean_metadata
 
     targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
     if len(report.files) > 1:

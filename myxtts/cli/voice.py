@@ -76,8 +76,8 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from myxtts.runs.checkpoints import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
-    from myxtts.training.checkpoints import find_checkpoint
 
     checkpoint = find_checkpoint(options.checkpoint, to_speak=True)
     folder = voices_folder(options.checkpoint)

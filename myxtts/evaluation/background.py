@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.evaluation.sentences import Sentence, load_sentences, save_sentences
-from myxtts.training.snapshots import take_snapshot
+from myxtts.runs.snapshots import take_snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from PIL import Image, ImageDraw
 
-from myxtts.data.histograms import round_step
+from myxtts.data.corpus.histograms import round_step
 from myxtts.evaluation.history import METRICS, RunHistory
 from myxtts.evaluation.measure import Figure
 from myxtts.evaluation.pictures import GRID, INK, SOFT_INK, WHITE, better_sign, font

@@ -15,7 +15,7 @@ from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Figure
 from myxtts.evaluation.toolbox import FIGURES
-from myxtts.training.run_lines import read_lines
+from myxtts.runs.lines import read_lines
 
 AXES = ("steps", "hours", "utterances")
 METRICS: tuple[Figure, ...] = (

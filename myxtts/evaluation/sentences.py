@@ -11,8 +11,8 @@ from pathlib import Path
 
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.data.ljspeech import Utterance
-from myxtts.data.requests import PartRequest
+from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.features.subset import PartRequest
 from myxtts.errors import DataError
 
 _SHORTEST_CLIP_SECONDS = 0.5

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
@@ -22,19 +23,6 @@ _LEAST_TIME_LEFT = 0.4
 _LONGEST_LOG_DURATION = 6.0
 # The mean of that weight over all times: dividing by it keeps the loss an error of the mel.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
-
-
-class Batch(NamedTuple):
-    """What one training step takes. Mels are log-mels as `audio.mel` makes them."""
-
-    token_ids: tf.Tensor  # [batch, tokens] int32
-    token_lengths: tf.Tensor  # [batch] int32
-    slots: tf.Tensor  # [shares, slots] int32: the texts without padding, see models.packing
-    mel: tf.Tensor  # [batch, frames, mels] float32
-    mel_lengths: tf.Tensor  # [batch] int32
-    reference: tf.Tensor  # [batch, reference frames, mels] float32: the same voice, another clip
-    reference_lengths: tf.Tensor  # [batch] int32
-    language_ids: tf.Tensor  # [batch] int32
 
 
 class Draws(NamedTuple):

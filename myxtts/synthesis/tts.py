@@ -14,10 +14,11 @@ from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.audio.mel import clip_log_mel
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.speech import SpeechSampler
+from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
+from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.synthesis.sentences import split_sentences
 from myxtts.synthesis.voices import (
     Reference,
@@ -28,7 +29,6 @@ from myxtts.synthesis.voices import (
     voices_folder,
     write_voice,
 )
-from myxtts.training.checkpoints import find_checkpoint
 
 FloatArray = npt.NDArray[np.float32]
 Paths = str | Path | Sequence[str | Path]

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import CheckpointError, DataError
-from myxtts.training.checkpoint_files import read_json, read_tensors, sync_folder, write_file
-from myxtts.training.checkpoints import run_of
+from myxtts.runs.checkpoint_files import read_json, read_tensors, sync_folder, write_file
+from myxtts.runs.checkpoints import run_of
 
 FloatArray = npt.NDArray[np.float32]
 

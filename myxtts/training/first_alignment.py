@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batches import BatchLoader, batch_signature
-from myxtts.data.schedule import Schedule
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.planning.schedule import Schedule
 from myxtts.models.alignment import align
 from myxtts.models.layers import stack_frames
-from myxtts.models.xtts import XTTS, Batch, alignment_scores
+from myxtts.models.xtts import XTTS, alignment_scores
 
 _ROUNDS = 8
 _MOST_CLIPS = 1_000

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import Corpus, OnProgress, open_corpus
-from myxtts.data.pipeline import Feed
-from myxtts.data.plan_files import PLAN_FILE
-from myxtts.data.wording import plural
+from myxtts.data.feeding.pipeline import Feed
+from myxtts.data.opening import Corpus, OnProgress, open_corpus
+from myxtts.data.planning.plan_files import PLAN_FILE
 from myxtts.devices.cluster import Cluster, find_cluster
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
@@ -29,14 +28,15 @@ from myxtts.devices.strategy import (
     wait_for_all,
 )
 from myxtts.errors import DeviceError
+from myxtts.runs.checkpoints import Checkpoint
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.training.accounting import TimeAccount
-from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.interruption import Interruption
-from myxtts.training.judging import Measurer
 from myxtts.training.replicas import ReplicasFailedError
-from myxtts.training.reporting import Observer
 from myxtts.training.trainer import XTTSTrainer, make_feed
+from myxtts.training.watching.accounting import TimeAccount
+from myxtts.training.watching.judging import Measurer
+from myxtts.training.watching.reporting import Observer
+from myxtts.wording import plural
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import Corpus
+from myxtts.data.opening import Corpus
 from myxtts.models.xtts import XTTS
 
 

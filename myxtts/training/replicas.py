@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import DeviceError
-from myxtts.models.xtts import Batch
 from myxtts.training.optimizer import FlatAdamW
 
 # What TensorFlow raises in a collective when another machine does not answer any more.

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from myxtts.config.changes import changes_of_the_model
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import Corpus
+from myxtts.data.opening import Corpus
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint_files import Tensors
+from myxtts.runs.checkpoints import Checkpoint
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.training.checkpoint_files import Tensors
-from myxtts.training.checkpoints import Checkpoint
 from myxtts.training.weight_names import short_name
 
 Tensor = npt.NDArray[Any]

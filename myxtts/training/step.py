@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import place_of
-from myxtts.models.xtts import XTTS, Batch, Counts, Draws, LossParts
+from myxtts.models.xtts import XTTS, Counts, Draws, LossParts
 from myxtts.training.losses import total_loss
 from myxtts.training.optimizer import FlatAdamW
 

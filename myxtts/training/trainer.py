@@ -13,13 +13,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
-from myxtts.data.batches import BatchLoader, batch_signature
-from myxtts.data.corpus import Corpus
-from myxtts.data.pipeline import HOST, MULTI_GPU, Feed
-from myxtts.data.plan_files import PLAN_FILE, save_plan
-from myxtts.data.shapes import Shape
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.feeding.pipeline import HOST, MULTI_GPU, Feed
+from myxtts.data.opening import Corpus
+from myxtts.data.planning.plan_files import PLAN_FILE, save_plan
+from myxtts.data.planning.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import (
@@ -38,12 +39,9 @@ from myxtts.errors import (
     DeviceError,
     NonFiniteLossError,
 )
-from myxtts.models.speech import SpeechSampler
-from myxtts.models.xtts import Batch
-from myxtts.training.accounting import TimeAccount, advice
-from myxtts.training.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
-from myxtts.training.checkpoint_writer import CheckpointWriter
-from myxtts.training.checkpoints import (
+from myxtts.models.sampler import SpeechSampler
+from myxtts.runs.checkpoint_writer import CheckpointWriter
+from myxtts.runs.checkpoints import (
     Checkpoint,
     CheckpointInfo,
     checkpoint_folders,
@@ -51,20 +49,22 @@ from myxtts.training.checkpoints import (
     has_checkpoint,
     remove_unfinished,
 )
+from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.interruption import Interruption
-from myxtts.training.judging import Judge, Measurer
-from myxtts.training.metrics import RunMetrics
 from myxtts.training.model_building import build_model
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import LOST_MACHINE_ERRORS, try_replicas
-from myxtts.training.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
-from myxtts.training.resuming import add_seconds, changes_since
-from myxtts.training.retracing import RetracingMonitor
 from myxtts.training.starting_weights import StartReport, starting_weights
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 from myxtts.training.validation import Validation
 from myxtts.training.warmup import out_of_memory, warm_up
+from myxtts.training.watching.accounting import TimeAccount, advice
+from myxtts.training.watching.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
+from myxtts.training.watching.judging import Judge, Measurer
+from myxtts.training.watching.metrics import RunMetrics
+from myxtts.training.watching.reporting import Observer, RunWriter, SilentObserver, numbers_or_null
+from myxtts.training.watching.retracing import RetracingMonitor
 from myxtts.training.weight_names import short_name
 
 _log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from myxtts.audio.griffin_lim import griffin_lim
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batches import BatchLoader
-from myxtts.data.corpus import CorpusPart
-from myxtts.models.speech import SpeechSampler
+from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.opening import CorpusPart
+from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import LossParts
-from myxtts.training.reporting import RunWriter
+from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batches import blank_batch
-from myxtts.data.shapes import Shape, ShapePlan
+from myxtts.data.feeding.batches import blank_batch
+from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.errors import DeviceError
-from myxtts.models.xtts import Batch
-from myxtts.training.retracing import RetracingMonitor
+from myxtts.training.watching.retracing import RetracingMonitor
 
 # done, total
 OnProgress = Callable[[int, int], None]

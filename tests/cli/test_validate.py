@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from myxtts.cli.main import main
-from myxtts.data.ljspeech import read_metadata
+from myxtts.data.corpus.dataset import read_metadata
 
 ROOT = Path(__file__).parents[2]
 RATE_HZ = 22_050

@@ -10,8 +10,8 @@ import pytest
 
 from myxtts.evaluation.background import BackgroundEvaluation
 from myxtts.evaluation.sentences import held_out_sentences, save_sentences
+from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.synthesis.tts import TTS
-from myxtts.training.checkpoints import find_checkpoint
 
 _PARENT = """
 import sys, time

@@ -24,7 +24,7 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "serve.py"
-GOLDEN = Path(__file__).parents[1] / "training" / "golden"
+GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
 REQUEST = {"text": "Good morning. Good morning.", "voice": "anna"}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.training.checkpoints import find_checkpoint
+from myxtts.runs.checkpoints import find_checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

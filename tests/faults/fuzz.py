@@ -32,15 +32,15 @@ import soundfile
 from myxtts.audio.files import clean_recording, read_recording
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.config.loading import load_config, parse_assignments
-from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.plan_files import load_padded_shapes
+from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.planning.plan_files import load_padded_shapes
 from myxtts.errors import MyXTTSError
+from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.resuming import changes_since
 from myxtts.text.tokenizer import Tokenizer, text_symbols
-from myxtts.training.checkpoints import find_checkpoint
-from myxtts.training.resuming import changes_since
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "training" / "golden"
+GOLDEN = ROOT / "tests" / "runs" / "golden"
 _LONGEST_SECONDS = 10
 _MEMORY_BYTES = 3 << 30
 

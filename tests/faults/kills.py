@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.data.demo import make_demo_corpus
-from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint
+from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEP = "... first step"

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoint_writer import CheckpointWriter
-from myxtts.training.checkpoints import FILES_OF_RUN, CheckpointInfo, find_checkpoint
+from myxtts.runs.checkpoint_writer import CheckpointWriter
+from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, find_checkpoint
 
 run_dir = Path(sys.argv[1])
 logging.basicConfig(format="%(levelname)s %(message)s")

@@ -14,8 +14,8 @@ import pytest
 
 from myxtts.cli.main import main
 from myxtts.errors import CheckpointError
-from myxtts.training.checkpoints import checkpoint_folders, find_checkpoint
-from myxtts.training.run_lock import lock_of
+from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint
+from myxtts.runs.lock import lock_of
 
 HERE = Path(__file__).parent
 
@@ -271,7 +271,7 @@ def test_kill_9_at_random_moments(start):
 def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpoint(
     miniature, corpus, tmp_path, monkeypatch
 ):
-    from myxtts.data.batches import BatchLoader
+    from myxtts.data.feeding.batches import BatchLoader
     from myxtts.errors import DataError
     from myxtts.training.trainer import XTTSTrainer
 
@@ -296,7 +296,7 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
     """The target is taken by a file that cannot be moved: the rename itself fails."""
-    from myxtts.training.checkpoint_files import move_into_place
+    from myxtts.runs.checkpoint_files import move_into_place
 
     part = tmp_path / ".step_00000001.part"
     part.mkdir()

@@ -14,7 +14,7 @@ import soundfile
 
 from myxtts.audio.files import read_recording
 from myxtts.config.loading import load_config
-from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.errors import ConfigError, DataError
 
 HERE = Path(__file__).parent

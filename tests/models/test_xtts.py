@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import Guidance
-from myxtts.data.batches import BatchLoader, filled_slots
-from myxtts.data.shapes import Shape
-from myxtts.models.speech import SpeechSampler
+from myxtts.data.feeding.batches import BatchLoader, filled_slots
+from myxtts.data.planning.shapes import Shape
+from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.xtts import XTTS, Batch
+from myxtts.models.xtts import XTTS
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.runs.snapshots import take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import (
     Reference,
@@ -23,7 +24,6 @@ from myxtts.synthesis.voices import (
     voices_folder,
     write_voice,
 )
-from myxtts.training.snapshots import take_snapshot
 
 WEIGHTS = "a" * 64
 

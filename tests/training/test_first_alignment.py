@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.batches import BatchLoader
-from myxtts.models.xtts import XTTS, Batch
+from myxtts.batch import Batch
+from myxtts.data.feeding.batches import BatchLoader
+from myxtts.models.xtts import XTTS
 from myxtts.training.first_alignment import set_symbol_means
 
 

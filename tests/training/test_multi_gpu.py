@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import open_cache
+from myxtts.data.features.cache import open_cache
 from myxtts.errors import DeviceError
 from myxtts.training.launch import set_up_devices
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.synthesis.tts import TTS
-from myxtts.training.checkpoints import find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 
 STEPS = 24

@@ -11,12 +11,12 @@ import json, sys
 from pathlib import Path
 import tensorflow as tf
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import open_corpus
+from myxtts.data.opening import open_corpus
 from myxtts.devices.discovery import find_accelerators
 from myxtts.errors import MyXTTSError
-from myxtts.training.accounting import TimeAccount
+from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.launch import Devices, start_trainer
-from myxtts.training.reporting import SilentObserver
+from myxtts.training.watching.reporting import SilentObserver
 
 
 class LeavesReplicasAlone(tf.distribute.ReductionToOneDevice):

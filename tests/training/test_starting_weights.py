@@ -4,14 +4,14 @@ import json
 import numpy as np
 import pytest
 
-from myxtts.data.corpus import open_corpus
-from myxtts.data.demo import make_demo_corpus
+from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.training.checkpoints import find_checkpoint
-from myxtts.training.reporting import SilentObserver
 from myxtts.training.starting_weights import starting_weights
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.watching.reporting import SilentObserver
 
 SYMBOLS, MEAN_MELS, LOG_DURATIONS = (
     f"xtts/text_encoder/{table}/embeddings"

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.batches import BatchLoader, batch_signature
-from myxtts.data.corpus import open_corpus
-from myxtts.models.xtts import XTTS, Batch
+from myxtts.batch import Batch
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.opening import open_corpus
+from myxtts.models.xtts import XTTS
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_evaluation_step, compile_training_step
 

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
-from myxtts.training.accounting import BUCKETS
-from myxtts.training.checkpoints import find_checkpoint
+from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.watching.accounting import BUCKETS
 
 
 def test_a_run_leaves_all_its_files(trained_run, miniature):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from myxtts.data.recommendation import FEWEST_BATCHES_PER_EPOCH
+from myxtts.data.planning.recommendation import FEWEST_BATCHES_PER_EPOCH
 
 # A difference below this may be noise, and is no reason to change a setting.
 NOISE = 0.03

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batches import BatchLoader, batch_signature
-from myxtts.data.corpus import Corpus, CorpusPart
-from myxtts.data.schedule import PlannedBatch
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.opening import Corpus, CorpusPart
+from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
-from myxtts.models.xtts import Batch
 from myxtts.training.model_building import build_model
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step

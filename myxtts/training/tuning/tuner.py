@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.config.config import PRECISIONS, XTTSConfig
-from myxtts.data.batches import BatchLoader
-from myxtts.data.corpus import Corpus, CorpusPart, planned_anew
+from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.opening import Corpus, CorpusPart, planned_anew
 from myxtts.devices.machine import read_memory
 from myxtts.devices.strategy import uses_xla
 from myxtts.errors import DeviceError

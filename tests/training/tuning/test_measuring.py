@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.batches import BatchLoader
-from myxtts.data.corpus import planned_anew
+from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.opening import planned_anew
 from myxtts.devices.machine import Memory
 from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
 

@@ -1,0 +1,269 @@
+"""What is wrong with a clip: errors, which leave it out of training, and warnings, which do not.
+
+Both training and `myxtts validate` call `check_clip` for each clip. What only shows when all clips
+are seen together is in `data.corpus_checks`. No TensorFlow: checks run in small worker processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from myxtts.audio.files import (
+    FloatArray,
+    Recording,
+    UnusableAudioError,
+    clean_recording,
+    read_recording,
+    window_levels,
+)
+from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.data.corpus.dataset import Utterance
+from myxtts.errors import DataError
+from myxtts.text.normalise import normalise
+from myxtts.text.scripts import foreign_scripts, unsayable
+from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
+
+_SHORTEST_CLIP_SECONDS = 0.2
+_SILENT_DBFS = -60.0
+# A byte or two less than declared is how some programs write, not a recording that breaks off.
+_TOLERATED_MISSING_SECONDS = 0.02
+# Nobody speaks outside of these, so text and audio do not belong together.
+_SYMBOLS_PER_SECOND = (1.0, 30.0)
+# A short word may stand in a long pause.
+_SHORTEST_RATED_SECONDS = 2.0
+# Clipping leaves runs of samples at the same extreme value; one sample there is a mere peak.
+_CLIPPED_RUN_SAMPLES = 3
+_CLIPPED_SHARE = 0.0005
+_SMALLEST_CLIPPED_PEAK = 0.5
+_SAMPLE_STEP = 1.5 / 32_768
+# Recorded speech keeps some noise this far below its loudest band, resampled silence does not.
+_EMPTY_BAND_DB = -75.0
+# What rounding to 16 bits alone leaves in every band of a quiet recording.
+_ROUNDING_POWER = 1 / (12 * 32_768**2)
+_BAND_SHARE = 0.8
+_SPECTRUM_SAMPLES = 1_024
+_MOST_SYMBOLS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Where it is, the reason it is counted under, the details."""
+
+    source: str
+    reason: str
+    detail: str
+    clips: int = 1
+    """How many clips this one line speaks of."""
+
+    severity: ClassVar[str] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Rejection(Finding):
+    """An error: the clip is left out of training."""
+
+
+@dataclass(frozen=True)
+class Caution(Finding):
+    """A warning: the clip is trained on, and worth a look."""
+
+    severity: ClassVar[str] = "warning"
+
+
+@dataclass(frozen=True)
+class CheckedClip:
+    """A clip as training takes it, or why it does not."""
+
+    symbols: tuple[str, ...]
+    recording: Recording | None
+    waveform: FloatArray
+    """At the configured rate and level, without silence at its ends; empty without recording."""
+    rejections: tuple[Rejection, ...]
+
+    @property
+    def spoken_symbols(self) -> int:
+        return sum(map(is_spoken, self.symbols))
+
+
+def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
+    """Reads a clip and finds every error in it; of those of one kind, the first."""
+    recording, waveform, of_audio = _check_audio(item, config)
+    symbols, of_text = _check_text(item, config)
+    rejections = [problem for problem in (of_audio, of_text) if problem is not None]
+    if not rejections:
+        rejections += _check_fit(item, symbols, waveform, config)
+    return CheckedClip(symbols, recording, waveform, tuple(rejections))
+
+
+def duplicate_audio(
+    utterances: Iterable[Utterance], digests: Iterable[bytes]
+) -> Iterator[Rejection]:
+    """Every clip whose sound an earlier one has; an empty digest is like no other."""
+    first_with: dict[bytes, Utterance] = {}
+    for item, digest in zip(utterances, digests, strict=True):
+        first = first_with.setdefault(digest, item) if digest else item
+        if first is not item:
+            text = "the same text" if first.text == item.text else "another text"
+            yield Rejection(
+                item.source, "duplicate audio", f"the same sound as {first.source}, with {text}"
+            )
+
+
+def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Caution]:
+    """What is doubtful about a clip that can be used."""
+    strange = _unknown_symbols(item, config) if clip.symbols else []
+    if strange:
+        shown = " ".join(strange[:_MOST_SYMBOLS_SHOWN])
+        more = " ..." if len(strange) > _MOST_SYMBOLS_SHOWN else ""
+        yield Caution(
+            item.source,
+            "unknown symbols",
+            f"{shown}{more} cannot be said in language {item.language}",
+        )
+    if clip.recording is None or clip.rejections:
+        return
+    share = clipped_share(clip.recording.samples)
+    if share > _CLIPPED_SHARE:
+        yield Caution(item.source, "clipped audio", f"{share:.1%} of the samples are cut off")
+    bandwidth_hz = missing_band_hz(clip.recording, config.audio)
+    if bandwidth_hz is not None:
+        yield Caution(
+            item.source,
+            "band-limited audio",
+            f"nothing above {bandwidth_hz / 1_000:.1f} kHz at {clip.recording.sample_rate_hz} Hz; "
+            "upsampled from a lower rate?",
+        )
+
+
+def clipped_share(samples: FloatArray) -> float:
+    """The share of samples in runs at the largest or smallest value of the recording."""
+    if np.abs(samples).max() < _SMALLEST_CLIPPED_PEAK:
+        return 0.0
+    at_limit = (samples >= samples.max() - _SAMPLE_STEP) | (samples <= samples.min() + _SAMPLE_STEP)
+    edges = np.flatnonzero(np.diff(at_limit, prepend=False, append=False))
+    runs = edges[1::2] - edges[::2]
+    return float(runs[runs >= _CLIPPED_RUN_SAMPLES].sum() / samples.size)
+
+
+def missing_band_hz(recording: Recording, audio: AudioConfig) -> float | None:
+    """Where the sound of a recording ends, if mel bands stay empty that its rate could fill."""
+    if recording.samples.size < _SPECTRUM_SAMPLES:
+        return None
+    limit_hz = min(audio.highest_hz, recording.sample_rate_hz / 2)
+    windows = np.lib.stride_tricks.sliding_window_view(recording.samples, _SPECTRUM_SAMPLES)
+    shape = np.hanning(_SPECTRUM_SAMPLES)
+    spectra = np.fft.rfft(windows[:: _SPECTRUM_SAMPLES // 2] * shape)
+    power = np.mean(np.abs(spectra) ** 2, axis=0)
+    bins_hz = np.fft.rfftfreq(_SPECTRUM_SAMPLES, 1 / recording.sample_rate_hz)
+    rounding_power = _ROUNDING_POWER * float(np.sum(shape**2))
+    empty_power = max(float(power.max()) * 10 ** (_EMPTY_BAND_DB / 10), 2 * rounding_power)
+    filled = power > empty_power
+    highest_hz = float(bins_hz[np.flatnonzero(filled)[-1]]) if filled.any() else 0.0
+    return highest_hz if highest_hz < _BAND_SHARE * limit_hz else None
+
+
+def _check_audio(
+    item: Utterance, config: XTTSConfig
+) -> tuple[Recording | None, FloatArray, Rejection | None]:
+    try:
+        recording = read_recording(item.audio_path)
+    except UnusableAudioError as error:
+        return None, np.zeros(0, np.float32), Rejection(item.source, error.reason, str(error))
+    waveform = clean_recording(recording.at_rate(config.audio.sample_rate_hz), config.audio)
+    return recording, waveform, _check_sound(item, recording, waveform, config)
+
+
+def _check_sound(
+    item: Utterance, recording: Recording, waveform: FloatArray, config: XTTSConfig
+) -> Rejection | None:
+    def reject(reason: str, detail: str) -> Rejection:
+        return Rejection(item.source, reason, detail)
+
+    audio = config.audio
+    there_seconds = recording.samples.size / recording.sample_rate_hz
+    sound_seconds = waveform.size / audio.sample_rate_hz
+    frames = waveform.size // audio.hop_samples + 1
+    longest_frames = config.data.max_mel_frames
+    if recording.missing_seconds > _TOLERATED_MISSING_SECONDS:
+        return reject(
+            "truncated audio",
+            f"{there_seconds:.2f} s of {there_seconds + recording.missing_seconds:.2f} s are there",
+        )
+    if min(there_seconds, sound_seconds) < _SHORTEST_CLIP_SECONDS:
+        return reject("too short", f"{sound_seconds:.2f} s of sound")
+    level_dbfs = _loudest_dbfs(recording)
+    if level_dbfs < _SILENT_DBFS:
+        loudest = "nothing" if np.isneginf(level_dbfs) else f"{level_dbfs:.0f} dBFS"
+        return reject("silent audio", f"its loudest part is {loudest}")
+    if longest_frames is not None and frames > longest_frames:
+        return reject("clip too long", f"{frames} frames, data.max_mel_frames is {longest_frames}")
+    return None
+
+
+def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], Rejection | None]:
+    try:
+        symbols = text_symbols(item.text, item.language, config.text.tokens)
+    except DataError as error:
+        return (), Rejection(item.source, "no pronunciation", str(error))
+    tokens = len(symbols) + EDGE_TOKENS
+    if not any(map(is_spoken, symbols)):
+        return symbols, Rejection(item.source, "empty text", _nothing_to_say(item, config))
+    if tokens > config.data.max_text_length:
+        detail = f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
+        return symbols, Rejection(item.source, "text too long", detail)
+    return symbols, None
+
+
+def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
+    """The details, with the remedy where the text is of another language than was assumed."""
+    detail = f"nothing to say in {item.text!r}"
+    scripts = foreign_scripts(item.text, item.language, config.text.tokens)
+    if not scripts:
+        return detail
+    return (
+        f"{detail} as language '{item.language}', its letters are {' and '.join(scripts)}: set "
+        "text.default_language or a language column"
+    )
+
+
+def _check_fit(
+    item: Utterance, symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
+) -> Iterator[Rejection]:
+    """Whether this text can be what is said in this recording."""
+    audio = config.audio
+    frames = waveform.size // audio.hop_samples + 1
+    tokens = len(symbols) + EDGE_TOKENS
+    seconds = waveform.size / audio.sample_rate_hz
+    rate = sum(map(is_spoken, symbols)) / seconds
+    slowest, fastest = _SYMBOLS_PER_SECOND
+    if frames // config.model.frames_per_position < tokens:
+        yield Rejection(
+            item.source,
+            "too short for its text",
+            f"{frames} frames for {tokens} tokens; is the text this clip's?",
+        )
+    elif rate > fastest or (rate < slowest and seconds > _SHORTEST_RATED_SECONDS):
+        yield Rejection(
+            item.source,
+            "text does not fit",
+            f"{rate:.1f} {config.text.tokens} a second, nobody speaks so; is the text this clip's?",
+        )
+
+
+def _unknown_symbols(item: Utterance, config: XTTSConfig) -> list[str]:
+    words = normalise(item.text, item.language)
+    return unsayable(words, item.language, config.text.tokens)
+
+
+def _loudest_dbfs(recording: Recording) -> float:
+    """The level of the loudest moment; a constant offset is no sound."""
+    samples = recording.samples - recording.samples.mean()
+    level = float(window_levels(samples, recording.sample_rate_hz).max())
+    return 20 * float(np.log10(level)) if level > 0 else -np.inf

@@ -1,0 +1,434 @@
+"""Reads corpora in the layouts of the field: LJSpeech and its relatives.
+
+A corpus is a folder with a metadata file and audio files. Understood are `id|text`,
+`id|text|normalised text`, `wav|speaker|text`, `wav|text|speaker`, and any order of columns under
+a header row such as `audio_file|text|speaker_name|language`; ids with or without extension; audio
+in `wavs/`, in `wav/` or beside the metadata. This module looks at names only; whether the audio
+can be used is for `data.checks` to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import DataError
+from myxtts.wording import plural
+
+AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
+_AUDIO_FOLDERS = ("wavs", "wav", "")
+_TRAIN_FILES = ("metadata_train.csv", "metadata.csv")
+_EVAL_FILES = ("metadata_eval.csv", "metadata_val.csv")
+_COLUMN_NAMES = {
+    "audio": {"audio_file", "audio", "wav", "wav_file", "file", "filename", "path", "id"},
+    "text": {"text", "transcript", "transcription", "sentence", "normalized_text"},
+    "speaker": {"speaker_name", "speaker", "speaker_id"},
+    "language": {"language", "lang", "locale"},
+}
+_NORMALISED_TEXT = "normalised text"
+_IGNORED_COLUMN = "-"
+_DELIMITERS = ("|", "\t", ",")
+_DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
+_SAMPLE_ROWS = 200
+# A sentence has some hundred characters; a file with lines of megabytes is something else.
+_LONGEST_ROW = 20_000
+_LARGEST_FILE_BYTES = 1 << 30
+# File systems allow 255, extension included.
+_LONGEST_NAME_BYTES = 240
+_ONE_SPEAKER = "speaker"
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One row of a corpus."""
+
+    id: str
+    audio_path: Path
+    text: str
+    speaker: str
+    language: str
+    source: str
+    """Metadata file and line, as in messages: `metadata.csv:12`."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a metadata file mean."""
+
+    delimiter: str
+    columns: tuple[str, ...]
+    has_header: bool
+
+    @property
+    def names(self) -> str:
+        """The columns as they stand in a row."""
+        return ("<tab>" if self.delimiter == "\t" else self.delimiter).join(self.columns)
+
+    def describe(self) -> str:
+        header = "with" if self.has_header else "without"
+        return f"columns {self.names}, {header} a header row"
+
+
+class LJSpeechDataset(Sequence[Utterance]):
+    """The utterances of one part of a corpus, in the order of its metadata file.
+
+    `subset` is "train" or "eval". Where the corpus has no eval file, a share of the clips of
+    each speaker is split off by a hash of their names: the same ones every time. A
+    `validation_fraction` of None splits nothing off: either subset is then the whole file.
+    `layout` and `delimiter` say what is otherwise recognised, as data.layout and data.delimiter.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        subset: str = "train",
+        *,
+        default_language: str = "en",
+        validation_fraction: float | None = 0.05,
+        layout: str | None = None,
+        delimiter: str | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        if subset not in ("train", "eval"):
+            raise DataError(f"subset: found '{subset}', expected train or eval")
+        train_file, eval_file = metadata_files(self.folder, subset)
+        if subset == "eval" and eval_file is not None:
+            self.metadata_file = eval_file
+        else:
+            assert train_file is not None
+            self.metadata_file = train_file
+        self.bad_rows: list[tuple[str, str]] = []
+        """Where rows stand that could not be understood, and why; they are left out."""
+        self.layout, self._utterances = read_metadata(
+            self.metadata_file,
+            default_language,
+            layout=layout,
+            delimiter=delimiter,
+            on_bad_row=lambda source, problem: self.bad_rows.append((source, problem)),
+        )
+        if not self._utterances:
+            source, problem = self.bad_rows[0]
+            raise DataError(f"{self.folder / source}: {problem}")
+        if eval_file is None and validation_fraction is not None:
+            chosen = _validation_paths(self._utterances, validation_fraction)
+            keep_chosen = subset == "eval"
+            self._utterances = [
+                item for item in self._utterances if (item.audio_path in chosen) == keep_chosen
+            ]
+            if keep_chosen:
+                # They are counted with the training part of the file; a small validation part
+                # would seem mostly bad.
+                self.bad_rows.clear()
+
+    def __len__(self) -> int:
+        return len(self._utterances)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._utterances[index]
+
+    def __iter__(self) -> Iterator[Utterance]:
+        return iter(self._utterances)
+
+    def get_statistics(self, config: XTTSConfig | None = None) -> dict[str, Any]:
+        """Clips, hours, speakers, languages, symbols, and lengths with percentiles.
+
+        `text_length` counts tokens with the edges, `mel_length` frames at the configured hop,
+        from the audio headers: trimming silence makes the mels of training a little shorter.
+        Clips without readable audio are counted as `unreadable`, those without anything to say
+        as `empty_text`; both are left out of the rest.
+        """
+        from myxtts.data.corpus.statistics import corpus_statistics, measure_corpus
+
+        return corpus_statistics(measure_corpus(self, config or XTTSConfig()))
+
+
+def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
+    """The files that hold the rows for training and for evaluation; that of `subset` is there."""
+    if folder.is_file():
+        raise DataError(f"{folder}: is a file; expected the folder of a corpus")
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; expected a corpus with metadata.csv")
+    train_file = _first_existing(folder, _TRAIN_FILES)
+    eval_file = _first_existing(folder, _EVAL_FILES)
+    if train_file is None and (subset == "train" or eval_file is None):
+        raise DataError(
+            f"{folder}: no metadata found; expected {' or '.join(_TRAIN_FILES)} "
+            "with lines such as id|text"
+        )
+    return train_file, eval_file
+
+
+def read_metadata(
+    file: Path,
+    default_language: str,
+    *,
+    layout: str | None = None,
+    delimiter: str | None = None,
+    on_bad_row: Callable[[str, str], None] | None = None,
+) -> tuple[Layout, list[Utterance]]:
+    """Every row of a metadata file.
+
+    A row that cannot be understood is an error with its line, or goes to `on_bad_row` as source
+    and problem.
+    """
+    forced_columns = None if layout is None else parse_columns(layout)
+    forced_delimiter = None if delimiter is None else parse_delimiter(delimiter)
+    rows = _rows(file)
+    if not rows:
+        raise DataError(f"{file}: is empty; expected lines such as id|text")
+    found = recognise_layout(file, rows, forced_columns, forced_delimiter)
+    first = 1 if found.has_header else 0
+    if len(rows) == first:
+        raise DataError(f"{file}: has a header row and nothing below it; expected a row per clip")
+    folder_audio = _audio_files(file.parent)
+    utterances = []
+    for line_number, line in rows[first:]:
+        source = f"{file.name}:{line_number}"
+        try:
+            utterances.append(_utterance(file, source, line, found, folder_audio, default_language))
+        except _BadRowError as problem:
+            if on_bad_row is None:
+                raise DataError(f"{file}:{line_number}: {problem}") from None
+            on_bad_row(source, str(problem))
+    return found, utterances
+
+
+class _BadRowError(Exception):
+    """A row that cannot be understood."""
+
+
+def _utterance(
+    file: Path,
+    source: str,
+    line: str,
+    layout: Layout,
+    folder_audio: dict[str, Path],
+    default_language: str,
+) -> Utterance:
+    if len(line) > _LONGEST_ROW:
+        raise _BadRowError(f"found {len(line)} characters, expected at most {_LONGEST_ROW}")
+    cells = _cells(line, layout.delimiter)
+    if len(cells) != len(layout.columns):
+        raise _BadRowError(
+            f"found {_columns(len(cells))}, expected {len(layout.columns)} ({layout.names})"
+        )
+    row = dict(zip(layout.columns, cells, strict=True))
+    # A corpus from Windows writes wavs\a.wav.
+    audio_name = row["audio"].replace("\\", "/")
+    audio_path = _audio_path(file.parent, audio_name, folder_audio)
+    return Utterance(
+        id=_without_extension(audio_name),
+        audio_path=audio_path,
+        text=row.get(_NORMALISED_TEXT) or row["text"],
+        speaker=row.get("speaker") or _ONE_SPEAKER,
+        language=row.get("language") or default_language,
+        source=source,
+    )
+
+
+def parse_columns(layout: str) -> tuple[str, ...]:
+    """The meanings of columns named by the user, such as `audio|text|speaker`."""
+    names = [name.strip().lower() for name in re.split(r"[|,\t]", layout)]
+    columns = tuple(_meaning(name) for name in names)
+    allowed = [*_COLUMN_NAMES, _NORMALISED_TEXT, _IGNORED_COLUMN]
+    unknown = [name for name in columns if name not in allowed]
+    if unknown:
+        raise DataError(
+            f"layout '{layout}': unknown column '{unknown[0]}', allowed: "
+            f"{', '.join(allowed[:-1])}, or {_IGNORED_COLUMN} for one that is not used"
+        )
+    for needed in ("audio", "text"):
+        if columns.count(needed) != 1:
+            raise DataError(f"layout '{layout}': expected one {needed} column")
+    return columns
+
+
+def parse_delimiter(delimiter: str) -> str:
+    character = _DELIMITER_NAMES.get(delimiter, delimiter)
+    if len(character) != 1 or character in "\r\n":
+        raise DataError(f"delimiter {delimiter!r}: expected one character, such as | or , or tab")
+    return character
+
+
+def recognise_layout(
+    file: Path,
+    rows: Sequence[tuple[int, str]],
+    columns: tuple[str, ...] | None = None,
+    delimiter: str | None = None,
+) -> Layout:
+    """What the columns mean; `columns` and `delimiter` are taken as they are where given."""
+    header = _header(rows[0][1], _DELIMITERS if delimiter is None else (delimiter,))
+    if columns is not None:
+        if delimiter is None:
+            delimiter = header.delimiter if header else _fitting_delimiter(rows, len(columns))
+        return Layout(delimiter, columns, header is not None)
+    if header is not None:
+        missing = {"audio", "text"} - set(header.columns)
+        if missing:
+            raise DataError(
+                f"{file}:{rows[0][0]}: the header row names no {' and no '.join(sorted(missing))} "
+                f"column; expected names such as audio_file|text|speaker_name|language"
+            )
+        return header
+    delimiter = delimiter or "|"
+    sample = [_cells(line[:_LONGEST_ROW], delimiter) for _, line in rows[:_SAMPLE_ROWS]]
+    widths = Counter(map(len, sample))
+    width = min(widths, key=lambda columns: (-widths[columns], columns))
+    if width == 2:
+        return Layout(delimiter, ("audio", "text"), False)
+    if width == 3:
+        return Layout(delimiter, _three_columns([row for row in sample if len(row) == 3]), False)
+    raise DataError(
+        f"{file}:{rows[0][0]}: found {_columns(width)}, expected id|text, "
+        "id|text|normalised text, wav|speaker|text, or a header row such as "
+        "audio_file|text|speaker_name|language"
+    )
+
+
+def _fitting_delimiter(rows: Sequence[tuple[int, str]], width: int) -> str:
+    def fitting_rows(delimiter: str) -> int:
+        return sum(len(_cells(line, delimiter)) == width for _, line in rows[:_SAMPLE_ROWS])
+
+    return max(_DELIMITERS, key=fitting_rows)
+
+
+def _three_columns(sample: Sequence[Sequence[str]]) -> tuple[str, str, str]:
+    """A column of single words that repeat is a speaker; otherwise it is LJSpeech."""
+    second = [cells[1] for cells in sample]
+    third = [cells[2] for cells in sample]
+    if _looks_like_names(second) and not _looks_like_names(third):
+        return ("audio", "speaker", "text")
+    if _looks_like_names(third) and not _looks_like_names(second):
+        return ("audio", "text", "speaker")
+    return ("audio", "text", _NORMALISED_TEXT)
+
+
+def _looks_like_names(values: Sequence[str]) -> bool:
+    return all(value and len(value.split()) == 1 for value in values) and (
+        len(set(values)) <= max(1, len(values) // 2)
+    )
+
+
+def _header(line: str, delimiters: Sequence[str]) -> Layout | None:
+    for delimiter in delimiters:
+        names = [name.strip().strip('"').lower() for name in line.split(delimiter)]
+        meanings = [_meaning(name) for name in names]
+        if len(names) > 1 and len({"audio", "text"} & set(meanings)) >= 1:
+            known = sum(meaning in _COLUMN_NAMES for meaning in meanings)
+            if known >= 2:
+                return Layout(delimiter, tuple(meanings), True)
+    return None
+
+
+def _meaning(name: str) -> str:
+    return next((key for key, known in _COLUMN_NAMES.items() if name in known), name)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a row. Only commas come with quoting: elsewhere a quote is part of the text."""
+    cells = line.split(delimiter)
+    if delimiter == "," and '"' in line:
+        with contextlib.suppress(csv.Error):
+            cells = next(csv.reader([line], skipinitialspace=True))
+    return [cell.strip() for cell in cells]
+
+
+def _columns(count: int) -> str:
+    return f"{count} {plural(count, 'column')}"
+
+
+def _rows(file: Path) -> list[tuple[int, str]]:
+    """Numbered lines that are not blank."""
+    try:
+        if file.stat().st_size > _LARGEST_FILE_BYTES:
+            raise DataError(
+                f"{file}: {file.stat().st_size / 1e6:.0f} MB, expected metadata of at most "
+                f"{_LARGEST_FILE_BYTES / 1e6:.0f} MB"
+            )
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        raise DataError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
+    if "\0" in text:
+        raise DataError(f"{file}: not UTF-8 but perhaps UTF-16; save the file as UTF-8")
+    lines = re.split(r"\r\n|\n|\r", text)
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _audio_files(folder: Path) -> dict[str, Path]:
+    """Audio by its name with and without extension, found once instead of row by row."""
+    found: dict[str, Path] = {}
+    for name in reversed(_AUDIO_FOLDERS):
+        for path in sorted((folder / name).glob("*")):
+            if path.suffix.lower() in AUDIO_EXTENSIONS:
+                found[path.stem] = found[path.name] = path
+    return found
+
+
+def _audio_path(folder: Path, name: str, audio_files: dict[str, Path]) -> Path:
+    if not name:
+        raise _BadRowError("names no audio file")
+    if max(len(part.encode()) for part in name.split("/")) > _LONGEST_NAME_BYTES:
+        raise _BadRowError(f"audio path '{name[:40]}...' is longer than a file's name can be")
+    if name.startswith("/") or ".." in name.split("/") or re.match("[A-Za-z]:/", name):
+        raise _BadRowError(
+            f"audio path '{name}' leaves the corpus folder; expected a path inside it"
+        )
+    has_extension = name.lower().endswith(AUDIO_EXTENSIONS)
+    if "/" in name:
+        return folder / name if has_extension else _find_extension(folder / name)
+    found = audio_files.get(name)
+    return found or folder / "wavs" / (name if has_extension else f"{name}.wav")
+
+
+def _without_extension(name: str) -> str:
+    """The id of a clip. A dot within an id, as in LJ.001, starts no extension."""
+    last = name.rpartition("/")[2]
+    return last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last
+
+
+def _find_extension(path: Path) -> Path:
+    candidates = (path.with_name(path.name + extension) for extension in AUDIO_EXTENSIONS)
+    return next((file for file in candidates if file.is_file()), path)
+
+
+def _first_existing(folder: Path, names: Sequence[str]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _validation_paths(utterances: Sequence[Utterance], fraction: float) -> set[Path]:
+    """The clips with the lowest hashes of each speaker; at least one clip of it stays behind.
+
+    Where no speaker has enough clips for the share, the lowest hashes of the whole corpus.
+    """
+    by_speaker: dict[str, list[Path]] = defaultdict(list)
+    for item in utterances:
+        by_speaker[item.speaker].append(item.audio_path)
+    ordered = [
+        sorted(set(paths), key=lambda path: _hash(path.name + path.parent.name))
+        for paths in by_speaker.values()
+    ]
+    chosen = {
+        path
+        for paths in ordered
+        for path in paths[: min(round(len(paths) * fraction), len(paths) - 1)]
+    }
+    if not chosen and fraction > 0:
+        firsts = [paths[0] for paths in ordered if len(paths) > 1]
+        firsts.sort(key=lambda path: _hash(path.name + path.parent.name))
+        chosen = set(firsts[: max(1, round(len(utterances) * fraction))])
+    return chosen
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -1,0 +1,175 @@
+"""The demo corpus: sentences written for this project, spoken by espeak-ng.
+
+It exists so that everything can be tried at once on any machine. Its voices are a machine's,
+clear and even; they say nothing about how a model of human voices will sound.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from myxtts.errors import DataError
+from myxtts.text import espeak
+from myxtts.wording import plural
+
+LANGUAGES = ("en", "fa")
+DEFAULT_UTTERANCES = 1_000
+DEFAULT_SPEAKERS = 4
+WORDS_PER_MINUTE = 150
+_ESPEAK_LANGUAGES = {"en": "en-us", "fa": "fa"}
+# espeak-ng's variants, the easiest to understand first, men's and women's voices in turn.
+_VARIANTS = (
+    "rob",
+    "f2",
+    "m3",
+    "belinda",
+    "adam",
+    "linda",
+    "victor",
+    "steph",
+    "m8",
+    "f4",
+    "pablo",
+    "steph3",
+)
+MAX_SPEAKERS = len(_VARIANTS)
+# The last sentences of each language are never trained on.
+_HELD_OUT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Line:
+    """One clip to be spoken."""
+
+    id: str
+    text: str
+    speaker: str
+    language: str
+
+
+def sentences(language: str) -> tuple[list[str], list[str]]:
+    """Sentences for training and, none of them shared, for evaluation."""
+    file = resources.files("myxtts.data.corpus") / "demo_sentences" / f"{language}.txt"
+    lines = file.read_text(encoding="utf-8").split("\n")
+    every = [line for line in lines if line]
+    held_out = round(len(every) * _HELD_OUT_SHARE)
+    return every[:-held_out], every[-held_out:]
+
+
+def plan_lines(
+    utterances: int, languages: tuple[str, ...], speakers: int, seed: int
+) -> tuple[list[Line], list[Line]]:
+    """Which voice says what, for training and evaluation: pairs drawn without repetition."""
+    for language in languages:
+        if language not in LANGUAGES:
+            raise DataError(f"--languages: found '{language}', allowed: {', '.join(LANGUAGES)}")
+    if not 0 <= seed < 2**31:
+        raise DataError(f"--seed: found {seed}, allowed: 0 to {2**31 - 1}")
+    if not 1 <= speakers <= MAX_SPEAKERS:
+        raise DataError(f"--speakers: found {speakers}, allowed: 1 to {MAX_SPEAKERS}")
+    generator = np.random.Generator(np.random.Philox(seed))
+    voices = _VARIANTS[:speakers]
+    train: list[Line] = []
+    held_out: list[Line] = []
+    for language in languages:
+        for_training, for_evaluation = sentences(language)
+        train += _pair(for_training, 1, voices, language)
+        held_out += _pair(for_evaluation, 1 + len(for_training), voices, language)
+    if not 1 <= utterances <= len(train):
+        raise DataError(
+            f"--utterances: found {utterances}, allowed: 1 to {len(train)} with {speakers} "
+            f"{plural(speakers, 'speaker')} and {plural(len(languages), 'language')} "
+            f"{','.join(languages)}"
+        )
+    eval_count = min(len(held_out), max(speakers * len(languages), round(utterances * 0.06)))
+    return (
+        [train[index] for index in generator.permutation(len(train))[:utterances]],
+        [held_out[index] for index in generator.permutation(len(held_out))[:eval_count]],
+    )
+
+
+def make_demo_corpus(
+    folder: Path,
+    *,
+    utterances: int = DEFAULT_UTTERANCES,
+    languages: tuple[str, ...] = ("en",),
+    speakers: int = DEFAULT_SPEAKERS,
+    seed: int = 0,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> float:
+    """Speaks the corpus into `folder` and returns its length in seconds.
+
+    It is made beside its place and moved there when whole, so a folder that exists is complete.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists and is not empty; choose another folder or remove it")
+    train, held_out = plan_lines(utterances, languages, speakers, seed)
+    folder = folder.resolve()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
+    try:
+        (part / "wavs").mkdir()
+        seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
+        _write_metadata(part / "metadata_train.csv", train)
+        _write_metadata(part / "metadata_eval.csv", held_out)
+        part.chmod(0o755)
+        if folder.exists():
+            folder.rmdir()
+        os.replace(part, folder)
+    except (OSError, soundfile.SoundFileError) as error:
+        raise DataError(f"{folder}: cannot be written ({error})") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return seconds
+
+
+def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int], None]) -> float:
+    """Speaks the lines in order in one new process and returns their length in seconds.
+
+    espeak-ng keeps a little of what it said before, so a clip's samples depend on all that its
+    process has spoken: only a new process makes the same corpus from the same seed.
+    """
+    seconds = 0.0
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        spoken = pool.map(_speak_line, lines, [folder] * len(lines), chunksize=20)
+        for done, clip_seconds in enumerate(spoken, 1):
+            seconds += clip_seconds
+            on_progress(done, len(lines))
+    return seconds
+
+
+def _speak_line(line: Line, folder: Path) -> float:
+    voice = f"{_ESPEAK_LANGUAGES[line.language]}+{line.speaker}"
+    samples = espeak.speak(line.text, voice, words_per_minute=WORDS_PER_MINUTE)
+    soundfile.write(folder / f"{line.id}.wav", samples, espeak.SAMPLE_RATE_HZ)
+    return samples.size / espeak.SAMPLE_RATE_HZ
+
+
+def _pair(texts: list[str], first: int, voices: tuple[str, ...], language: str) -> list[Line]:
+    """Every sentence in every voice; `first` is the number of the first sentence."""
+    return [
+        Line(f"{language}-{number:04d}-{voice}", text, voice, language)
+        for number, text in enumerate(texts, first)
+        for voice in voices
+    ]
+
+
+def _write_metadata(file: Path, lines: list[Line]) -> None:
+    rows = [f"wavs/{line.id}.wav|{line.text}|{line.speaker}|{line.language}" for line in lines]
+    header = "audio_file|text|speaker_name|language"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")

@@ -1,0 +1,255 @@
+"""How much speech a corpus holds and how long its clips are.
+
+Audio is measured by its header and not decoded. Trimming silence makes the mels that training
+sees a little shorter than the lengths here, so a clip that fits a limit here fits it there.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+
+from myxtts.audio.files import LONGEST_AUDIO_SECONDS
+from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.lengths import IntArray
+from myxtts.data.workers import map_in_workers
+from myxtts.errors import DataError
+from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
+
+_ROWS_PER_TASK = 256
+# Starting a process takes as long as measuring some hundred clips.
+_FEWEST_ROWS_FOR_PROCESSES = 2_000
+# Headers come one small read at a time; threads hide how long a network folder takes for each.
+_HEADER_THREADS = 8
+
+Progress = Callable[[int, int], None]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CorpusMeasures:
+    """The lengths of the clips that can be used, in the order of the rows, and what they say."""
+
+    rows: int
+    unreadable: int
+    """Clips whose audio is missing, empty, over an hour long or not audio."""
+    empty_text: int
+    """Clips with audio but nothing to say."""
+    seconds: FloatArray
+    token_counts: IntArray
+    frame_counts: IntArray
+    speaker_of_clip: IntArray
+    speakers: tuple[str, ...]
+    language_of_clip: IntArray
+    languages: tuple[str, ...]
+    symbols: Counter[str]
+    """How often each symbol occurs; the two edge tokens of each clip are not counted."""
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def seconds_of_speakers(self) -> FloatArray:
+        totals = np.bincount(self.speaker_of_clip, self.seconds, len(self.speakers))
+        return totals.astype(np.float64)
+
+
+def measure_corpus(
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+    *,
+    processes: int = 1,
+    on_progress: Progress = lambda done, total: None,
+) -> CorpusMeasures:
+    """Measures every clip; a large corpus is divided among processes when more than one is given.
+
+    Processes start afresh and import the calling script, which must then guard its own work with
+    `if __name__ == "__main__"`. One process asks nothing of the caller.
+    """
+    speakers = _Numbering()
+    languages = _Numbering()
+    rows = 0
+    parts: list[_Measured] = []
+    speaker_parts: list[IntArray] = []
+    language_parts: list[IntArray] = []
+    symbols: Counter[str] = Counter()
+    for chunk, measured in _measure_chunks(utterances, config, processes):
+        usable = [item for item, use in zip(chunk, measured.usable, strict=True) if use]
+        speaker_parts.append(speakers.numbers(item.speaker for item in usable))
+        language_parts.append(languages.numbers(item.language for item in usable))
+        symbols.update(measured.symbols)
+        parts.append(measured)
+        rows += len(chunk)
+        on_progress(rows, len(utterances))
+    unreadable = sum(part.unreadable for part in parts)
+    empty_text = sum(int((~part.usable).sum()) for part in parts) - unreadable
+    if rows == unreadable + empty_text:
+        raise DataError(
+            f"no clip can be used: of {rows} rows {unreadable} have missing or unreadable audio "
+            f"and {empty_text} have nothing to say"
+        )
+    return CorpusMeasures(
+        rows=rows,
+        unreadable=unreadable,
+        empty_text=empty_text,
+        seconds=np.concatenate([part.seconds[part.usable] for part in parts]),
+        token_counts=np.concatenate([part.token_counts[part.usable] for part in parts]),
+        frame_counts=np.concatenate([part.frame_counts[part.usable] for part in parts]),
+        speaker_of_clip=np.concatenate(speaker_parts),
+        speakers=speakers.names,
+        language_of_clip=np.concatenate(language_parts),
+        languages=languages.names,
+        symbols=symbols,
+    )
+
+
+class _Numbering:
+    """Numbers for names, in the order in which the names are met."""
+
+    def __init__(self) -> None:
+        self._number_of_name: dict[str, int] = {}
+
+    def numbers(self, names: Iterator[str]) -> IntArray:
+        known = self._number_of_name
+        return np.array([known.setdefault(name, len(known)) for name in names], np.int32)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._number_of_name)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Some consecutive rows; a row without usable audio or text has zeros."""
+
+    seconds: FloatArray
+    token_counts: IntArray
+    frame_counts: IntArray
+    symbols: Counter[str]
+
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        return self.token_counts > 0
+
+    @property
+    def unreadable(self) -> int:
+        return int((self.frame_counts == 0).sum())
+
+
+def _measure_chunks(
+    utterances: Sequence[Utterance], config: XTTSConfig, processes: int
+) -> Iterator[tuple[Sequence[Utterance], _Measured]]:
+    """Chunks of rows with their measures, in order."""
+    chunks = [
+        utterances[first : first + _ROWS_PER_TASK]
+        for first in range(0, len(utterances), _ROWS_PER_TASK)
+    ]
+    enough = processes > 1 and len(utterances) >= _FEWEST_ROWS_FOR_PROCESSES
+    workers = processes if enough else 0
+    measure = functools.partial(_measure_rows, config=config)
+    yield from zip(chunks, map_in_workers(measure, chunks, workers), strict=True)
+
+
+def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
+    with concurrent.futures.ThreadPoolExecutor(min(_HEADER_THREADS, len(rows))) as pool:
+        headers = list(pool.map(_read_header, (item.audio_path for item in rows)))
+    seconds = np.zeros(len(rows))
+    token_counts = np.zeros(len(rows), np.int32)
+    frame_counts = np.zeros(len(rows), np.int32)
+    symbols: Counter[str] = Counter()
+    for row, (item, header) in enumerate(zip(rows, headers, strict=True)):
+        if header is None:
+            continue
+        samples, sample_rate_hz = header
+        seconds[row] = samples / sample_rate_hz
+        frame_counts[row] = _mel_frames(samples, sample_rate_hz, config.audio)
+        spoken = _symbols(item, config)
+        if any(map(is_spoken, spoken)):
+            token_counts[row] = len(spoken) + EDGE_TOKENS
+            symbols.update(spoken)
+    return _Measured(seconds, token_counts, frame_counts, symbols)
+
+
+def _read_header(file: Path) -> tuple[int, int] | None:
+    """Samples and sample rate, or None for what training could not read."""
+    try:
+        info = soundfile.info(file)
+    except (soundfile.SoundFileError, OSError, ValueError, TypeError):
+        return None
+    if not 0 < info.frames <= LONGEST_AUDIO_SECONDS * info.samplerate:
+        return None
+    return info.frames, info.samplerate
+
+
+def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:
+    resampled = round(samples * audio.sample_rate_hz / sample_rate_hz)
+    return resampled // audio.hop_samples + 1
+
+
+def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:
+    try:
+        return text_symbols(item.text, item.language, config.text.tokens)
+    except DataError as error:
+        raise DataError(f"{item.source}: {error}") from None
+
+
+def corpus_statistics(measures: CorpusMeasures) -> dict[str, Any]:
+    """Everything as plain numbers: what `get_statistics()` returns and `--json` prints."""
+    return {
+        "rows": measures.rows,
+        "clips": len(measures),
+        "unreadable": measures.unreadable,
+        "empty_text": measures.empty_text,
+        "hours": _hours(measures.seconds.sum()),
+        "clip_seconds": _summary(measures.seconds),
+        "text_length": _summary(measures.token_counts),
+        "mel_length": _summary(measures.frame_counts),
+        "speakers": _shares(measures.speakers, measures.speaker_of_clip, measures.seconds),
+        "languages": _shares(measures.languages, measures.language_of_clip, measures.seconds),
+        "token_inventory": dict(measures.symbols.most_common()),
+    }
+
+
+def _summary(values: npt.NDArray[Any]) -> dict[str, float]:
+    """The share of a percentile is no longer than it: it is always the length of some clip."""
+    percentile_95, percentile_99 = np.percentile(values, [95, 99], method="inverted_cdf")
+    return {
+        "min": _plain(values.min()),
+        "median": float(np.median(values)),
+        "mean": float(values.mean()),
+        "percentile_95": _plain(percentile_95),
+        "percentile_99": _plain(percentile_99),
+        "max": _plain(values.max()),
+    }
+
+
+def _plain(value: Any) -> float:
+    number: float = value.item()
+    return number
+
+
+def _shares(
+    names: Sequence[str], number_of_clip: IntArray, seconds: FloatArray
+) -> dict[str, dict[str, float]]:
+    """Clips and hours by name, the largest share first."""
+    clips = np.bincount(number_of_clip, minlength=len(names))
+    totals = np.bincount(number_of_clip, seconds, len(names))
+    order = np.argsort(-totals, kind="stable")
+    return {
+        names[number]: {"clips": int(clips[number]), "hours": _hours(totals[number])}
+        for number in order
+    }
+
+
+def _hours(seconds: float) -> float:
+    return float(seconds) / 3_600

@@ -1,0 +1,242 @@
+"""The features of a few clips at a time: what one worker makes and a killed run keeps.
+
+    BUILD/000012/   records.npy tokens.npy mels.npy audio.npy texts.npy chunk.json
+
+A chunk is moved into place when it is whole, so one that is there is complete and two processes
+that make the same one do no harm. Token ids count along the chunk's own symbols until all are
+known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.checks import Rejection, check_clip
+from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
+from myxtts.text.tokenizer import EDGE_SYMBOL
+
+CLIPS_PER_CHUNK = 64
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Level:
+    """Sums from which mean and deviation of all mel values follow."""
+
+    count: int = 0
+    total: float = 0.0
+    total_of_squares: float = 0.0
+
+    def with_mel(self, mel: npt.NDArray[np.float16]) -> Level:
+        values = mel.astype(np.float64)
+        return self.plus(Level(values.size, float(values.sum()), float(np.square(values).sum())))
+
+    def plus(self, other: Level) -> Level:
+        return Level(
+            self.count + other.count,
+            self.total + other.total,
+            self.total_of_squares + other.total_of_squares,
+        )
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def deviation(self) -> float:
+        return float(np.sqrt(max(self.total_of_squares / self.count - self.mean**2, 1e-12)))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk that is on disk; its arrays are memory-mapped."""
+
+    records: npt.NDArray[Any]
+    arrays: dict[str, npt.NDArray[Any]]
+    symbols: tuple[str, ...]
+    rejections: tuple[Rejection, ...]
+    level: Level
+
+
+def chunk_folder(build_dir: Path, number: int) -> Path:
+    return build_dir / f"{number:06d}"
+
+
+def chunk_count(clips: int) -> int:
+    return -(-clips // CLIPS_PER_CHUNK)
+
+
+def rows_of_chunk(number: int, clips: int) -> range:
+    return range(number * CLIPS_PER_CHUNK, min(clips, (number + 1) * CLIPS_PER_CHUNK))
+
+
+def read_chunk(build_dir: Path, number: int) -> Chunk:
+    folder = chunk_folder(build_dir, number)
+    content = json.loads((folder / "chunk.json").read_text(encoding="utf-8"))
+    return Chunk(
+        records=np.load(folder / "records.npy"),
+        arrays={name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in PARTS},
+        symbols=tuple(content["symbols"]),
+        rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
+        level=Level(**content["level"]),
+    )
+
+
+def make_chunk(
+    earlier: EarlierClips,
+    build_dir: Path,
+    number: int,
+    rows: range,
+    utterances: Sequence[Utterance],
+    speakers: Sequence[str],
+    languages: Sequence[str],
+    config: XTTSConfig,
+) -> int:
+    """Makes the chunk of these utterances unless it is there; returns how many clips it has."""
+    folder = chunk_folder(build_dir, number)
+    if folder.is_dir():
+        return len(utterances)
+    writer = _ChunkWriter(speakers, languages)
+    for row, item in zip(rows, utterances, strict=True):
+        content = _content_key(item)
+        found = earlier.features(content) or _extract(item, config)
+        if isinstance(found, Rejection):
+            writer.rejections.append(found)
+        else:
+            writer.add(row, item, content, found)
+    build_dir.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{number:06d}.", suffix=".part", dir=build_dir))
+    try:
+        writer.write(part, config.data.n_mels)
+        os.replace(part, folder)
+    except OSError:
+        # Another process may have put the same chunk there first.
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return len(utterances)
+
+
+class EarlierClips:
+    """Clips that earlier caches have, found by what their features follow from."""
+
+    def __init__(self, caches: Sequence[FeatureCache]) -> None:
+        self._places = {
+            bytes(content): (cache, clip)
+            for cache in caches
+            for clip, content in enumerate(np.asarray(cache.index["content"]))
+        }
+
+    def features(self, content: bytes) -> _Features | None:
+        if content not in self._places:
+            return None
+        cache, clip = self._places[content]
+        return _Features(
+            tuple(cache.tokenizer.symbols[token] for token in cache.clip_tokens(clip)),
+            cache.clip_mel(clip),
+            cache.clip_audio(clip),
+        )
+
+
+@dataclass(frozen=True)
+class _Features:
+    symbols: tuple[str, ...]
+    mel: npt.NDArray[np.float16]
+    samples: npt.NDArray[np.int16]
+
+
+def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
+    from myxtts.audio.mel import clip_log_mel
+
+    clip = check_clip(item, config)
+    if clip.waveform is None or clip.rejections:
+        return clip.rejections[0]
+    samples = np.round(np.clip(clip.waveform, -1.0, 1.0) * FULL_SCALE).astype(np.int16)
+    # Of the samples as they are kept: a data device computes the same mel from them.
+    mel = clip_log_mel(config.audio, config.data.n_mels)(
+        np.divide(samples, FULL_SCALE, dtype=np.float32)
+    )
+    return _Features((EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL), mel.astype(np.float16), samples)
+
+
+def _content_key(item: Utterance) -> bytes:
+    """What the features of a clip follow from, apart from settings: its bytes and its text."""
+    digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
+    # A file that cannot be read has no features to find; checking it says why.
+    with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
+    return digest.digest()
+
+
+class _ChunkWriter:
+    def __init__(self, speakers: Sequence[str], languages: Sequence[str]) -> None:
+        self._speaker_ids = {name: index for index, name in enumerate(speakers)}
+        self._language_ids = {name: index for index, name in enumerate(languages)}
+        self._records: list[tuple[Any, ...]] = []
+        self._parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in PARTS}
+        self._lengths = dict.fromkeys(PARTS, 0)
+        self._symbols: dict[str, int] = {}
+        self._level = Level()
+        self.rejections: list[Rejection] = []
+
+    def add(self, row: int, item: Utterance, content: bytes, features: _Features) -> None:
+        text, path = item.text.encode(), str(item.audio_path).encode()
+        ids = [self._symbols.setdefault(symbol, len(self._symbols)) for symbol in features.symbols]
+        parts: dict[str, npt.NDArray[Any]] = {
+            "tokens": np.array(ids, np.int32),
+            "mels": features.mel,
+            "audio": features.samples,
+            "texts": np.frombuffer(text + path, np.uint8),
+        }
+        places: list[int] = []
+        for name in PARTS:
+            places += [self._lengths[name], len(parts[name])]
+            self._lengths[name] += len(parts[name])
+            self._parts[name].append(parts[name])
+        self._level = self._level.with_mel(features.mel)
+        self._records.append(
+            (
+                *places,
+                len(text),
+                self._speaker_ids[item.speaker],
+                self._language_ids[item.language],
+                row,
+                np.void(content),
+                np.void(hashlib.blake2b(features.samples.tobytes(), digest_size=16).digest()),
+            )
+        )
+
+    def write(self, folder: Path, n_mels: int) -> None:
+        empty = {
+            "tokens": np.zeros(0, np.int32),
+            "mels": np.zeros((0, n_mels), np.float16),
+            "audio": np.zeros(0, np.int16),
+            "texts": np.zeros(0, np.uint8),
+        }
+        for name in PARTS:
+            np.save(folder / f"{name}.npy", np.concatenate([empty[name], *self._parts[name]]))
+        np.save(folder / "records.npy", np.array(self._records, INDEX_TYPE))
+        content = {
+            "symbols": list(self._symbols),
+            "rejections": [asdict(rejection) for rejection in self.rejections],
+            "level": asdict(self._level),
+        }
+        (folder / "chunk.json").write_text(
+            json.dumps(content, ensure_ascii=False), encoding="utf-8"
+        )

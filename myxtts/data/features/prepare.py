@@ -1,0 +1,335 @@
+"""Every clip decoded once, up front: checked, trimmed, levelled, kept as tokens, mel and samples.
+
+Workers make chunks of clips; when all chunks are there they are joined into one cache. A run that
+is killed goes on with the chunks it has; several processes or machines can share the work; clips
+that an earlier cache of the same settings has are copied from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.checks import Rejection, duplicate_audio
+from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
+from myxtts.data.features.chunks import (
+    EarlierClips,
+    Level,
+    chunk_count,
+    chunk_folder,
+    make_chunk,
+    read_chunk,
+    rows_of_chunk,
+)
+from myxtts.data.workers import map_in_workers, worker_count
+from myxtts.devices.loading import load_tensorflow
+from myxtts.errors import DataError
+from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
+
+Progress = Callable[[int, int], None]
+Shard = tuple[int, int]
+"""Which part of how many, counted from 1."""
+
+_WHOLE: Shard = (1, 1)
+_JOIN_BLOCK = 1 << 20
+_ABANDONED_SECONDS = 7 * 86_400
+
+
+def prepare(
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+    cache_root: Path,
+    on_progress: Progress = lambda done, total: None,
+    *,
+    bad_rows: Sequence[Rejection] = (),
+    source: str = "",
+    description: str = "",
+    shard: Shard = _WHOLE,
+) -> FeatureCache | None:
+    """The cache for these utterances: opened when it is there, made when it is not.
+
+    With a shard, None until the other shards are done too. `bad_rows` are counted among the
+    rejected clips. A new cache takes the place of the earlier one with the same `source` and
+    settings; `description` is kept with it.
+    """
+    if not utterances:
+        raise DataError("no clips to prepare: the corpus has no rows for this part")
+    folder = cache_root / fingerprint(utterances, config, bad_rows)
+    if folder.is_dir():
+        return open_checked(folder, config)
+    build_dir = folder.with_name(f"{folder.name}.build")
+    settings = settings_fingerprint(config)
+    try:
+        build_dir.mkdir(parents=True, exist_ok=True)
+        _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
+        chunks = chunk_count(len(utterances))
+        if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
+            # Or another process has just joined them.
+            return open_checked(folder, config) if folder.is_dir() else None
+        about = {"source": source, "description": description, "settings": settings}
+        _join(utterances, bad_rows, config, build_dir, folder, about)
+        _remove_replaced(folder, about)
+    except OSError as error:
+        if folder.is_dir():
+            return open_checked(folder, config)
+        raise DataError(
+            f"{cache_root}: prepared features cannot be written there ({error.strerror}); "
+            "set data.cache_dir to a folder with room"
+        ) from None
+    return open_checked(folder, config)
+
+
+def open_checked(folder: Path, config: XTTSConfig) -> FeatureCache:
+    """The cache, unless more clips were left out of it than the configuration allows."""
+    cache = open_cache(folder)
+    left_out = sum(cache.rejected.values())
+    _stop_when_too_many_rejected(cache.rejected, cache.rejections, left_out + len(cache), config)
+    return cache
+
+
+def settings_fingerprint(config: XTTSConfig) -> str:
+    """Everything in the configuration that the features or the checks of a clip follow from."""
+    return _digest(
+        CACHE_FORMAT,
+        TEXT_RULES,
+        dataclasses.asdict(config.audio),
+        config.text.tokens,
+        config.data.n_mels,
+        config.data.max_text_length,
+        config.data.max_mel_frames,
+        config.model.frames_per_position,
+    )
+
+
+def fingerprint(
+    utterances: Sequence[Utterance], config: XTTSConfig, bad_rows: Sequence[Rejection] = ()
+) -> str:
+    """Changes with the settings, the rows, and the audio files' sizes and times."""
+    return _digest(
+        settings_fingerprint(config),
+        [str(rejection) for rejection in bad_rows],
+        *(
+            [str(item.audio_path), item.text, item.speaker, item.language, _stamp(item.audio_path)]
+            for item in utterances
+        ),
+    )
+
+
+def _stamp(file: Path) -> list[int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return []
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _digest(*values: Any) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        digest.update(json.dumps(value, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _make_chunks(
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+    build_dir: Path,
+    settings: str,
+    shard: Shard,
+    on_progress: Progress,
+) -> None:
+    speakers = sorted({item.speaker for item in utterances})
+    languages = sorted({item.language for item in utterances})
+    numbers = range(shard[0] - 1, chunk_count(len(utterances)), shard[1])
+    missing = [number for number in numbers if not chunk_folder(build_dir, number).is_dir()]
+    total = sum(len(rows_of_chunk(number, len(utterances))) for number in numbers)
+    done = total - sum(len(rows_of_chunk(number, len(utterances))) for number in missing)
+    tasks = (
+        (
+            build_dir,
+            number,
+            rows_of_chunk(number, len(utterances)),
+            [utterances[row] for row in rows_of_chunk(number, len(utterances))],
+            speakers,
+            languages,
+            config,
+        )
+        for number in missing
+    )
+    earlier = tuple(
+        folder for folder, about in _caches(build_dir.parent) if about["settings"] == settings
+    )
+    make = functools.partial(_make_one, earlier)
+    workers = worker_count(config.data.workers, len(missing))
+    for clips in map_in_workers(make, tasks, workers, _use_one_thread):
+        done += clips
+        on_progress(done, total)
+
+
+def _make_one(earlier: tuple[Path, ...], task: tuple[Any, ...]) -> int:
+    return make_chunk(_earlier_clips(earlier), *task)
+
+
+@functools.lru_cache(maxsize=1)
+def _earlier_clips(folders: tuple[Path, ...]) -> EarlierClips:
+    return EarlierClips([open_cache(folder) for folder in folders])
+
+
+def _use_one_thread() -> None:
+    """Workers run side by side; threads of each would only stand in one another's way."""
+    load_tensorflow()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
+    """Earlier caches of the same source, and what killed runs left long ago.
+
+    Runs that still read an earlier cache keep its files open until they end.
+    """
+    for other, its in _caches(folder.parent):
+        same = its["source"] == about["source"] and its["settings"] == about["settings"]
+        if same and about["source"] and other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    for kind in ("*.build", "*.part"):
+        for unfinished in folder.parent.glob(kind):
+            with contextlib.suppress(OSError):
+                if time.time() - unfinished.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    for file in sorted(cache_root.glob("*/cache.json")):
+        if file.parent.suffix == ".part":
+            continue
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if content.get("format") == CACHE_FORMAT:
+            yield file.parent, content
+
+
+def _join(
+    utterances: Sequence[Utterance],
+    bad_rows: Sequence[Rejection],
+    config: XTTSConfig,
+    build_dir: Path,
+    folder: Path,
+    about: dict[str, str],
+) -> None:
+    """One cache from all chunks, the same bytes whoever made them and in whatever order."""
+    numbers = range(chunk_count(len(utterances)))
+    rejections = list(bad_rows)
+    symbols: set[str] = set()
+    level = Level()
+    rows: list[int] = []
+    sounds: list[bytes] = []
+    for number in numbers:
+        chunk = read_chunk(build_dir, number)
+        rejections += chunk.rejections
+        symbols |= set(chunk.symbols)
+        level = level.plus(chunk.level)
+        rows += chunk.records["row"].tolist()
+        sounds += [bytes(sound) for sound in chunk.records["sound"]]
+    duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
+    rejections += duplicates
+    reasons = dict(Counter(rejection.reason for rejection in rejections))
+    lines = [str(rejection) for rejection in rejections]
+    _stop_when_too_many_rejected(reasons, lines, len(utterances) + len(bad_rows), config)
+    left_out = {rejection.source for rejection in duplicates}
+    kept = np.array([utterances[row].source not in left_out for row in rows], bool)
+    tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        _join_arrays(build_dir, numbers, tokenizer, kept, part)
+        content = {
+            "format": CACHE_FORMAT,
+            **about,
+            "tokens": tokenizer.kind,
+            "symbols": tokenizer.symbols,
+            "languages": tokenizer.languages,
+            "speakers": sorted({item.speaker for item in utterances}),
+            "mel_mean": level.mean,
+            "mel_deviation": level.deviation,
+            "rejected": reasons,
+            "rejections": lines,
+        }
+        (part / "cache.json").write_text(
+            json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8"
+        )
+        part.chmod(0o755)
+        os.replace(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    shutil.rmtree(build_dir, ignore_errors=True)
+
+
+def _join_arrays(
+    build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
+) -> None:
+    """Clips that are not kept only lose their record."""
+    ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
+    lengths = dict.fromkeys(PARTS, 0)
+    records = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, Any] = {}
+    for number in numbers:
+        chunk = read_chunk(build_dir, number)
+        joined = chunk.records.copy()
+        for name, array in chunk.arrays.items():
+            joined[f"{name}_start"] += lengths[name]
+            lengths[name] += len(array)
+            shapes[name], types[name] = array.shape[1:], array.dtype
+            if name == "tokens":
+                array = np.array([ids[symbol] for symbol in chunk.symbols], np.int32)[array]
+            with open(part / f"{name}.raw", "ab") as file:
+                file.write(array.tobytes())
+        records.append(joined)
+    np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept])
+    for name in PARTS:
+        _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
+
+
+def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Puts NumPy's header before the bytes, a block at a time."""
+    with open(raw, "rb") as source, open(raw.with_suffix(".npy"), "wb") as target:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": shape,
+        }
+        np.lib.format.write_array_header_2_0(target, header)
+        shutil.copyfileobj(source, target, _JOIN_BLOCK)
+    raw.unlink()
+
+
+def _stop_when_too_many_rejected(
+    reasons: Mapping[str, int], lines: Sequence[str], clips: int, config: XTTSConfig
+) -> None:
+    limit = config.data.max_rejected_fraction
+    left_out = sum(reasons.values())
+    if left_out == clips or left_out > limit * clips:
+        counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
+        raise DataError(
+            f"{left_out} of {clips} clips cannot be used ({counted}), more than "
+            f"data.max_rejected_fraction = {limit:g} allows; the first is {lines[0]}"
+        )

@@ -1,0 +1,108 @@
+"""One part of a corpus as a configuration asks for it, and the answer that it got last time.
+
+A start must not take longer the larger the corpus is. Reading all rows and asking for the times of
+all files would; so for a large corpus the cache that answered the same request last time is
+trusted, and `myxtts prepare` looks for changed audio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
+from myxtts.data.features.cache import FeatureCache
+from myxtts.data.features.prepare import open_checked, settings_fingerprint
+from myxtts.errors import ConfigError
+
+CACHE_FOLDER = "myxtts-cache"
+LARGE_METADATA_BYTES = 4_000_000
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class PartRequest:
+    subset: str
+    """train or eval."""
+    folder: Path
+    config: XTTSConfig
+
+    @classmethod
+    def of(cls, config: XTTSConfig, subset: str) -> PartRequest:
+        data = config.data
+        if data.train_data is None:
+            raise ConfigError("data.train_data: not set; give a corpus with --train-data DIR")
+        folder = data.val_data if subset == "eval" and data.val_data else data.train_data
+        return cls(subset, Path(folder), config)
+
+    @property
+    def cache_root(self) -> Path:
+        given = self.config.data.cache_dir
+        return Path(given) if given else self.folder / CACHE_FOLDER
+
+    @property
+    def validation_fraction(self) -> float | None:
+        """With a folder of its own for validation, nothing is split off either folder."""
+        data = self.config.data
+        return data.validation_fraction if data.val_data is None else None
+
+    def dataset(self) -> LJSpeechDataset:
+        return LJSpeechDataset(
+            self.folder,
+            self.subset,
+            default_language=self.config.text.default_language,
+            validation_fraction=self.validation_fraction,
+            layout=self.config.data.layout,
+            delimiter=self.config.data.delimiter,
+        )
+
+    def remembered_cache(self) -> FeatureCache | None:
+        """The cache of the last time, for a large corpus whose metadata is still the same."""
+        metadata_file = self._metadata_file()
+        try:
+            large = metadata_file.stat().st_size >= LARGE_METADATA_BYTES
+            answer = json.loads(self._answer_file().read_text(encoding="utf-8")) if large else {}
+        except (OSError, ValueError):
+            return None
+        folder = self.cache_root / str(answer.get("cache"))
+        if answer.get("request") != self._digest(metadata_file) or not folder.is_dir():
+            return None
+        return open_checked(folder, self.config)
+
+    def remember(self, cache: FeatureCache) -> None:
+        """A cache folder that cannot be written to only costs time at the next start."""
+        content = {"request": self._digest(self._metadata_file()), "cache": cache.folder.name}
+        part = self._answer_file().with_suffix(f".{os.getpid()}.part")
+        with contextlib.suppress(OSError):
+            part.write_text(json.dumps(content), encoding="utf-8")
+            os.replace(part, self._answer_file())
+
+    def _metadata_file(self) -> Path:
+        train_file, eval_file = metadata_files(self.folder, self.subset)
+        chosen = eval_file if self.subset == "eval" and eval_file is not None else train_file
+        assert chosen is not None  # metadata_files has checked it
+        return chosen
+
+    def _answer_file(self) -> Path:
+        key = f"{self.subset} {self.folder.resolve()}".encode()
+        name = hashlib.blake2b(key, digest_size=8).hexdigest()
+        return self.cache_root / f"{self.subset}-{name}.json"
+
+    def _digest(self, metadata_file: Path) -> str:
+        settings = [
+            settings_fingerprint(self.config),
+            self.config.data.layout,
+            self.config.data.delimiter,
+            self.config.text.default_language,
+            self.validation_fraction,
+        ]
+        digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
+        with open(metadata_file, "rb") as file:
+            while block := file.read(_READ_BYTES):
+                digest.update(block)
+        return digest.hexdigest()

@@ -1,0 +1,229 @@
+"""Feeds the model: batches made ahead of use, from the cache or on a device of their own.
+
+single-gpu-buffered   cached mels -> tf.data, several workers -> buffer -> model device
+multi-gpu             cached samples -> tf.data -> features on the data device -> buffer
+                      -> model device
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.batch import Batch
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features.augmentation import Augmentation
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.feeding.buffer import Buffer
+from myxtts.data.feeding.buffer_size import AdaptiveSize, initial_size
+from myxtts.data.feeding.device_features import compile_features, waveform_signature
+from myxtts.data.feeding.memory_cache import MemoryCache, bytes_of
+from myxtts.data.opening import CorpusPart
+from myxtts.data.planning.shapes import Shape
+from myxtts.data.workers import worker_count
+from myxtts.devices.machine import read_memory
+from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
+from myxtts.errors import DeviceError, MyXTTSError
+from myxtts.text.tokenizer import Tokenizer
+
+SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
+HOST = "CPU:0"
+# On the model device, beside the one that is trained on.
+_BATCHES_ON_MODEL_DEVICE = 2
+
+
+class Feed:
+    """The batches of a run's steps, in order.
+
+    It begins with `start` and is to be closed. Of several machines each gets its own part of every
+    batch.
+    """
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        tokenizer: Tokenizer,
+        config: XTTSConfig,
+        last_step: int,
+        *,
+        data_device: str | None = None,
+        model_device: str = HOST,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.mode = SINGLE_GPU if data_device is None else MULTI_GPU
+        self.data_device = data_device or HOST
+        self.model_device = model_device
+        self._part = part
+        self._config = config
+        self._last_step = last_step
+        self._place = worker, workers
+        self._loader = BatchLoader(part.cache, tokenizer, config)
+        self._uses_waveforms = self.mode == MULTI_GPU or Augmentation(config).is_on
+        self._threads = max(1, worker_count(config.data.workers, last_step))
+        room = self._room_for_batches()
+        batch_bytes = max(_bytes_of_batch(shape, config) for shape in part.plan.shapes)
+        self.buffer_size = initial_size(config.data.buffer_size, self._threads, room, batch_bytes)
+        most = self.buffer_size if room is None else room // batch_bytes
+        self._adaptive_size = AdaptiveSize(self.buffer_size, self._threads, most)
+        self._problem: Exception | None = None
+        self._closing = contextlib.ExitStack()
+        self._is_first = True
+
+    def start(self, first_step: int) -> None:
+        self._started_at = time.monotonic()
+        self._hold_in_memory()
+        self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
+        self._nearest = self._buffer
+        if self.model_device != self.data_device:
+            moved = _moved(self._buffer, self.model_device)
+            self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
+            self._closing.callback(self._nearest.close)
+        self._closing.callback(self._buffer.close)
+        # First of all neither makes another batch.
+        self._closing.callback(self._nearest.stop)
+
+    def wait_until_ready(self, delay_seconds: float) -> None:
+        """Returns so long after the start, and not before there is a batch."""
+        with self._telling_the_cause():
+            self._buffer.wait_for_item()
+        time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
+
+    def __next__(self) -> Batch:
+        ready, waits = len(self._buffer), len(self._nearest) == 0
+        with self._telling_the_cause():
+            batch = next(self._nearest)
+        if not self._is_first:
+            # The first batch is always waited for.
+            self._buffer.size = self._adaptive_size.after_step(ready, waits)
+        self._is_first = False
+        return batch
+
+    def remedy_for_waiting(self) -> str:
+        """What to change if the model waits for data."""
+        if not self._adaptive_size.source_is_slow:
+            return "raise data.buffer_size, loading is fast enough but uneven"
+        if self.mode == MULTI_GPU:
+            return "the data device is slower than the model: leave out --data-gpu, or augment less"
+        if self._uses_waveforms:
+            return (
+                "computing augmented features is slower than the model: raise data.workers, lower "
+                "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
+            )
+        return (
+            "loading is slower than the model: raise data.workers, or keep data.cache_dir on a "
+            "faster disk"
+        )
+
+    @property
+    def present_buffer_size(self) -> int:
+        return self._adaptive_size.size
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _batches(self, first_step: int) -> Iterator[Batch]:
+        """Computes nothing before it is asked for the first batch."""
+        source = iter(self._dataset(first_step))
+        return self._computed(source) if self.mode == MULTI_GPU else source
+
+    def _dataset(self, first_step: int) -> tf.data.Dataset:
+        dataset = tf.data.Dataset.range(first_step, self._last_step)
+        dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
+        if self._uses_waveforms and self.mode == SINGLE_GPU:
+            features = compile_features(self._config, self._part.cache.mel_mean)
+            dataset = dataset.map(features, num_parallel_calls=self._threads, deterministic=True)
+        options = tf.data.Options()
+        # Threads of its own: those of the step are busy.
+        options.threading.private_threadpool_size = self._threads
+        return dataset.prefetch(self._threads).with_options(options)
+
+    def _loading(self) -> Callable[[tf.Tensor], Any]:
+        """What loads the batch of a step, inside tf.data."""
+        signature = waveform_signature() if self._uses_waveforms else batch_signature(self._config)
+        specs = tf.nest.flatten(signature)
+
+        def load(step: np.int64) -> list[Any]:
+            try:
+                return tf.nest.flatten(self._load(int(step)))
+            except (MyXTTSError, OSError, MemoryError) as error:
+                self._problem = error
+                raise
+
+        def load_in_graph(step: tf.Tensor) -> Any:
+            tensors = tf.numpy_function(load, [step], [spec.dtype for spec in specs])
+            shaped = [
+                tf.ensure_shape(tensor, spec.shape)
+                for tensor, spec in zip(tensors, specs, strict=True)
+            ]
+            return tf.nest.pack_sequence_as(signature, shaped)
+
+        return load_in_graph
+
+    def _load(self, step: int) -> Any:
+        planned = self._part.schedule.batch_at(step)
+        if not self._uses_waveforms:
+            return self._loader.load(planned.part(*self._place))
+        changes = self._loader.changes(step, planned).part(*self._place)
+        return self._loader.load_waveforms(planned.part(*self._place), changes)
+
+    def _computed(self, source: Iterator[Any]) -> Iterator[Batch]:
+        """On the data device, in the thread that asks for it."""
+        features = compile_features(self._config, self._part.cache.mel_mean)
+        for waveforms in source:
+            with tf.device(self.data_device):
+                batch = features(waveforms)
+            yield batch
+
+    @contextlib.contextmanager
+    def _telling_the_cause(self) -> Iterator[None]:
+        """tf.data wraps what went wrong in an error of its own."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if self._problem is not None:
+                raise self._problem from None
+            raise DeviceError(
+                f"making batches on {self.data_device} failed: {error.message.splitlines()[0]}"
+            ) from error
+
+    def _room_for_batches(self) -> int | None:
+        """Bytes that the buffer may take; None where the memory is unknown."""
+        if self.data_device.startswith("GPU"):
+            limit_mb = self._config.devices.data_gpu_memory_mb or DEFAULT_DATA_LIMIT_MB
+            return int(limit_mb * self._config.data.memory_share) << 20
+        free = _free_bytes()
+        return None if free is None else int(free * self._config.data.memory_share) // 2
+
+    def _hold_in_memory(self) -> None:
+        """Features are read into memory where they take no more than the batches may."""
+        parts = ["tokens", "audio" if self._uses_waveforms else "mels"]
+        cache, free = self._part.cache, _free_bytes()
+        if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
+            return
+        self._closing.callback(MemoryCache(cache, parts).close)
+
+
+def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
+    """Whole numbers stay on the host: there TensorFlow's functions expect them."""
+    for batch in batches:
+        with tf.device(device):
+            moved = batch._replace(
+                mel=tf.identity(batch.mel), reference=tf.identity(batch.reference)
+            )
+        yield moved
+
+
+def _free_bytes() -> int | None:
+    memory = read_memory()
+    return None if memory is None else memory.free_mb << 20
+
+
+def _bytes_of_batch(shape: Shape, config: XTTSConfig) -> int:
+    frames = shape.frames + config.model.reference_frames
+    return 4 * shape.batch * (frames * config.data.n_mels + shape.tokens)

@@ -1,0 +1,185 @@
+"""From a configuration to everything a run needs of its data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.checks import Rejection
+from myxtts.data.features.cache import FeatureCache
+from myxtts.data.features.prepare import Shard, prepare
+from myxtts.data.features.subset import PartRequest
+from myxtts.data.planning.balance import Voices
+from myxtts.data.planning.plan_files import load_padded_shapes
+from myxtts.data.planning.schedule import Clips, Schedule
+from myxtts.data.planning.shapes import ShapePlan, assign_shapes, plan_shapes
+from myxtts.errors import DataError
+from myxtts.text.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+_PART_NAMES = {"train": "training", "eval": "validation"}
+
+OnProgress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """Clips, the shapes they are trained in and the order they come in."""
+
+    cache: FeatureCache
+    plan: ShapePlan
+    schedule: Schedule
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Clips that were left out, by reason."""
+        return self.cache.rejected | self.plan.rejected
+
+
+@dataclass(frozen=True)
+class Corpus:
+    train: CorpusPart
+    validation: CorpusPart
+    tokenizer: Tokenizer
+    """That of the run: it may know more than occurs here."""
+
+    @property
+    def own_words(self) -> Tokenizer:
+        """What occurs here."""
+        return _words_of(self.train.cache, self.validation.cache)
+
+
+def open_corpus(
+    config: XTTSConfig,
+    on_progress: OnProgress = lambda what, done, total: None,
+    *,
+    replicas: int = 1,
+    xla: bool = False,
+    plan_file: Path | None = None,
+    vocabulary: Tokenizer | None = None,
+) -> Corpus:
+    """Reads, checks and prepares the training and validation clips and plans their shapes.
+
+    A resumed run has the shapes of its `plan_file`. A run that goes on from weights has their
+    `vocabulary`, with what is not in it behind its end.
+    """
+    train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
+    tokenizer = _words_of(train, validation)
+    if vocabulary is not None and vocabulary.kind == tokenizer.kind:
+        tokenizer = vocabulary.grown(tokenizer.symbols, tokenizer.languages)
+    shares = replicas * config.training.gradient_accumulation_steps
+    plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
+    # Validation hears its clips as often as they are: no voices, no balance.
+    validation_plan = assign_shapes(
+        validation.token_counts,
+        validation.frame_counts,
+        [shape.padded for shape in plan.shapes],
+        config,
+        shares=shares,
+        dynamic=plan.dynamic,
+    )
+    if (validation_plan.shape_of_clip < 0).all():
+        raise DataError(
+            f"{config.data.val_data or config.data.train_data}: every validation clip is longer "
+            "than the training clips; choose others with --val-data"
+        )
+    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def _words_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
+    return train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
+
+
+def planned_anew(
+    part: CorpusPart, config: XTTSConfig, *, replicas: int = 1, xla: bool = False
+) -> CorpusPart:
+    """The same clips in the batches of a configuration that batches them differently."""
+    return _part(part.cache, _plan(part.cache, config, replicas, xla), config)
+
+
+def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> ShapePlan:
+    return plan_shapes(
+        cache.token_counts,
+        cache.frame_counts,
+        config,
+        replicas=replicas,
+        xla=xla,
+        voices=_voices(cache),
+    )
+
+
+def _plan_of_run(
+    cache: FeatureCache, config: XTTSConfig, shares: int, plan_file: Path | None
+) -> ShapePlan | None:
+    if plan_file is None or not plan_file.exists():
+        return None
+    shapes = load_padded_shapes(plan_file, config)
+    if shapes is None:
+        _log.warning(
+            "the settings that decide about shapes are not those of %s: the shapes are planned "
+            "anew, and the epoch under way starts over",
+            plan_file,
+        )
+        return None
+    return assign_shapes(
+        cache.token_counts,
+        cache.frame_counts,
+        shapes,
+        config,
+        shares=shares,
+        dynamic=config.data.batching_mode == "dynamic",
+        voices=_voices(cache),
+    )
+
+
+def _voices(cache: FeatureCache) -> Voices:
+    return Voices(cache.index["speaker"], cache.index["language"])
+
+
+def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
+    clips = Clips(cache.token_counts, cache.frame_counts, *_voices(cache))
+    return CorpusPart(cache, plan, Schedule(clips, plan, config))
+
+
+def prepare_part(
+    config: XTTSConfig, subset: str, on_progress: OnProgress, shard: Shard = (1, 1)
+) -> FeatureCache | None:
+    """Looks at every row and every file of a part; None while other shards are missing."""
+    request = PartRequest.of(config, subset)
+    dataset = request.dataset()
+    if len(dataset) == 0:
+        raise DataError(
+            f"{dataset.folder}: too few clips to split off a validation set; give one with "
+            "--val-data, or raise data.validation_fraction"
+        )
+    cache = prepare(
+        dataset,
+        config,
+        request.cache_root,
+        lambda done, total: on_progress(_PART_NAMES[subset], done, total),
+        bad_rows=[Rejection(source, "bad row", problem) for source, problem in dataset.bad_rows],
+        source=f"{dataset.metadata_file.resolve()}:{subset}",
+        description=f"{dataset.metadata_file} read as {dataset.layout.describe()}",
+        shard=shard,
+    )
+    if cache is not None:
+        request.remember(cache)
+    return cache
+
+
+def _open_part(config: XTTSConfig, subset: str, on_progress: OnProgress) -> FeatureCache:
+    request = PartRequest.of(config, subset)
+    remembered = request.remembered_cache()
+    if remembered is not None:
+        _log.info(
+            "%s clips as last prepared; after changing audio files run: myxtts prepare %s",
+            _PART_NAMES[subset],
+            request.folder,
+        )
+        return remembered
+    cache = prepare_part(config, subset, on_progress)
+    assert cache is not None  # without shards it is whole
+    return cache

@@ -1,0 +1,195 @@
+"""How often a configuration would make the training step compile, and how other ways would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from myxtts.config.config import BATCHING_MODES, XTTSConfig
+from myxtts.data.lengths import IntArray
+from myxtts.data.planning.recommendation import with_data_settings
+from myxtts.data.planning.schedule import Clips, Schedule
+from myxtts.data.planning.shapes import COMPILE_SECONDS_PER_SHAPE, Shape, plan_shapes
+from myxtts.errors import MyXTTSError
+from myxtts.work import computed_multiplications, real_multiplications
+
+# Looking at the batches of so many steps tells enough about all of them.
+MOST_STEPS = 2_000
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one way of batching would do in the first `steps` steps."""
+
+    batching: str
+    steps: int
+    shapes: int
+    """Different shapes among the batches."""
+    traces: int
+    compilations: int
+    """By XLA: one for each shape on each replica's device."""
+    compilations_after_warmup: int
+    compile_seconds: float
+    """Estimated, at COMPILE_SECONDS_PER_SHAPE each."""
+    clips_left_out: int
+    valid_frame_ratio: float
+    valid_work_ratio: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    configured: str
+    xla: bool | None
+    """As configured; None: on GPUs and not on CPUs."""
+    clips: int
+    predictions: tuple[Prediction, ...]
+    """One for each way of batching that is possible here."""
+
+    @property
+    def prediction(self) -> Prediction:
+        """For the configured way."""
+        return next(item for item in self.predictions if item.batching == self.configured)
+
+    @property
+    def would_compile_again(self) -> bool:
+        return self.prediction.compilations_after_warmup > 0
+
+
+def diagnose(clips: Clips, config: XTTSConfig) -> Diagnosis:
+    """Predicts from the clips' lengths alone; nothing is traced or trained."""
+    # Where the device decides about XLA, the answer is for a GPU, where it is on.
+    xla = config.training.xla is not False
+    configured = config.data.batching_mode
+    predictions = []
+    for mode in BATCHING_MODES:
+        try:
+            predictions.append(_predict(clips, with_data_settings(config, batching=mode), xla))
+        except MyXTTSError:
+            # What only another way of batching cannot do is no fault of this configuration.
+            if mode == configured:
+                raise
+    return Diagnosis(configured, config.training.xla, clips.token_counts.size, tuple(predictions))
+
+
+def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
+    """The cause of compilations, what to change, and what else stands out."""
+    predicted = diagnosis.prediction
+    bucketed = next((it for it in diagnosis.predictions if it.batching == "bucketed"), None)
+    sentences = []
+    if diagnosis.would_compile_again:
+        sentences.append(
+            "Cause: with batching: dynamic every batch is as long as its longest clip, which "
+            f"makes {predicted.shapes} shapes in {predicted.steps} steps, and XLA compiles each"
+            f"{'' if diagnosis.xla else ' (on a GPU, where it is on by default)'}."
+        )
+        few = "a few" if bucketed is None else bucketed.shapes
+        sentences.append(
+            f"Change: data.batching: bucketed has {few} shapes, compiled once before the first "
+            "step."
+        )
+    elif predicted.batching == "dynamic":
+        sentences.append(
+            "XLA is off, so one trace serves every length; with XLA it would compile for each of "
+            f"{predicted.shapes} shapes. Change: data.batching: bucketed."
+        )
+    elif predicted.batching == "fixed" and bucketed is not None:
+        gain = bucketed.valid_work_ratio - predicted.valid_work_ratio
+        if gain > 0.02:
+            sentences.append(
+                f"{gain:.0%} more of the arithmetic would be on real tokens and frames with "
+                "data.batching: bucketed (and without pad_to_fixed_length)."
+            )
+    if predicted.clips_left_out:
+        share = predicted.clips_left_out / diagnosis.clips
+        limits = [f"data.max_text_length = {config.data.max_text_length}"]
+        if config.data.max_mel_frames is not None:
+            limits.append(f"data.max_mel_frames = {config.data.max_mel_frames}")
+        sentences.append(
+            f"{predicted.clips_left_out} clips ({share:.1%}) are over {' or '.join(limits)} and "
+            "are left out; myxtts stats recommends limits."
+        )
+    return sentences
+
+
+def typical_lengths(count: int = 5_000) -> Clips:
+    """Lengths drawn to match a read-speech corpus such as LJSpeech: 1.1 to 10.1 s, 6.6 on average.
+
+    14 tokens and 86 mel frames a second, the tokens spread by 8 %.
+    """
+    generator = np.random.default_rng(0)
+    seconds = generator.normal(6.9, 2.2, 2 * count)
+    seconds = seconds[(seconds > 1.1) & (seconds < 10.1)][:count]
+    tokens = seconds * 14 * generator.normal(1, 0.08, seconds.size)
+    return Clips(
+        tokens.astype(np.int32),
+        (seconds * 86).astype(np.int32),
+        np.zeros(seconds.size, np.int32),
+        np.zeros(seconds.size, np.int32),
+    )
+
+
+def expected_replicas(config: XTTSConfig) -> int:
+    """As far as the configuration tells; how many GPUs there are, only the machine knows."""
+    training = config.training
+    if not training.multi_gpu:
+        return 1
+    if training.visible_gpus:
+        return len(training.visible_gpus.split(","))
+    return max(1, config.devices.virtual_devices)
+
+
+def _predict(clips: Clips, config: XTTSConfig, xla: bool) -> Prediction:
+    replicas = expected_replicas(config)
+    plan = plan_shapes(
+        clips.token_counts,
+        clips.frame_counts,
+        config,
+        replicas=replicas,
+        xla=xla,
+        voices=clips.voices,
+    )
+    schedule = Schedule(clips, plan, config)
+    steps = min(schedule.planned_steps(config.training), MOST_STEPS)
+    shapes: set[Shape] = set(plan.shapes)
+    after_warmup: set[Shape] = set()
+    ratios = plan.valid_frame_ratio, plan.valid_work_ratio
+    if plan.dynamic:
+        batches = [schedule.batch_at(step) for step in range(steps)]
+        met = {batch.shape for batch in batches}
+        # Warm-up runs the shape that holds every clip; all others come as surprises.
+        shapes, after_warmup = met | shapes, met - shapes
+        ratios = measured_ratios(
+            clips, [(batch.clips, batch.shape, batch.shares) for batch in batches], config
+        )
+    compilations = replicas * len(shapes) if xla else 0
+    return Prediction(
+        batching=config.data.batching_mode,
+        steps=steps,
+        shapes=len(shapes),
+        traces=1,
+        compilations=compilations,
+        compilations_after_warmup=replicas * len(after_warmup) if xla else 0,
+        compile_seconds=compilations * COMPILE_SECONDS_PER_SHAPE,
+        clips_left_out=sum(plan.rejected.values()),
+        valid_frame_ratio=ratios[0],
+        valid_work_ratio=ratios[1],
+    )
+
+
+def measured_ratios(
+    clips: Clips, batches: Iterable[tuple[IntArray, Shape, int]], config: XTTSConfig
+) -> tuple[float, float]:
+    """Real over computed frames and arithmetic of batches, as (clips, shape, shares)."""
+    frames, work = np.zeros(2), np.zeros(2)
+    for members, shape, shares in batches:
+        tokens, lengths = clips.token_counts[members], clips.frame_counts[members]
+        frames += (lengths.sum(), shape.batch * shape.frames)
+        slots = np.array(shape.slots * shares / shape.batch)
+        computed = computed_multiplications(
+            np.array(shape.tokens), np.array(shape.frames), slots, config
+        )
+        real = real_multiplications(tokens, lengths, lengths, config)
+        work += (real.sum(), shape.batch * float(computed))
+    return float(frames[0] / frames[1]), float(work[0] / work[1])

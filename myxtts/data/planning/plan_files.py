@@ -1,0 +1,67 @@
+"""The plan of shapes as a file of the run, so that a resumed run has the same batches."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.planning.shapes import ShapePlan
+from myxtts.errors import CheckpointError
+
+PLAN_FILE = "shapes.json"
+_LARGEST_SIZE = 1 << 20
+
+
+def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
+    shapes = [
+        {**shape._asdict(), "clips": int(plan.clips_of(index).size)}
+        for index, shape in enumerate(plan.shapes)
+    ]
+    content = {
+        "settings": _deciding_settings(config),
+        "shapes": shapes,
+        # What a dynamic plan pads is known only batch by batch.
+        "valid_frame_ratio": None if plan.dynamic else plan.valid_frame_ratio,
+        "valid_work_ratio": None if plan.dynamic else plan.valid_work_ratio,
+        "rejected": plan.rejected,
+    }
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    os.replace(part, file)
+
+
+def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, int]] | None:
+    """Batch, tokens and frames of each shape; None if other settings now decide about them."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        shapes = [
+            (int(shape["batch"]), int(shape["tokens"]), int(shape["frames"]))
+            for shape in content["shapes"]
+        ]
+        if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
+            raise ValueError("no shapes, or impossible ones")
+        same = content["settings"] == _deciding_settings(config)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise CheckpointError(
+            f"{file}: is not a plan of shapes ({error}); remove it to have the shapes planned anew"
+        ) from error
+    return shapes if same else None
+
+
+def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
+    """What a user can change to get other shapes; devices and length of the run do not count."""
+    data = config.data
+    return {
+        "batching": data.batching_mode,
+        "batch_size": data.batch_size,
+        "shape_count": data.shape_count,
+        "frame_budget": data.frame_budget,
+        "max_text_length": data.max_text_length,
+        "max_mel_frames": data.max_mel_frames,
+        "speaker_balance": data.speaker_balance,
+        "language_balance": data.language_balance,
+        "gradient_accumulation_steps": config.training.gradient_accumulation_steps,
+    }

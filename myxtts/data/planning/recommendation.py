@@ -1,0 +1,180 @@
+"""Which limits, shapes and batch size suit a corpus, and what the alternatives would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.statistics import CorpusMeasures
+from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
+from myxtts.data.planning.balance import Voices
+from myxtts.data.planning.shapes import frame_multiple, plan_shapes
+from myxtts.wording import plural
+
+SHAPE_COUNTS = (2, 4, 8, 16)
+
+# A clip longer than this many times the 99th percentile costs every batch of its shape more
+# padding than it is worth.
+_OUTLIER_FACTOR = 1.5
+_SMALLEST_BATCH = 4
+FEWEST_BATCHES_PER_EPOCH = 20
+# Bounds the memory of the largest batch: sixteen clips of 24 seconds at the default hop.
+_MOST_FRAMES_PER_BATCH = 32_768
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A way of batching and what it costs this corpus."""
+
+    name: str
+    batching: str
+    shapes: int
+    max_text_length: int
+    max_mel_frames: int
+    clips_left_out: int
+    valid_frame_ratio: float
+    """Real mel frames over computed ones."""
+    valid_work_ratio: float
+    """The same for the arithmetic of the configured model."""
+
+
+def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
+    """The configuration as it is, one fixed shape at three limits, and more and more shapes."""
+    choices = [_weigh(measures, config, "as configured")]
+    for name, share in (("p95", 95), ("p99", 99), ("longest", 100)):
+        fixed = with_data_settings(config, batching="fixed", **_limits(measures, config, share))
+        choices.append(_weigh(measures, fixed, f"fixed, {name}"))
+    for count in SHAPE_COUNTS:
+        bucketed = with_data_settings(
+            config, batching="bucketed", shape_count=count, **recommended_limits(measures, config)
+        )
+        choices.append(_weigh(measures, bucketed, f"bucketed, {count}"))
+    return choices
+
+
+def recommended_limits(measures: CorpusMeasures, config: XTTSConfig) -> dict[str, int]:
+    """Limits that keep every clip but the outliers."""
+    longest, usual = _limits(measures, config, 100), _limits(measures, config, 99)
+    multiples = {"max_text_length": TOKEN_MULTIPLE, "max_mel_frames": frame_multiple(config)}
+    return {
+        name: min(longest[name], round_up(int(_OUTLIER_FACTOR * usual[name]), multiple))
+        for name, multiple in multiples.items()
+    }
+
+
+def _limits(measures: CorpusMeasures, config: XTTSConfig, share: int) -> dict[str, int]:
+    def limit(lengths: IntArray, multiple: int) -> int:
+        return round_up(int(np.percentile(lengths, share, method="inverted_cdf")), multiple)
+
+    return {
+        "max_text_length": limit(measures.token_counts, TOKEN_MULTIPLE),
+        "max_mel_frames": limit(measures.frame_counts, frame_multiple(config)),
+    }
+
+
+def with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
+    settings = config.as_dict()
+    settings["data"] |= {"pad_to_fixed_length": False} | changes
+    return XTTSConfig(**settings)
+
+
+def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
+    limits = {
+        "max_text_length": config.data.max_text_length,
+        "max_mel_frames": config.data.max_mel_frames
+        or _limits(measures, config, 100)["max_mel_frames"],
+    }
+    batching = config.data.batching_mode
+    if not _fitting(measures, limits).any():
+        return Choice(
+            name,
+            batching,
+            0,
+            **limits,
+            clips_left_out=len(measures),
+            valid_frame_ratio=0.0,
+            valid_work_ratio=0.0,
+        )
+    voices = Voices(measures.speaker_of_clip, measures.language_of_clip)
+    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, voices=voices)
+    return Choice(
+        name,
+        batching,
+        len(plan.shapes),
+        **limits,
+        clips_left_out=sum(plan.rejected.values()),
+        valid_frame_ratio=plan.valid_frame_ratio,
+        valid_work_ratio=plan.valid_work_ratio,
+    )
+
+
+def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+    return (measures.token_counts <= limits["max_text_length"]) & (
+        measures.frame_counts <= limits["max_mel_frames"]
+    )
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Settings of the section `data`, and the reason for each that has one."""
+
+    settings: Mapping[str, Any]
+    reasons: Mapping[str, str]
+
+
+def recommend(
+    measures: CorpusMeasures, choices: Sequence[Choice], config: XTTSConfig
+) -> Recommendation:
+    """Bucketed batching, with limits and a batch size that suit this corpus.
+
+    How many shapes there are is left to the planner.
+    """
+    limits = recommended_limits(measures, config)
+    batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
+    reasons = {
+        "max_text_length": _left_out(choices[-1].clips_left_out),
+        "batch_size": why_batch,
+    }
+    settings: dict[str, Any] = {"batching": "bucketed"}
+    if config.data.pad_to_fixed_length:
+        settings["pad_to_fixed_length"] = False
+    if config.data.shape_count is not None:
+        settings["shape_count"] = None
+    settings |= {**limits, "batch_size": batch_size}
+    return Recommendation(settings, reasons)
+
+
+def _left_out(clips: int) -> str:
+    if clips == 0:
+        return "every clip is kept"
+    return f"{clips:,} {plural(clips, 'clip')} left out"
+
+
+def _recommended_batch_size(
+    clips: int, limits: Mapping[str, int], config: XTTSConfig
+) -> tuple[int, str]:
+    """The configured size, halved while the corpus is too small or its clips too long for it."""
+    reason = "as configured"
+    sizes = _configured_and_smaller_batches(config)
+    for size in sizes:
+        if clips < size * FEWEST_BATCHES_PER_EPOCH:
+            reason = f"more would leave under {FEWEST_BATCHES_PER_EPOCH} batches in an epoch"
+        elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
+            reason = "more would take much memory for the longest clips"
+        else:
+            return size, reason
+    return sizes[-1], reason
+
+
+def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:
+    """The configured size halved again and again; every size can be split into micro-batches."""
+    micro_batches = config.training.gradient_accumulation_steps
+    sizes = [config.data.batch_size]
+    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % (2 * micro_batches) == 0:
+        sizes.append(sizes[-1] // 2)
+    return sizes

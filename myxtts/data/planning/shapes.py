@@ -1,0 +1,327 @@
+"""The few static shapes that a corpus is trained in, and which clip goes into which.
+
+Each clip is padded to one of the shapes, so the compiled step meets only shapes it knows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
+from myxtts.data.planning.balance import Voices, Weights, balanced_weights
+from myxtts.data.planning.dealing import slots_of_share, strata_by_row
+from myxtts.data.planning.run_length import run_length
+from myxtts.data.planning.shape_search import Size, nested_sizes
+from myxtts.errors import ConfigError, DataError
+from myxtts.work import (
+    computed_multiplications,
+    real_multiplications,
+)
+
+# More shapes than this gain less than what they cost in compilations and in filled-up batches.
+MOST_SHAPES = 16
+# The last batch of a shape is filled up with repeated clips, so a shape needs several batches.
+_BATCHES_PER_SHAPE = 4
+# What weighs compilations against padding under XLA; both are orders of magnitude, of what users
+# report and of a workstation's GPU.
+COMPILE_SECONDS_PER_SHAPE = 30.0
+_MULTIPLICATIONS_PER_SECOND = 1e12
+# A step multiplies about three times as much as its forward pass.
+_STEP_OVER_FORWARD = 3.0
+# Batch sizes are multiples of this where the configured one is: such a batch can be split among
+# two or four replicas, also when a run goes on with another number of them.
+_BATCH_MULTIPLE = 4
+_SLOT_MULTIPLE = 8
+
+
+class Shape(NamedTuple):
+    batch: int
+    tokens: int
+    frames: int
+    slots: int
+    """Room for the texts of each share of the batch, laid end to end."""
+
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Batch, tokens and frames: the shape of the padded text and mel."""
+        return self.batch, self.tokens, self.frames
+
+    def part(self, parts: int) -> Shape:
+        """Of one of equal parts of the batch."""
+        return self._replace(batch=self.batch // parts)
+
+
+@dataclass(frozen=True)
+class ShapePlan:
+    shapes: tuple[Shape, ...]
+    shape_of_clip: IntArray
+    """Index into `shapes` for each clip; -1 for clips over the limits."""
+    shares: int
+    """Replicas times micro-batches that every batch is split among."""
+    valid_frame_ratio: float
+    valid_work_ratio: float
+    dynamic: bool = False
+    """Each batch is as long as its longest clip; the one shape is only what holds them all."""
+    weights: Weights | None = None
+    """How often each clip is heard, 1 on average; None: all of them equally often."""
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        left_out = int(np.sum(self.shape_of_clip < 0))
+        return {"over the length limits": left_out} if left_out else {}
+
+    def part(self, workers: int) -> ShapePlan:
+        """As one of several machines sees it."""
+        shapes = tuple(shape.part(workers) for shape in self.shapes)
+        return dataclasses.replace(self, shapes=shapes, shares=self.shares // workers)
+
+    def clips_of(self, shape: int) -> IntArray:
+        return np.flatnonzero(self.shape_of_clip == shape).astype(np.int32)
+
+
+def plan_shapes(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    config: XTTSConfig,
+    *,
+    replicas: int = 1,
+    xla: bool = False,
+    voices: Voices | None = None,
+) -> ShapePlan:
+    """Shapes for clips of these lengths, by the configured way of batching.
+
+    With XLA every shape costs a compilation, so the planner takes fewer of them. Clips are
+    balanced as configured where their voices are given.
+    """
+    data = config.data
+    shares = replicas * config.training.gradient_accumulation_steps
+    fits = token_counts <= data.max_text_length
+    longest = int(frame_counts[fits].max(initial=1))
+    most_frames = data.max_mel_frames or round_up(longest, frame_multiple(config))
+    fits &= frame_counts <= most_frames
+    if not fits.any():
+        raise DataError(
+            f"no clip fits data.max_text_length = {data.max_text_length} and "
+            f"data.max_mel_frames = {data.max_mel_frames or 'as the longest clip'}; raise them"
+        )
+    if data.batching_mode != "bucketed":
+        padded = [(data.batch_size, data.max_text_length, most_frames)]
+    else:
+        weights = balanced_weights(voices, fits, data)
+        weights = None if weights is None else weights[fits]
+        sizes = [
+            size._replace(
+                tokens=min(size.tokens, data.max_text_length), frames=min(size.frames, most_frames)
+            )
+            for size in _best_sizes(token_counts[fits], frame_counts[fits], weights, config, xla)
+        ]
+        mean_tokens = float(np.average(token_counts[fits], weights=weights))
+        batches = _batch_sizes(sizes, mean_tokens, config, shares)
+        padded = [
+            (batch, size.tokens, size.frames) for size, batch in zip(sizes, batches, strict=True)
+        ]
+    return assign_shapes(
+        token_counts,
+        frame_counts,
+        padded,
+        config,
+        shares=shares,
+        dynamic=data.batching_mode == "dynamic",
+        voices=voices,
+    )
+
+
+def assign_shapes(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    padded: Sequence[tuple[int, int, int]],
+    config: XTTSConfig,
+    *,
+    shares: int,
+    dynamic: bool = False,
+    voices: Voices | None = None,
+) -> ShapePlan:
+    """Each clip in the first shape (batch, tokens, frames) that holds it, and room for its text.
+
+    Clips are balanced as configured where their voices are given.
+    """
+    _require_equal_shares(padded, shares)
+    shape_of_clip = np.full(len(token_counts), -1, np.int32)
+    for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
+        shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
+    used = shape_of_clip >= 0
+    weights = balanced_weights(voices, used, config.data)
+    shapes = []
+    for index, (batch, tokens, frames) in enumerate(padded):
+        clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
+        slots = _slots(clips, token_counts, weights, batch, shares, batch * tokens // shares)
+        shapes.append(Shape(batch, tokens, frames, slots))
+    ratios = _valid_ratios(
+        token_counts, frame_counts, shapes, shape_of_clip, weights, shares, config
+    )
+    return ShapePlan(
+        tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic, weights=weights
+    )
+
+
+def frame_multiple(config: XTTSConfig) -> int:
+    """What frames of a shape are rounded up to: whole positions among other things."""
+    return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
+
+
+def _slots(
+    clips: IntArray,
+    token_counts: IntArray,
+    weights: Weights | None,
+    batch: int,
+    shares: int,
+    most: int,
+) -> int:
+    if clips.size == 0:
+        return most
+    strata = strata_by_row(clips, token_counts, batch, weights)
+    return min(round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE), most)
+
+
+def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -> None:
+    for batch, _, _ in padded:
+        if batch % shares:
+            raise ConfigError(
+                f"data.batch_size: found a batch of {batch}, allowed are multiples of {shares}: "
+                "the number of replicas times training.gradient_accumulation_steps"
+            )
+
+
+def _best_sizes(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    weights: Weights | None,
+    config: XTTSConfig,
+    xla: bool,
+) -> list[Size]:
+    real_work = real_multiplications(token_counts, frame_counts, frame_counts, config)
+    mean_tokens, mean_frames, mean_work = (
+        float(np.average(amounts, weights=weights))
+        for amounts in (token_counts, frame_counts, real_work)
+    )
+
+    passes = run_length(config.training, token_counts.size / config.data.batch_size).passes
+
+    def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
+        """Frames and arithmetic of a padded clip, each beside those of the average clip.
+
+        Packed texts take what their tokens take, whatever the shape.
+        """
+        work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
+        return frames / mean_frames + work / mean_work
+
+    def training_seconds(sizes: list[Size]) -> float:
+        """Estimate for a whole run, compilations included."""
+        costs = cost_of_clip(*_lengths_of(sizes))
+        clips = [size.clips for size in sizes]
+        work = passes * mean_work * np.dot(clips, costs) / 2
+        seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
+        return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
+
+    def plans_up_to(most: int) -> list[list[Size]]:
+        return nested_sizes(
+            token_counts,
+            frame_counts,
+            cost_of_clip,
+            most,
+            multiples=(TOKEN_MULTIPLE, frame_multiple(config)),
+            weights=weights,
+        )
+
+    count = config.data.shape_count
+    if count is not None:
+        return plans_up_to(count)[-1]
+    affordable = token_counts.size // (_BATCHES_PER_SHAPE * config.data.batch_size)
+    return min(plans_up_to(max(1, min(MOST_SHAPES, affordable))), key=training_seconds)
+
+
+def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
+    return (
+        np.array([size.tokens for size in sizes], np.int32),
+        np.array([size.frames for size in sizes], np.int32),
+    )
+
+
+def _batch_sizes(
+    sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int
+) -> list[int]:
+    """As many clips of each size as cost what `data.batch_size` clips cost on average."""
+    tokens, frames = _lengths_of(sizes)
+    clips = np.array([size.clips for size in sizes])
+    slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
+    work = computed_multiplications(tokens, frames, slots, config)
+    budget = config.data.batch_size * float(np.dot(clips, work)) / clips.sum()
+    multiple = math.lcm(shares, math.gcd(config.data.batch_size, _BATCH_MULTIPLE))
+    batches = [max(1, round(budget / each / multiple)) * multiple for each in work]
+    frame_budget = config.data.frame_budget
+    if frame_budget is None:
+        return batches
+    most = [frame_budget // size.frames // multiple * multiple for size in sizes]
+    if min(most) == 0:
+        raise ConfigError(
+            f"data.frame_budget: found {frame_budget}, allowed from "
+            f"{multiple * max(size.frames for size in sizes)} on: {multiple} of the longest clips"
+        )
+    return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
+
+
+def _valid_ratios(
+    token_counts: IntArray,
+    frame_counts: IntArray,
+    shapes: Sequence[Shape],
+    shape_of_clip: IntArray,
+    weights: Weights | None,
+    shares: int,
+    config: XTTSConfig,
+) -> tuple[float, float]:
+    """Real over computed mel frames and multiplications, if references are as long as clips."""
+    used = shape_of_clip >= 0
+    if not used.any():
+        return 1.0, 1.0
+    heard = np.ones(int(used.sum())) if weights is None else weights[used]
+    clips = np.bincount(shape_of_clip[used], heard, minlength=len(shapes))
+    tokens, frames = (
+        np.array([getattr(shape, name) for shape in shapes], np.int32)
+        for name in ("tokens", "frames")
+    )
+    slots = np.array([shape.slots * shares / shape.batch for shape in shapes])
+    real = real_multiplications(token_counts[used], frame_counts[used], frame_counts[used], config)
+    computed = computed_multiplications(tokens, frames, slots, config)
+    return (
+        float(np.dot(heard, frame_counts[used]) / np.dot(clips, frames)),
+        float(np.dot(heard, real) / np.dot(clips, computed)),
+    )
+
+
+def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
+    """A small table: shape, clips, batch size, share of real frames."""
+    if plan.dynamic:
+        return "Shapes     none declared: each batch is as long as its longest clip"
+    lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
+    for index, shape in enumerate(plan.shapes):
+        clips = plan.clips_of(index)
+        heard = None if plan.weights is None else plan.weights[clips]
+        real = np.average(frame_counts[clips], weights=heard) / shape.frames if clips.size else 0.0
+        lines.append(
+            f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
+            f"{shape.batch:>7} {real:>13.1%}"
+        )
+    used = int(np.sum(plan.shape_of_clip >= 0))
+    lines.append(
+        f"  all                     {used:>7}         {plan.valid_frame_ratio:>13.1%} "
+        f"{plan.valid_work_ratio:>11.1%}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,225 @@
+"""What a run has learnt, on disk, as one unit: all that speaking and going on need.
+
+RUN/checkpoints/step_00001000/model.safetensors      averaged weights: all that speaking needs
+                              training.safetensors   weights, moments, step, rate factor
+                              config.yaml  tokenizer.json  shapes.json
+                              checkpoint.json        step, mel levels, seed, position, metrics
+                              manifest.json          checksums of all of these
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import load_config
+from myxtts.data.planning.plan_files import PLAN_FILE
+from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint_files import (
+    MANIFEST,
+    Content,
+    Tensors,
+    checksum_of,
+    read_json,
+    read_tensors,
+    verify_folder,
+    write_folder,
+)
+from myxtts.text.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+_FOLDER = "checkpoints"
+_NAME = re.compile(r"step_(\d{8,18})")
+_MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
+_CONFIG, _TOKENIZER = "config.yaml", "tokenizer.json"
+# Files of the run folder that are a part of each checkpoint.
+FILES_OF_RUN = (_CONFIG, _TOKENIZER, PLAN_FILE)
+NEEDED_TO_SPEAK = (_MODEL, _INFO, _CONFIG, _TOKENIZER)
+_AVERAGE = "average/"
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """The small facts that belong to the weights."""
+
+    step: int
+    mel_mean: float
+    mel_deviation: float
+    seed: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """Which batch of the epoch comes next."""
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    """The last that were written to metrics.jsonl."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The account of the run so far, by bucket."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    folder: Path
+    info: CheckpointInfo
+
+    def averaged_weights(self) -> Tensors:
+        return read_tensors(self.folder / _MODEL)
+
+    def weights_checksum(self) -> str:
+        """Tells these averaged weights from any others; the same in every copy of them."""
+        return checksum_of(self.folder, _MODEL)
+
+    def training_state(self) -> Tensors:
+        """All that the optimizer gave; the averaged weights are stored once for both purposes."""
+        averages = {f"{_AVERAGE}{name}": value for name, value in self.averaged_weights().items()}
+        return read_tensors(self.folder / _TRAINING) | averages
+
+    def config(self) -> XTTSConfig:
+        return load_config(self.folder / _CONFIG)
+
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.load(self.folder / _TOKENIZER)
+
+
+def save_checkpoint(
+    run_dir: Path,
+    info: CheckpointInfo,
+    training_state: Tensors,
+    files_of_run: Mapping[str, bytes],
+    keep: int,
+) -> Path:
+    """Writes a checkpoint, and once it is whole removes all but `keep`."""
+    folder = run_dir / _FOLDER / f"step_{info.step:08d}"
+    # The same step twice is the same state: a run is a function of its configuration.
+    if not _is_whole(folder):
+        averages = {
+            name.removeprefix(_AVERAGE): value
+            for name, value in training_state.items()
+            if name.startswith(_AVERAGE)
+        }
+        rest = {
+            name: value for name, value in training_state.items() if not name.startswith(_AVERAGE)
+        }
+        content: dict[str, Content] = {
+            **files_of_run,
+            _MODEL: averages,
+            _TRAINING: rest,
+            _INFO: json.dumps(asdict(info), indent=1).encode(),
+        }
+        write_folder(folder, content)
+    _remove_older(run_dir, folder, keep)
+    return folder
+
+
+def find_checkpoint(run_dir: Path, *, to_speak: bool = False) -> Checkpoint:
+    """The newest whole checkpoint of a run; damaged ones are named and passed over.
+
+    `run_dir` may also be the folder of one checkpoint. To speak, only what that needs is read.
+    """
+    if not run_dir.is_dir():
+        raise CheckpointError(f"{run_dir}: no such folder; expected the folder of a run")
+    one = (run_dir / MANIFEST).is_file()
+    folders = [run_dir] if one else checkpoint_folders(run_dir)
+    if not folders:
+        raise CheckpointError(
+            f"{run_dir}: holds no checkpoint; expected the folder of a run that has saved one, "
+            f"with {_FOLDER}/ in it"
+        )
+    problems = []
+    for folder in reversed(folders):
+        try:
+            verify_folder(folder, NEEDED_TO_SPEAK if to_speak else None)
+            return Checkpoint(folder, _read_info(folder / _INFO))
+        except CheckpointError as error:
+            problems.append(error)
+            if len(problems) < len(folders):
+                _log.warning("%s; using the checkpoint before it", error)
+    if len(problems) == 1:
+        raise problems[0]
+    raise CheckpointError(
+        f"{run_dir}: none of its {len(problems)} checkpoints is whole, the oldest because "
+        f"{problems[-1]}; restore one from a backup, or start anew"
+    )
+
+
+def run_of(folder: Path) -> Path:
+    """The run that a folder to speak with belongs to: itself, or the run that it lies in.
+
+    RUN/best and the checkpoints come and go, their run stays. A copy of one that lies elsewhere
+    stands for itself.
+    """
+    if not (folder / MANIFEST).is_file():
+        return folder
+    folder = folder.resolve()
+    around = (folder.parent, folder.parent.parent)
+    return next((run for run in around if (run / _TOKENIZER).is_file()), folder)
+
+
+def has_checkpoint(run_dir: Path, step: int) -> bool:
+    return _is_whole(run_dir / _FOLDER / f"step_{step:08d}")
+
+
+def checkpoint_folders(run_dir: Path) -> list[Path]:
+    """Those that were moved into place, oldest first, whether they can be read or not."""
+    found = (run_dir / _FOLDER).glob("step_*")
+    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
+
+
+def remove_unfinished(run_dir: Path) -> None:
+    """What a run that was killed had begun to write; only for who holds the run's lock."""
+    for folder in (run_dir / _FOLDER).glob(".step_*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _step_of(folder: Path) -> int:
+    match = _NAME.fullmatch(folder.name)
+    assert match is not None
+    return int(match[1])
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        verify_folder(folder)
+    except CheckpointError:
+        return False
+    return True
+
+
+def _remove_older(run_dir: Path, newest: Path, keep: int) -> None:
+    """Of those up to the one just written; later ones may be of a run that was gone back on."""
+    up_to_newest = [
+        folder for folder in checkpoint_folders(run_dir) if _step_of(folder) <= _step_of(newest)
+    ]
+    for folder in up_to_newest[:-keep]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_info(file: Path) -> CheckpointInfo:
+    content = read_json(file)
+    try:
+        info = CheckpointInfo(**content)
+        counts: list[Any] = [info.step, info.seed, info.epoch, info.batch]
+        if not all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
+            raise ValueError("a count that is none")
+        level = float(info.mel_mean), float(info.mel_deviation)
+        if not all(map(math.isfinite, level)) or level[1] <= 0:
+            raise ValueError("mel levels that are none")
+        if not isinstance(info.metrics, dict) or not _are_seconds(info.seconds):
+            raise ValueError("metrics that are none")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CheckpointError(f"{file}: not of a checkpoint ({error})") from None
+    return info
+
+
+def _are_seconds(seconds: Any) -> bool:
+    return isinstance(seconds, dict) and all(
+        isinstance(value, int | float) and math.isfinite(value) and value >= 0
+        for value in seconds.values()
+    )

@@ -1,0 +1,173 @@
+"""Keeps the best checkpoint of a run, by losses at once, by measures when they are there, and
+says when the losses get no better.
+
+RUN/best is that checkpoint without its training state: it can be spoken with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from myxtts.config.config import TrainingConfig
+from myxtts.config.metrics import MEASURES
+from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.lines import read_lines
+from myxtts.runs.snapshots import take_snapshot
+from myxtts.training.watching.best import BestCheckpoint
+from myxtts.training.watching.plateau import LossWatch
+from myxtts.training.watching.reporting import Observer, RunWriter
+
+_log = logging.getLogger(__name__)
+
+BEST = "best"
+# The last checkpoints are measured when the run is over; it waits no longer for them.
+_SECONDS_FOR_THE_LAST = 900
+
+
+class Measured(Protocol):
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def values(self) -> dict[str, float]: ...
+
+    @property
+    def snapshot(self) -> Path: ...
+
+
+class Measurer(Protocol):
+    """Measures how checkpoints speak, beside the run."""
+
+    @property
+    def is_busy(self) -> bool: ...
+
+    def start(self, step: int, checkpoint: Path) -> None: ...
+
+    def poll(self) -> Sequence[Measured]: ...
+
+    def wait(self, timeout_seconds: float | None = None) -> Sequence[Measured]: ...
+
+
+class Judge:
+    def __init__(
+        self,
+        run_dir: Path,
+        training: TrainingConfig,
+        writer: RunWriter,
+        observer: Observer,
+        measurer: Measurer | None,
+    ) -> None:
+        self._run_dir = run_dir
+        self._training = training
+        self._writer = writer
+        self._observer = observer
+        self._measurer = measurer
+        self._best = self._remembered()
+        self._watch = LossWatch()
+        for line in read_lines(run_dir / "metrics.jsonl"):
+            self._watch.tell(line["step"], line)
+
+    @property
+    def should_stop(self) -> bool:
+        return self._best.should_stop
+
+    @property
+    def is_measuring(self) -> bool:
+        return self._measurer is not None and self._measurer.is_busy
+
+    def best(self) -> dict[str, Any] | None:
+        """For the report."""
+        best = self._best
+        if best.step is None:
+            return None
+        return {"metric": best.metric, "step": best.step, "value": best.value}
+
+    def advice(self) -> list[str]:
+        """For the report: what the losses tell of training on."""
+        return [f"{self._watch.finding.message}."] if self._watch.finding else []
+
+    def logged(self, step: int, metrics: dict[str, float]) -> None:
+        """A line of metrics.jsonl was written."""
+        finding = self._watch.tell(step, metrics)
+        if finding is not None:
+            _log.warning("step %d: %s", step, finding.message)
+
+    def evaluated(
+        self, step: int, losses: dict[str, float], saved: Callable[[], Path | None]
+    ) -> None:
+        """`saved` gives the checkpoint of this step, or None where it could not be written."""
+        is_best = self._best.tell(step, losses)
+        evaluation = -(-step // self._training.evaluate_every)
+        every = self._training.measure_every
+        is_measured = self._measurer and every and evaluation % every == 0
+        checkpoint = saved() if is_best or is_measured else None
+        if checkpoint is None:
+            return
+        if is_best:
+            self._keep(checkpoint)
+        if is_measured and self._measurer:
+            with _warning_of_failure("the checkpoint cannot be measured"):
+                self._measurer.start(step, checkpoint)
+
+    def collect(self) -> None:
+        """What was measured meanwhile."""
+        if self._measurer is not None:
+            with _warning_of_failure("measuring goes on with the next checkpoint"):
+                self._take(self._measurer.poll())
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> None:
+        """What is still being measured when the run is over."""
+        if self._measurer is None or not self._measurer.is_busy or is_interrupted():
+            return
+        self._observer.on_phase("waiting for the last measurement")
+        for _ in range(_SECONDS_FOR_THE_LAST):
+            if is_interrupted() or not self._measurer.is_busy:
+                return
+            with _warning_of_failure("the last measurement is lost"):
+                self._take(self._measurer.wait(1.0))
+
+    def _take(self, measured: Iterable[Measured]) -> None:
+        for result in measured:
+            self._writer.write_measures(result.step, result.values)
+            self._observer.on_measurement(result.step, result.values)
+            if self._best.metric in MEASURES and self._best.metric not in result.values:
+                _log.warning("step %d: %s was not measured", result.step, self._best.metric)
+            if self._best.tell(result.step, result.values):
+                self._keep(result.snapshot)
+
+    def _keep(self, checkpoint: Path) -> None:
+        with _warning_of_failure("the best checkpoint is not kept apart"):
+            take_snapshot(checkpoint, self._run_dir / BEST)
+
+    def _remembered(self) -> BestCheckpoint:
+        """What the lines of a resumed run say was its best, if that is what it has kept."""
+        training = self._training
+        best = BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+        for file in ("metrics.jsonl", "measures.jsonl"):
+            for line in read_lines(self._run_dir / file):
+                best.tell(line["step"], line)
+        if best.step is None or best.step == _step_kept(self._run_dir / BEST):
+            return best
+        _log.warning("%s is not the best by %s so far: it is looked for anew", BEST, best.metric)
+        return BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+
+
+def _step_kept(folder: Path) -> int | None:
+    try:
+        return find_checkpoint(folder, to_speak=True).info.step
+    except CheckpointError:
+        return None
+
+
+@contextlib.contextmanager
+def _warning_of_failure(consequence: str) -> Iterator[None]:
+    """Judging is beside the run: a full disk must not end it."""
+    try:
+        yield
+    except (CheckpointError, OSError) as error:
+        _log.warning("%s: %s", error, consequence)

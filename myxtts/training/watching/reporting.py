@@ -1,0 +1,139 @@
+"""What a run leaves behind to read: metrics.jsonl, TensorBoard events, samples and report.json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from myxtts.audio.files import write_wav
+from myxtts.errors import DataError
+from myxtts.runs.lines import drop_lines_after
+
+_log = logging.getLogger(__name__)
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class Observer(Protocol):
+    """Whoever watches a run as it goes; the command line draws a bar from it."""
+
+    def on_phase(self, message: str) -> None: ...
+
+    def on_notice(self, message: str) -> None: ...
+
+    def on_prepare(self, part: str, done: int, total: int) -> None: ...
+
+    def on_warm_up(self, done: int, total: int) -> None: ...
+
+    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
+
+    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
+
+    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
+
+
+class SilentObserver:
+    """For runs that nobody watches."""
+
+    def on_phase(self, message: str) -> None: ...
+
+    def on_notice(self, message: str) -> None: ...
+
+    def on_prepare(self, part: str, done: int, total: int) -> None: ...
+
+    def on_warm_up(self, done: int, total: int) -> None: ...
+
+    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
+
+    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
+
+    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
+
+
+class RunWriter:
+    """Owns the files of a run folder other than its checkpoints.
+
+    A disk that is full costs lines and samples, which are warned of, and not the run.
+    """
+
+    def __init__(self, run_dir: Path, first_step: int) -> None:
+        self._run_dir = run_dir
+        (run_dir / "samples").mkdir(parents=True, exist_ok=True)
+        for file in ("metrics.jsonl", "measures.jsonl"):
+            drop_lines_after(run_dir / file, first_step)
+        self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+        self._events = tf.summary.create_file_writer(str(run_dir / "events"))
+
+    def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
+        with _warning_of_failure("metrics", step):
+            self._metrics_file.write(json.dumps({"step": step, **numbers_or_null(metrics)}) + "\n")
+            self._metrics_file.flush()
+        self._write_scalars(step, metrics)
+
+    def write_measures(self, step: int, values: dict[str, float]) -> None:
+        """They come long after the line of their step, so they have a file of their own."""
+        line = json.dumps({"step": step, "time": time.time(), **numbers_or_null(values)})
+        with (
+            _warning_of_failure("measures", step),
+            open(self._run_dir / "measures.jsonl", "a", encoding="utf-8") as file,
+        ):
+            file.write(line + "\n")
+        self._write_scalars(step, values)
+
+    def _write_scalars(self, step: int, values: dict[str, float]) -> None:
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
+            for name, value in values.items():
+                if name != "time":
+                    tf.summary.scalar(name, value)
+
+    def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
+        with _warning_of_failure("the sample", step):
+            write_wav(self._run_dir / "samples" / f"step_{step:08d}.wav", waveform, sample_rate_hz)
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
+            tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
+
+    def write_alignment(self, step: int, path: FloatArray) -> None:
+        """`path` [positions, tokens], drawn with time to the right and tokens upwards."""
+        picture = np.kron(1.0 - path.T[::-1], np.ones((6, 3)))[:, :, None]
+        pixels = tf.constant((picture * 255).astype(np.uint8))
+        file = self._run_dir / "samples" / f"step_{step:08d}_alignment.png"
+        with _warning_of_failure("the alignment", step):
+            file.write_bytes(tf.io.encode_png(pixels).numpy())
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
+            tf.summary.image("alignment", pixels[None])
+
+    def write_report(self, report: dict[str, Any]) -> None:
+        part = self._run_dir / ".report.json.part"
+        with _warning_of_failure("the report", report["steps"]):
+            part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+            os.replace(part, self._run_dir / "report.json")
+
+    def close(self) -> None:
+        for file in (self._metrics_file, self._events):
+            with _warning_of_failure("the last lines", None):
+                file.close()
+
+
+def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN: what is not a number is null."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+@contextlib.contextmanager
+def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, DataError, tf.errors.OpError) as error:
+        place = "" if step is None else f" of step {step}"
+        _log.warning("%s%s cannot be written: %s", what, place, str(error).splitlines()[0])

@@ -1,0 +1,278 @@
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from myxtts.audio.files import clean_recording, read_audio
+from myxtts.audio.mel import log_mel
+from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.features.cache import open_cache
+from myxtts.data.features.prepare import fingerprint, prepare
+from myxtts.data.features import chunks
+from myxtts.data.opening import open_corpus
+from myxtts.errors import DataError
+from myxtts.text.tokenizer import text_symbols
+
+ROOT = Path(__file__).parents[3]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def own_corpus(demo_corpus, tmp_path) -> Path:
+    """A copy of the demo corpus that a test may change."""
+    folder = tmp_path / "own"
+    shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
+    return folder
+
+
+@pytest.fixture
+def small_chunks(monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "CLIPS_PER_CHUNK", 4)
+
+
+@pytest.fixture
+def count_extractions(monkeypatch) -> list[str]:
+    """The ids of the clips whose features were computed and not copied."""
+    seen: list[str] = []
+    compute = chunks._extract
+
+    def counted(item, config):
+        seen.append(item.id)
+        return compute(item, config)
+
+    monkeypatch.setattr(chunks, "_extract", counted)
+    return seen
+
+
+def test_the_cache_holds_what_the_clips_hold(corpus, miniature, demo_corpus):
+    config, cache = miniature(), corpus.train.cache
+    by_path = {item.audio_path: item for item in LJSpeechDataset(demo_corpus)}
+    for clip in (0, len(cache) - 1):
+        item = by_path[cache.audio_path(clip)]
+        waveform = clean_recording(read_audio(item.audio_path, 22_050), config.audio)
+        samples = cache.clip_audio(clip).astype(np.float32) / 32_767
+        np.testing.assert_allclose(samples, waveform, atol=1e-4)
+        np.testing.assert_allclose(
+            cache.clip_mel(clip), log_mel(samples, config.audio, 80), atol=0.01
+        )
+        symbols = text_symbols(item.text, item.language, "phonemes")
+        ids = cache.clip_tokens(clip)[1:-1]
+        assert tuple(cache.tokenizer.symbols[token] for token in ids) == symbols
+        assert cache.speakers[cache.index[clip]["speaker"]] == item.speaker
+        assert cache.text(clip) == item.text
+    mels = cache.arrays["mels"].astype(np.float64)
+    assert cache.mel_mean == pytest.approx(float(mels.mean()))
+    assert cache.mel_deviation == pytest.approx(float(mels.std()))
+
+
+def test_mels_of_the_cached_samples_equal_the_cached_mels(corpus, miniature):
+    config, cache = miniature(), corpus.train.cache
+    samples = cache.clip_audio(3).astype(np.float32) / 32_767
+    again = log_mel(samples, config.audio, 80).numpy()
+    loud = again > again.max() - 9  # below that, rounding to 16 bits shows
+    np.testing.assert_allclose(again[loud], cache.clip_mel(3)[loud], atol=0.05)
+
+
+def test_processes_and_one_process_make_the_same_bytes(demo_corpus, miniature, tmp_path):
+    utterances = [*LJSpeechDataset(demo_corpus), *LJSpeechDataset(demo_corpus, "eval")] * 4
+    one = prepare(utterances, miniature(workers=1, max_rejected_fraction=0.9), tmp_path / "one")
+    two = prepare(utterances, miniature(workers=2, max_rejected_fraction=0.9), tmp_path / "two")
+    assert contents(one.folder) == contents(two.folder)
+
+
+def test_an_existing_cache_is_opened_not_made(demo_corpus, miniature, tmp_path):
+    dataset = LJSpeechDataset(demo_corpus)
+    first = prepare(dataset, miniature(), tmp_path)
+    calls = []
+    again = prepare(dataset, miniature(), tmp_path, lambda done, total: calls.append(done))
+    assert again.folder == first.folder
+    assert calls == []
+
+
+def test_what_changes_features_changes_the_fingerprint(demo_corpus, miniature):
+    dataset = list(LJSpeechDataset(demo_corpus))
+    base = fingerprint(dataset, miniature())
+    assert fingerprint(dataset, miniature(learning_rate=1.0, batch_size=2)) == base
+    for change in (
+        {"n_mels": 64},
+        {"trim_silence_db": None},
+        {"tokens": "graphemes"},
+        {"max_text_length": 50},
+    ):
+        assert fingerprint(dataset, miniature(**change)) != base
+    assert fingerprint(dataset[:-1], miniature()) != base
+
+
+def test_changing_one_clip_redoes_one_clip(own_corpus, miniature, count_extractions):
+    config = miniature(train_data=str(own_corpus))
+    before = open_corpus(config).train.cache
+    count_extractions.clear()
+    item = LJSpeechDataset(own_corpus)[5]
+    samples, rate = soundfile.read(item.audio_path)
+    soundfile.write(item.audio_path, samples[: len(samples) // 2], rate)
+    after = open_corpus(config).train.cache
+    assert count_extractions == [item.id]
+    assert len(after.clip_mel(5)) < len(before.clip_mel(5))
+    np.testing.assert_array_equal(after.clip_mel(6), before.clip_mel(6))
+    assert not before.folder.exists()  # replaced
+
+
+def test_touching_or_moving_files_redoes_nothing(own_corpus, miniature, count_extractions):
+    config = miniature(train_data=str(own_corpus))
+    before = open_corpus(config).train.cache
+    count_extractions.clear()
+    for item in LJSpeechDataset(own_corpus):
+        os.utime(item.audio_path, (1, 1))
+    rows = (own_corpus / "metadata_train.csv").read_text(encoding="utf-8").splitlines()
+    (own_corpus / "metadata_train.csv").write_text("\n".join([rows[0], *rows[:0:-1]]))
+    after = open_corpus(config).train.cache
+    assert count_extractions == []
+    np.testing.assert_array_equal(after.clip_mel(0), before.clip_mel(len(before) - 1))
+
+
+def test_shards_make_the_same_cache(demo_corpus, miniature, tmp_path, small_chunks):
+    dataset, config = LJSpeechDataset(demo_corpus), miniature()
+    whole = prepare(dataset, config, tmp_path / "whole")
+    assert prepare(dataset, config, tmp_path / "parts", shard=(2, 3)) is None
+    assert prepare(dataset, config, tmp_path / "parts", shard=(1, 3)) is None
+    joined = prepare(dataset, config, tmp_path / "parts", shard=(3, 3))
+    assert contents(joined.folder) == contents(whole.folder)
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == [joined.folder.name]
+
+
+KILLED_PROGRAM = """
+import json, sys
+from pathlib import Path
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features import chunks
+from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.features.prepare import prepare
+chunks.CLIPS_PER_CHUNK = 4
+config = XTTSConfig(**json.loads(sys.argv[3]))
+print("start", flush=True)
+prepare(LJSpeechDataset(sys.argv[1]), config, Path(sys.argv[2]))
+"""
+
+
+def start_program(demo_corpus, cache_root, workers=1):
+    # Graphemes without trimming: quick to make, so that a kill can fall anywhere.
+    settings = {"tokens": "graphemes", "workers": workers}
+    return subprocess.Popen(
+        [sys.executable, "-c", KILLED_PROGRAM, demo_corpus, cache_root, json.dumps(settings)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
+def kill_at_random(demo_corpus, cache_root, times: int) -> int:
+    """Starts and kills the program; returns how often it was killed before its end."""
+    generator = random.Random(0)
+    kills = 0
+    for _ in range(times):
+        with start_program(demo_corpus, cache_root) as process:
+            process.stdout.readline()
+            time.sleep(generator.uniform(0.0, 4.0))
+            kills += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+    return kills
+
+
+def check_after_kills(demo_corpus, tmp_path, times) -> None:
+    kills = kill_at_random(demo_corpus, tmp_path / "killed", times)
+    assert kills > 0
+    for name in ("killed", "whole"):
+        with start_program(demo_corpus, tmp_path / name) as process:
+            assert process.wait() == 0
+    (killed,), (whole,) = (
+        [path for path in (tmp_path / name).iterdir() if (path / "cache.json").exists()]
+        for name in ("killed", "whole")
+    )
+    assert contents(killed) == contents(whole)
+
+
+def test_a_killed_run_goes_on(demo_corpus, tmp_path):
+    check_after_kills(demo_corpus, tmp_path, 2)
+
+
+@pytest.mark.slow
+def test_twenty_kills_leave_the_same_bytes(demo_corpus, tmp_path):
+    check_after_kills(demo_corpus, tmp_path, 20)
+
+
+def test_two_at_once_make_one_cache(demo_corpus, tmp_path):
+    processes = [start_program(demo_corpus, tmp_path / "both") for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    for process in processes:
+        process.stdout.close()
+    (cache,) = [path for path in (tmp_path / "both").iterdir() if (path / "cache.json").exists()]
+    assert len(open_cache(cache)) == 18
+
+
+@pytest.fixture
+def damaged(own_corpus) -> Path:
+    """A corpus with seven rows that cannot be used."""
+    items = list(LJSpeechDataset(own_corpus))
+    items[0].audio_path.unlink()
+    items[1].audio_path.write_text("not audio")
+    soundfile.write(items[2].audio_path, np.ones(100, np.float32) * 0.1, 22_050)
+    metadata = own_corpus / "metadata_train.csv"
+    text = metadata.read_text(encoding="utf-8")
+    text = text.replace(items[3].text, " ".join([items[3].text] * 20))
+    shutil.copy(items[6].audio_path, items[5].audio_path)
+    text = text.replace(items[4].text, "...") + "three|columns|only\n"
+    metadata.write_text(text, encoding="utf-8")
+    return own_corpus
+
+
+def test_bad_clips_are_left_out_and_counted(damaged, miniature):
+    corpus = open_corpus(miniature(train_data=str(damaged), max_rejected_fraction=0.5))
+    assert corpus.train.rejected == {
+        "missing audio": 1,
+        "unreadable audio": 1,
+        "too short": 1,
+        "text too long": 1,
+        "empty text": 1,
+        "duplicate audio": 1,
+        "bad row": 1,
+    }
+    assert len(corpus.train.cache) == 18 - 6
+    assert any(
+        "metadata_train.csv:2: missing audio" in line for line in corpus.train.cache.rejections
+    )
+
+
+def test_too_many_bad_clips_stop_the_run(damaged, miniature):
+    with pytest.raises(DataError, match=r"7 of 19 clips cannot be used .* = 0.2 allows"):
+        open_corpus(miniature(train_data=str(damaged)))
+
+
+def test_the_limit_holds_for_a_cache_that_is_there(damaged, miniature):
+    open_corpus(miniature(train_data=str(damaged), max_rejected_fraction=0.5))
+    with pytest.raises(DataError, match="7 of 19 clips cannot be used"):
+        open_corpus(miniature(train_data=str(damaged)))
+
+
+def test_a_damaged_cache_is_named(demo_corpus, miniature, tmp_path):
+    cache = prepare(LJSpeechDataset(demo_corpus), miniature(), tmp_path)
+    (cache.folder / "cache.json").write_text("{")
+    with pytest.raises(DataError, match="cannot be read"):
+        open_cache(cache.folder)
+
+
+def test_a_place_that_cannot_be_written(demo_corpus, miniature, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot be written there"):
+        prepare(LJSpeechDataset(demo_corpus), miniature(), tmp_path / "file")

@@ -1,0 +1,194 @@
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from myxtts.data.feeding.buffer import Buffer
+from myxtts.data.feeding.buffer_size import WINDOW_STEPS, AdaptiveSize, initial_size
+from myxtts.data.feeding.memory_cache import MemoryCache
+from myxtts.errors import DeviceError
+
+
+class Counted:
+    """Counts without end, and how far it was asked to."""
+
+    def __init__(self):
+        self.asked = 0
+        self.reached = threading.Condition()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        with self.reached:
+            self.asked += 1
+            self.reached.notify_all()
+        return self.asked - 1
+
+    def wait_until_asked(self, times):
+        with self.reached:
+            assert self.reached.wait_for(lambda: self.asked >= times, timeout=10)
+
+
+@pytest.fixture
+def open_buffer():
+    buffers = []
+
+    def make(source, size=3):
+        buffers.append(Buffer(iter(source), size, "test"))
+        return buffers[-1]
+
+    yield make
+    for buffer in buffers:
+        buffer.close()
+
+
+def test_items_come_in_order_and_end(open_buffer):
+    assert list(open_buffer(range(20))) == list(range(20))
+
+
+def test_no_more_than_its_size_is_made_ahead(open_buffer):
+    source = Counted()
+    buffer = open_buffer(source, size=3)
+    # One more waits for room.
+    source.wait_until_asked(4)
+    assert len(buffer) == 3
+    assert next(buffer) == 0
+    source.wait_until_asked(5)
+    assert source.asked == 5
+    buffer.size = 6
+    source.wait_until_asked(8)
+    assert source.asked == 8
+
+
+def test_an_error_comes_before_what_is_ready(open_buffer):
+    def failing():
+        yield from range(2)
+        raise OSError("disk on fire")
+
+    buffer = open_buffer(failing(), size=5)
+    buffer._thread.join(10)
+    assert len(buffer) == 2
+    with pytest.raises(OSError, match="disk on fire"):
+        next(buffer)
+    with pytest.raises(OSError, match="disk on fire"):
+        buffer.wait_for_item()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_was_ended_from_outside_is_an_error(open_buffer):
+    def ended():
+        yield 0
+        raise SystemExit
+
+    buffer = open_buffer(ended())
+    buffer._thread.join(10)
+    with pytest.raises(DeviceError, match="ended before its time"):
+        next(buffer)
+
+
+def test_closing_ends_the_thread_and_whoever_waits(open_buffer):
+    waits_for_ever = threading.Event()
+    taken = []
+
+    def stuck():
+        yield 0
+        waits_for_ever.wait(20)
+
+    buffer = open_buffer(stuck())
+    assert next(buffer) == 0
+    taker = threading.Thread(target=lambda: taken.extend(buffer), daemon=True)
+    taker.start()
+    waits_for_ever.set()
+    buffer.close()
+    taker.join(10)
+    assert not taker.is_alive()
+    assert taken == []
+    assert not buffer._thread.is_alive()
+
+
+def test_closing_a_buffer_ends_the_one_that_takes_from_it(open_buffer):
+    released = threading.Event()
+
+    def stuck():
+        released.wait(20)
+        yield 0
+
+    first = open_buffer(stuck())
+    second = open_buffer(first)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    second._thread.join(10)
+    assert not second._thread.is_alive()
+    released.set()
+    closing.join(10)
+    assert list(second) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "workers", "room", "expected"),
+    [
+        (50, 4, None, 50),
+        (2, 8, None, 8),
+        (50, 4, 10_000, 10),
+        (50, 4, 999, 1),
+    ],
+)
+def test_the_first_size_suits_workers_and_memory(wanted, workers, room, expected):
+    assert initial_size(wanted, workers, room, batch_bytes=1_000) == expected
+
+
+def windows(size, fills, waits=False):
+    for fill, waited in zip(fills, itertools.repeat(waits), strict=False):
+        for _ in range(WINDOW_STEPS):
+            size.after_step(fill, waited)
+    return size.size
+
+
+def test_the_buffer_grows_when_the_model_waits_up_to_what_fits(caplog):
+    caplog.set_level("INFO")
+    size = AdaptiveSize(50, workers=2, most=150)
+    assert windows(size, [0], waits=True) == 100
+    assert windows(size, [0, 0], waits=True) == 150
+    # Where memory would allow more, growing ends where it no longer helps.
+    assert windows(AdaptiveSize(10, workers=2, most=10_000), [0] * 9, waits=True) == 40
+    message, _ = caplog.messages
+    assert message == (
+        "the buffer grows from 50 to 100 batches: the model waited for data in 100 of 100 steps"
+    )
+
+
+def test_the_buffer_shrinks_when_the_model_never_waits(caplog):
+    caplog.set_level("INFO")
+    size = AdaptiveSize(50, workers=2, most=150)
+    assert windows(size, [49]) == 25
+    assert windows(size, [25, 12, 6, 4]) == 4
+    (message,) = caplog.messages
+    assert message == (
+        "the buffer shrinks from 50 to 25 batches: never less than 49 batches were ready in 100 "
+        "steps"
+    )
+
+
+def test_a_buffer_that_is_needed_keeps_its_size():
+    assert windows(AdaptiveSize(50, workers=2, most=150), [10, 20, 1]) == 50
+
+
+def test_a_buffer_smaller_than_the_least_stays(caplog):
+    assert windows(AdaptiveSize(1, workers=2, most=1), [1, 1]) == 1
+
+
+def test_features_move_into_memory_unchanged(corpus):
+    cache = corpus.validation.cache
+    mapped = dict(cache.arrays)
+    try:
+        memory = MemoryCache(cache, ["tokens", "mels"])
+        memory.wait()
+        assert cache.arrays["audio"] is mapped["audio"]
+        for part in ("tokens", "mels"):
+            assert cache.arrays[part].base is None
+            np.testing.assert_array_equal(cache.arrays[part], mapped[part])
+        memory.close()
+    finally:
+        cache.arrays.update(mapped)

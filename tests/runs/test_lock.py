@@ -1,0 +1,74 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from myxtts.errors import CheckpointError
+from myxtts.runs import lock as run_lock
+from myxtts.runs.lock import LOCK_FILE, lock_of
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from myxtts.runs.lock import lock_of
+with lock_of(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path, user_environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path],
+        env=user_environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_run_is_kept_out_and_told_who_is_there(tmp_path, holder):
+    expected = f"another run is under way there, process {holder.pid} on {socket.gethostname()}"
+    with pytest.raises(CheckpointError, match=expected), lock_of(tmp_path):
+        pass
+
+
+def test_the_lock_of_a_killed_run_is_stale(tmp_path, holder, caplog):
+    caplog.set_level("INFO")
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with lock_of(tmp_path):
+        assert f"process {holder.pid}" in caplog.text
+        assert "is stale" in caplog.text
+    caplog.clear()
+    with lock_of(tmp_path):
+        assert caplog.text == ""
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "[" * 3_000, '{"pid": "x"}', "{}"])
+def test_whatever_stands_in_the_file_only_the_lock_counts(tmp_path, content):
+    (tmp_path / LOCK_FILE).write_text(content)
+    with lock_of(tmp_path):
+        pass
+
+
+def test_without_locks_of_the_system_the_named_process_decides(tmp_path, monkeypatch, holder):
+    monkeypatch.setattr(run_lock, "fcntl", None)
+    with pytest.raises(CheckpointError, match=f"process {holder.pid}"), lock_of(tmp_path):
+        pass
+    holder.kill()
+    holder.wait()
+    with lock_of(tmp_path):
+        pass
+    other = {"pid": os.getpid(), "host": "another-machine"}
+    (tmp_path / LOCK_FILE).write_text(json.dumps(other))
+    with pytest.raises(CheckpointError, match="on another-machine"), lock_of(tmp_path):
+        pass

@@ -1,0 +1,95 @@
+import contextlib
+
+import pytest
+
+from myxtts.training.watching.accounting import (
+    BUCKETS,
+    TimeAccount,
+    advice,
+    losses,
+    shares,
+    steady_compute_share,
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_every_second_is_in_one_bucket():
+    clock = Clock()
+    account = TimeAccount(clock)
+    clock.now += 3
+    with account.spending("compile"):
+        clock.now += 5
+    account.settle("host")
+    for _ in range(4):
+        with account.spending("data_wait"):
+            clock.now += 0.25
+        with account.spending("compute"):
+            clock.now += 2
+        clock.now += 0.5
+    with account.spending("evaluation"):
+        clock.now += 1
+        with account.spending("checkpoint"):
+            clock.now += 2
+        clock.now += 1
+    seconds = account.seconds()
+    assert seconds == {
+        "start_up": 3,
+        "compile": 5,
+        "data_wait": 1,
+        "compute": 8,
+        "host": 2,
+        "evaluation": 2,
+        "checkpoint": 2,
+        "wall": clock.now - 100,
+    }
+    assert shares(seconds)["compute"] == pytest.approx(8 / 23)
+    assert steady_compute_share(seconds) == pytest.approx(8 / 11)
+    assert list(losses(seconds, 0.5)) == [
+        "compile",
+        "padding",
+        "start_up",
+        "host",
+        "evaluation",
+        "checkpoint",
+        "data_wait",
+    ]
+
+
+def test_time_goes_on_counting_after_an_error():
+    clock = Clock()
+    account = TimeAccount(clock)
+    with contextlib.suppress(ValueError), account.spending("compute"):
+        clock.now += 1
+        raise ValueError
+    clock.now += 1
+    assert account.seconds()["start_up"] == 1
+
+
+@pytest.mark.parametrize(
+    ("bucket", "setting"),
+    [
+        ("data_wait", "data.buffer_size"),
+        ("evaluation", "training.evaluate_every"),
+        ("checkpoint", "training.save_every"),
+    ],
+)
+def test_advice_names_the_largest_loss_and_its_setting(bucket, setting):
+    seconds = dict.fromkeys(BUCKETS, 1.0) | {bucket: 50.0, "wall": 100.0}
+    (sentence,) = advice(seconds, 0.99, "raise data.buffer_size")
+    assert bucket.replace("_", " ") in sentence
+    assert "50.0%" in sentence
+    assert setting in sentence
+
+
+def test_padding_can_be_the_largest_loss():
+    seconds = dict.fromkeys(BUCKETS, 1.0) | {"compute": 90.0, "wall": 96.0}
+    (sentence,) = advice(seconds, 0.5, "raise data.buffer_size")
+    assert "padding" in sentence
+    assert "data.shape_count" in sentence

@@ -1,0 +1,166 @@
+"""Zero compilations after warm-up, counted by TensorFlow's own log in processes of their own."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from myxtts.data.opening import open_corpus
+from myxtts.data.planning.shapes import Shape
+from myxtts.errors import DataError, DeviceError
+from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.warmup import warm_up
+from myxtts.training.watching.retracing import RetracingMonitor
+
+FIXED = ["--enable-static-shapes", "--max-text-length", "72", "--max-mel-frames", "400"]
+
+
+@pytest.fixture
+def run_command(demo_corpus, miniature, user_environment, tmp_path):
+    """Runs `myxtts` in a process of its own; the miniature's settings come from a file."""
+    config_file = tmp_path / "config.yaml"
+    settings = miniature(epochs=2, max_steps=None).as_dict()
+    config_file.write_text(json.dumps(settings))
+
+    def run(command, *arguments, expect=0):
+        result = subprocess.run(
+            [
+                *(sys.executable, "-m", "myxtts.cli.main", command),
+                *(f"--config={config_file}", f"--train-data={demo_corpus}", *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            env=user_environment,
+        )
+        assert result.returncode == expect, result.stderr
+        return result
+
+    return run
+
+
+def trained_report(run_command, run_dir, *arguments):
+    result = run_command(
+        "train",
+        f"--run-dir={run_dir}",
+        f"--set=training.xla_cache_dir={run_dir}-xla",
+        *arguments,
+    )
+    return json.loads((run_dir / "report.json").read_text()), result
+
+
+@pytest.mark.parametrize(
+    ("batching", "xla"), [([], True), ([], False), (FIXED, True), (FIXED, False)]
+)
+def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching, xla):
+    flags = [*batching, "--xla" if xla else "--no-xla"]
+    report, result = trained_report(run_command, tmp_path / "run", *flags)
+    assert report["traces"] == 1
+    assert report["compilations"] == (len(report["shapes"]) if xla else 0)
+    assert report["compilations_after_warmup"] == 0
+    assert "compiled again" not in result.stderr
+    assert len(list((tmp_path / "run" / "samples").glob("*.wav"))) >= 2
+    if batching:
+        assert report["shapes"] == [[4, 72, 400]]
+    else:
+        assert len(report["shapes"]) == 2
+    # Compiled programs are kept for the next launch.
+    assert any((tmp_path / "run-xla").glob("*")) if xla else True
+    settings = [
+        "--set=data.pad_to_fixed_length=true" if batching else "--set=data.shape_count=2",
+        "--xla" if xla else "--no-xla",
+    ]
+    predicted = json.loads(run_command("diagnose", *settings, "--json").stdout)
+    for count in ("traces", "compilations", "compilations_after_warmup"):
+        assert predicted[count] == report[count]
+
+
+def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
+    flags = ["--xla", "--set=data.batching=dynamic", "--max-steps=1", "--evaluate-every=9"]
+    report, result = trained_report(run_command, tmp_path / "run", *flags)
+    assert "batching: dynamic gives every batch its own shape" in result.stderr
+    assert "step 1 compiled again for shape" in result.stderr
+    assert report["compilations_after_warmup"] >= 1
+    assert report["compilations"] == 1 + report["compilations_after_warmup"]
+    run_command("diagnose", "--xla", "--set=data.batching=dynamic", expect=1)
+
+
+def test_warm_up_changes_nothing(miniature, corpus, tmp_path):
+    trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    trainer._compile()
+    before = trainer.optimizer.state()
+    done = []
+    warm_up(
+        trainer._training_step,
+        trainer._monitor,
+        corpus.train.plan,
+        trainer.config,
+        xla=True,
+        on_progress=lambda *progress: done.append(progress),
+    )
+    assert done == [(0, 2), (1, 2), (2, 2)]
+    for name, value in trainer.optimizer.state().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_too_little_memory_is_one_line_that_names_the_settings(miniature, corpus):
+    def step_without_memory(batch, update):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    largest = max(corpus.train.plan.shapes, key=lambda shape: shape.frames)
+    monitor = RetracingMonitor(step_without_memory, corpus.train.plan, xla=False)
+    with pytest.raises(DeviceError) as caught:
+        warm_up(
+            step_without_memory,
+            monitor,
+            corpus.train.plan,
+            miniature(),
+            xla=False,
+            on_progress=lambda done, total: None,
+        )
+    message = str(caught.value)
+    assert f"{largest.batch} clips of {largest.tokens} tokens" in message
+    assert "lower data.batch_size (now 4)" in message
+    assert "\n" not in message
+
+
+def counting_step(trace_count=1):
+    """Stands for a compiled function whose traces can be set."""
+    step = tf.function(lambda: None)
+    step.experimental_get_tracing_count = lambda: counts["traces"]
+    counts = {"traces": trace_count}
+    return step, counts
+
+
+def test_a_shape_that_was_not_declared_never_reaches_the_step(corpus):
+    monitor = RetracingMonitor(counting_step()[0], corpus.train.plan, xla=False)
+    monitor.require_declared(corpus.train.plan.shapes[0])
+    with pytest.raises(DataError, match=r"the shape \[4, 99, 640, 99\] \(clips, tokens, frames"):
+        monitor.require_declared(Shape(4, 99, 640, 99))
+
+
+def test_a_new_trace_is_a_warning_with_step_shape_and_cause(corpus, caplog):
+    step, counts = counting_step()
+    monitor = RetracingMonitor(step, corpus.train.plan, xla=False)
+    shape = corpus.train.plan.shapes[0]
+    monitor.finish_warm_up()
+    with caplog.at_level(logging.WARNING):
+        monitor.check(6, shape)
+        assert not caplog.messages
+        counts["traces"] = 2
+        monitor.check(7, shape)
+        monitor.check(8, shape)
+    (message,) = caplog.messages
+    assert message.startswith(f"step 7 compiled again for shape {list(shape)}: the step was traced")
+    assert monitor.compilations_after_warmup == 1
+
+
+def test_dynamic_batching_trains_every_clip_in_its_own_shape(miniature, tmp_path):
+    config = miniature(batching="dynamic", max_steps=4)
+    report = XTTSTrainer(config, open_corpus(config), tmp_path / "run").fit()
+    assert report["traces"] == 1
+    assert report["compilations"] == report["compilations_after_warmup"] == 0
+    assert len(report["shapes"]) > 1
