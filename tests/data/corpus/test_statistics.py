@@ -9,10 +9,10 @@ import soundfile
 from PIL import Image
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus import statistics
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.corpus.histograms import draw_histograms, round_step, round_ticks, save_histograms
 from myxtts.data.corpus.statistics import CorpusMeasures, corpus_statistics, measure_corpus
-from myxtts.data.corpus import statistics
 from myxtts.data.planning.recommendation import recommend, weigh_choices
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer, text_symbols

@@ -15,9 +15,9 @@ import soundfile
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.mel import log_mel
 from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.features import chunks
 from myxtts.data.features.cache import open_cache
 from myxtts.data.features.prepare import fingerprint, prepare
-from myxtts.data.features import chunks
 from myxtts.data.opening import open_corpus
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import text_symbols
