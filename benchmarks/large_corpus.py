@@ -82,6 +82,7 @@ def open_and_take_a_batch(folder: str) -> None:
     load_tensorflow()
     from myxtts.data.features import subset
     from myxtts.data.feeding.pipeline import Feed
+    from myxtts.data.feeding.sources import AcousticSource
     from myxtts.data.opening import open_corpus
 
     # There is no audio to look at, so the features are trusted at any size.
@@ -90,7 +91,7 @@ def open_and_take_a_batch(folder: str) -> None:
     imported = time.perf_counter()
     corpus = open_corpus(config)
     planned = time.perf_counter()
-    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=100)
+    feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=100)
     feed.start(0)
     next(feed)
     finished = time.perf_counter()

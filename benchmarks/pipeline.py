@@ -39,16 +39,13 @@ load_tensorflow()
 import tensorflow as tf  # noqa: E402
 from PIL import Image, ImageDraw  # noqa: E402
 
+from myxtts.batch import Batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.data.feeding import pipeline  # noqa: E402
-from myxtts.data.feeding.batches import batch_signature  # noqa: E402
-from myxtts.data.feeding.device_features import compile_features  # noqa: E402
 from myxtts.data.feeding.pipeline import Feed  # noqa: E402
+from myxtts.data.feeding.sources import AcousticSource  # noqa: E402
 from myxtts.data.opening import Corpus, open_corpus  # noqa: E402
-from myxtts.data.planning.schedule import PlannedBatch  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
-from myxtts.models.xtts import Batch  # noqa: E402
-from myxtts.training.model_building import build_model  # noqa: E402
+from myxtts.training.acoustic import AcousticTask  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
 from myxtts.training.trainer import XTTSTrainer  # noqa: E402
@@ -72,10 +69,15 @@ _FAR = 10**9
 
 
 def build_step(corpus: Corpus, config: XTTSConfig) -> Callable[[Batch], Any]:
-    model = build_model(config, corpus)
-    optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000)
+    task = AcousticTask(config, corpus)
+    task.build()
+    optimizer = FlatAdamW(task.model.trainable_variables, config.training, 1_000)
     step = compile_training_step(
-        model, optimizer, batch_signature(config), config.training, xla=False
+        task.objective,
+        optimizer,
+        task.signature(),
+        config.training,
+        xla=False,
     )
 
     def take(batch: Batch) -> Any:
@@ -95,7 +97,7 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
     config = XTTSConfig(train_data=options.train_data)
     corpus = open_corpus(config)
     take_step = build_step(corpus, config)
-    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR)
+    feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=_FAR)
     feed.start(0)
     cached: dict[Any, Batch] = {}
     # Every shape once, so that no first time is measured.
@@ -104,7 +106,7 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
         if cached.setdefault(batch.mel.shape, batch) is batch:
             take_step(batch)
     account = TimeAccount()
-    metrics = RunMetrics(config, account)
+    metrics = RunMetrics(AcousticTask(config, corpus), account)
     account.settle("start_up")
     seconds = {"pipeline": 0.0, "replay": 0.0}
     for _ in range(options.steps // _BLOCK_STEPS):
@@ -137,23 +139,14 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-class DelayedLoader:
-    """A loader that takes its time; everything else is the real one's."""
+class DelayedSource(AcousticSource):
+    """One that takes its time; everything else is the real one's."""
 
-    def __init__(self, loader: Any, delay: Callable[[], float]) -> None:
-        self._loader = loader
-        self._delay = delay
+    delay: Callable[[], float]
 
-    def load(self, planned: PlannedBatch) -> Batch:
-        time.sleep(self._delay())
-        return self._loader.load(planned)
-
-    def load_waveforms(self, planned: PlannedBatch, changes: Any) -> Any:
-        time.sleep(self._delay())
-        return self._loader.load_waveforms(planned, changes)
-
-    def changes(self, step: int, planned: PlannedBatch) -> Any:
-        return self._loader.changes(step, planned)
+    def load(self, step: int) -> Any:
+        time.sleep(self.delay())
+        return super().load(step)
 
 
 def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
@@ -176,17 +169,18 @@ def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
     }
     found = {}
     for name, delay in delays.items():
-        feed = Feed(corpus.train, corpus.tokenizer, config, last_step=config.training.max_steps)
-        feed._loader = DelayedLoader(feed._loader, delay)
+        source = DelayedSource(corpus.train, corpus.tokenizer, config)
+        source.delay = delay
+        feed = Feed(source, config, last_step=config.training.max_steps)
         feed.start(0)
         with tempfile.TemporaryDirectory() as run:
             report = XTTSTrainer(config, corpus, Path(run), feed=feed).fit()
-        seconds = report["seconds"]
+        seconds = report.seconds
         found[name] = {
             "share of data wait": seconds["data_wait"] / seconds["wall"],
-            "buffer at start": report["buffer_size"],
-            "buffer at end": report["buffer_size_at_end"],
-            "advice": report["advice"][0],
+            "buffer at start": report.buffer_size,
+            "buffer at end": report.buffer_size_at_end,
+            "advice": report.advice[0],
         }
     return found
 
@@ -281,24 +275,26 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     for disk_seconds in (0.0, 0.3):
         rates = found[f"steps per second, reading a batch takes {disk_seconds} s more"] = {}
         for name, places in arrangements.items():
-            feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR, **places)
-            feed._loader = DelayedLoader(feed._loader, lambda: disk_seconds)  # noqa: B023
-            source: Any = feed
-            pipeline.compile_features = compile_features
+            source = DelayedSource(
+                corpus.train, corpus.tokenizer, config, on_data_device="data_device" in places
+            )
+            source.delay = lambda: disk_seconds  # noqa: B023
+            features = source.compile_features()
             if "data_device" in places:
-                pipeline.compile_features = lambda *arguments: timeline.watched(
-                    "data device", compile_features(*arguments)
-                )
+                watched = timeline.watched("data device", features)
+                source.compile_features = lambda: watched  # type: ignore[method-assign]  # noqa: B023
+            feed = Feed(source, config, last_step=_FAR, **places)
+            batches: Any = feed
             if places:
                 feed.start(0)
             else:
-                source = _loaded_in_turn(feed)
+                batches = _loaded_in_turn(source)
             timeline.forget()
             with tf.device("CPU:1"):
-                take_step(next(source))
+                take_step(next(batches))
                 started = time.perf_counter()
                 for _ in range(steps):
-                    take_step(next(source))
+                    take_step(next(batches))
                 rates[name] = steps / (time.perf_counter() - started)
             feed.close()
     found["of the data device's work, beside a step"] = timeline.overlap()
@@ -307,11 +303,11 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _loaded_in_turn(feed: Feed) -> Iterator[Batch]:
+def _loaded_in_turn(source: AcousticSource) -> Iterator[Batch]:
     """Each batch is made when it is asked for, as if there were no pipeline."""
-    features = compile_features(feed._config, feed._part.cache.mel_mean)
+    features = source.compile_features() if source.computes_features else lambda loaded: loaded
     for step in itertools.count():
-        yield features(tf.nest.map_structure(tf.convert_to_tensor, feed._load(step)))
+        yield features(tf.nest.map_structure(tf.convert_to_tensor, source.load(step)))
 
 
 def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
@@ -323,7 +319,7 @@ def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
             started = time.perf_counter()
             # Nothing remembered from the other one.
             part = open_corpus(config).train
-            feed = Feed(part, corpus.tokenizer, config, last_step=_FAR)
+            feed = Feed(AcousticSource(part, corpus.tokenizer, config), config, last_step=_FAR)
             feed.start(step)
             next(feed)
             found.append(time.perf_counter() - started)
@@ -341,7 +337,7 @@ def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
     config = XTTSConfig(train_data=options.train_data, **_MINIATURE)
     corpus = open_corpus(config)
     take_step = build_step(corpus, config)
-    feed = Feed(corpus.train, corpus.tokenizer, config, last_step=_FAR)
+    feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=_FAR)
     feed.start(0)
     resident: dict[int, int] = {}
     for step in range(1, 2_001):
@@ -378,7 +374,9 @@ def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
         ("this pipeline, a mel per clip (augmented)", {"augment_speed": 0.05}),
     ):
         changed = XTTSConfig(train_data=options.train_data, workers=2, **settings)
-        feed = Feed(corpus.train, corpus.tokenizer, changed, last_step=_FAR)
+        feed = Feed(
+            AcousticSource(corpus.train, corpus.tokenizer, changed), changed, last_step=_FAR
+        )
         feed.start(0)
         next(feed)
         wait_until_full(feed)

@@ -22,12 +22,14 @@ load_tensorflow()
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from myxtts.batch import Batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.feeding.batches import batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
 from myxtts.models.packing import slots_without_padding  # noqa: E402
-from myxtts.models.xtts import XTTS, Batch  # noqa: E402
+from myxtts.models.xtts import XTTS  # noqa: E402
+from myxtts.training.acoustic import AcousticObjective  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
 
@@ -59,7 +61,11 @@ def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
     model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
     step = compile_training_step(
-        model, optimizer, batch_signature(config), config.training, xla=False
+        AcousticObjective(model, config.training),
+        optimizer,
+        batch_signature(config),
+        config.training,
+        xla=False,
     )
     return step, optimizer
 

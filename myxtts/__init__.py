@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from myxtts.synthesis.tts import TTS
+    from myxtts.training.run import train
 
 __version__ = "0.1.0"
-__all__ = ["TTS", "__version__"]
+__all__ = ["TTS", "__version__", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from myxtts.synthesis.tts import TTS
 
         return TTS
+    if name == "train":
+        from myxtts.training.run import train
+
+        return train
     raise AttributeError(f"module 'myxtts' has no attribute '{name}'")

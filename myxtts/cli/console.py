@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -15,6 +16,12 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from myxtts.training.watching.observer import Observer
+
+if TYPE_CHECKING:
+    from myxtts.data.opening import Corpus
+    from myxtts.training.watching.report import RunReport
 
 _console = Console(highlight=False, soft_wrap=True, emoji=False)
 # Where there is no terminal to redraw, a line now and then.
@@ -50,7 +57,7 @@ def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
-class LiveRun:
+class LiveRun(Observer):
     """The observer that draws a run: a live bar in a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
@@ -106,8 +113,7 @@ class LiveRun:
         self._last_step = (now, step)
         speed = f"{self._rate:.2f} steps/s  " if self._rate else ""
         state = (
-            f"loss {metrics['loss']:.3f} (prior {metrics['prior_loss']:.3f} "
-            f"duration {metrics['duration_loss']:.3f} flow {metrics['flow_loss']:.3f})  "
+            f"{_losses(metrics)}  "
             f"{speed}useful {metrics['useful_utilisation']:.0%}, "
             f"waiting {metrics['data_wait_share']:.1%}"
         )
@@ -130,12 +136,24 @@ class LiveRun:
         say(f"step {step:>6}  measured: {measures}")
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
-        say(
-            f"step {step:>6}  validation loss {metrics['validation_loss']:.3f} "
-            f"(prior {metrics['validation_prior_loss']:.3f} "
-            f"duration {metrics['validation_duration_loss']:.3f} "
-            f"flow {metrics['validation_flow_loss']:.3f})"
-        )
+        say(f"step {step:>6}  {_losses(metrics, 'validation_')}")
+
+    def on_end(self, report: RunReport, corpus: Corpus) -> None:
+        from myxtts.training.describing import describe_end
+
+        self._progress.stop()
+        for line in describe_end(report, corpus):
+            say(line)
+
+
+def _losses(metrics: Mapping[str, float], prefix: str = "") -> str:
+    """The loss and its parts, whatever the task calls them."""
+    parts = [
+        f"{name.removeprefix(prefix).removesuffix('_loss')} {value:.3f}"
+        for name, value in metrics.items()
+        if name.startswith(prefix) and name.endswith("_loss") and name != f"{prefix}loss"
+    ]
+    return f"{prefix.replace('_', ' ')}loss {metrics[f'{prefix}loss']:.3f} ({' '.join(parts)})"
 
 
 class TimedBar:

@@ -66,13 +66,15 @@ def run(options: argparse.Namespace) -> int:
         bar.on_phase("loading TensorFlow")
         load_tensorflow()
         from myxtts.devices.strategy import place_of
-        from myxtts.training.launch import open_corpus_for, set_up_devices
+        from myxtts.training.device_setup import set_up_devices
+        from myxtts.training.opening import Start
+        from myxtts.training.starting import open_corpus_for
         from myxtts.training.tuning.tuner import Tuner
 
         strategy = set_up_devices(config).strategy
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it without a cluster around it")
-        corpus = open_corpus_for(strategy, config, bar.on_prepare, None)
+        corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
         tuner = Tuner(
             config, corpus, strategy, seconds=60 * options.minutes, on_progress=bar.on_measurement
         )

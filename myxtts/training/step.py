@@ -6,30 +6,29 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import place_of
-from myxtts.models.xtts import XTTS, Counts, Draws, LossParts
-from myxtts.training.losses import total_loss
 from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.task import Objective
 
 
 class StepResult(NamedTuple):
     loss: tf.Tensor
-    parts: LossParts
+    parts: Any
+    """The parts of the loss, as the task names them; the loss is their sum."""
     gradient_norm: tf.Tensor
     learning_rate: tf.Tensor
 
 
 def compile_training_step(
-    model: XTTS,
+    objective: Objective,
     optimizer: FlatAdamW,
-    signature: Batch,
+    signature: Any,
     training: TrainingConfig,
     *,
     xla: bool,
 ) -> Any:
-    """A function (Batch, update) -> StepResult that needs one trace for all shapes.
+    """A function (batch, update) -> StepResult that needs one trace for all shapes.
 
     The batch is this machine's part of the whole one, which is all of it where there is but one
     machine. Each of its replicas takes an equal share, in micro-batches.
@@ -47,24 +46,22 @@ def compile_training_step(
     accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
 
-    def gradient_of(
-        batch: Batch, draws: Draws, counts: Counts, scale: tf.Tensor
-    ) -> tuple[LossParts, tf.Tensor]:
+    def gradient_of(batch: Any, draws: Any, counts: Any, scale: tf.Tensor) -> tuple[Any, tf.Tensor]:
         with tf.GradientTape() as tape:
-            parts, _ = model(batch, draws, counts)
-            loss = total_loss(parts) * scale
+            parts = objective.losses(batch, draws, counts)
+            loss = tf.add_n(list(parts)) * scale
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         return parts, optimizer.flatten(gradients)
 
     # A function of its own is traced once for all micro-batches.
     compute = tf.function(gradient_of, jit_compile=xla, autograph=False)
 
-    def replica_step(batch: Batch, draws: Draws, counts: Counts, update: tf.Tensor) -> StepResult:
+    def replica_step(batch: Any, draws: Any, counts: Any, update: tf.Tensor) -> StepResult:
         context = tf.distribute.get_replica_context()
         if place.workers > 1:
             # Counted on this machine; each of its replicas brings the same numbers.
             totals = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(counts))
-            counts = Counts(*tf.unstack(totals / replicas_here, len(counts)))
+            counts = type(counts)(*tf.unstack(totals / replicas_here, len(counts)))
         replica = context.replica_id_in_sync_group
         replica_here = replica - place.worker * replicas_here
         scale = tf.convert_to_tensor(loss_scale.value if loss_scale else 1.0)
@@ -73,23 +70,23 @@ def compile_training_step(
             # The batch is this machine's part of the whole one; draws are for the whole.
             here = replica_here * accumulation_steps + index, replicas_here * accumulation_steps
             of_all = replica * accumulation_steps + index, replicas * accumulation_steps
-            micro_batch = Batch(*(_share_of(tensor, *here) for tensor in batch))
-            micro_draws = Draws(*(_share_of(tensor, *of_all) for tensor in draws))
+            micro_batch = type(batch)(*(_share_of(tensor, *here) for tensor in batch))
+            micro_draws = type(draws)(*(_share_of(tensor, *of_all) for tensor in draws))
             parts, gradient = compute(micro_batch, micro_draws, counts, scale)
             terms = [*parts, gradient]
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
-        loss_parts, gradient = _sum_over_replicas(LossParts(*sums[:-1]), sums[-1])
-        loss = total_loss(loss_parts)
+        loss_parts, gradient = _sum_over_replicas(type(parts)(*sums[:-1]), sums[-1])
+        loss = tf.add_n(list(loss_parts))
         # The name is what a profile shows.
         with tf.name_scope("optimizer"):
             norm, rate = optimizer.apply(gradient, loss, update)
         return StepResult(loss, loss_parts, norm, rate)
 
-    def training_step(batch: Batch, update: tf.Tensor) -> StepResult:
+    def training_step(batch: Any, update: tf.Tensor) -> StepResult:
         size = _batch_size(batch) * place.workers
         step_seed = tf.stack([training.seed, tf.cast(optimizer.step, tf.int32)])
-        draws = model.draw(size, step_seed, (training.text_drop_rate, training.voice_drop_rate))
-        result = strategy.run(replica_step, args=(batch, draws, model.count(batch), update))
+        draws = objective.draw(size, step_seed)
+        result = strategy.run(replica_step, args=(batch, draws, objective.count(batch), update))
         # Every replica has the same result.
         return tf.nest.map_structure(
             lambda value: strategy.experimental_local_results(value)[0], result
@@ -102,7 +99,7 @@ def compile_training_step(
     )
 
 
-def _sum_over_replicas(parts: LossParts, gradient: tf.Tensor) -> tuple[LossParts, tf.Tensor]:
+def _sum_over_replicas(parts: Any, gradient: tf.Tensor) -> tuple[Any, tf.Tensor]:
     """One reduction for everything: it succeeds or fails as a whole, and so does the step."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
@@ -110,13 +107,13 @@ def _sum_over_replicas(parts: LossParts, gradient: tf.Tensor) -> tuple[LossParts
     together = tf.concat([tf.stack(parts), gradient], 0)
     together = context.all_reduce(tf.distribute.ReduceOp.SUM, together)
     count = len(parts)
-    return LossParts(*tf.unstack(together[:count], count)), together[count:]
+    return type(parts)(*tf.unstack(together[:count], count)), together[count:]
 
 
-def _batch_size(batch: Batch) -> Any:
+def _batch_size(batch: Any) -> Any:
     """As a number where the signature says it, else as a tensor."""
-    size = batch.token_ids.shape[0]
-    return tf.shape(batch.token_ids)[0] if size is None else size
+    size = batch[0].shape[0]
+    return tf.shape(batch[0])[0] if size is None else size
 
 
 def _share_of(tensor: tf.Tensor, share: Any, shares: int) -> tf.Tensor:
@@ -126,13 +123,3 @@ def _share_of(tensor: tf.Tensor, share: Any, shares: int) -> tf.Tensor:
     part = tensor[share * count : (share + 1) * count]
     static_count = None if rows is None else count
     return tf.ensure_shape(part, [static_count, *tensor.shape[1:]])
-
-
-def compile_evaluation_step(model: XTTS, signature: Batch, seed: int) -> Any:
-    """A function Batch -> (LossParts, alignment path), with the same random numbers each time."""
-
-    def evaluation_step(batch: Batch) -> tuple[LossParts, tf.Tensor]:
-        draws = model.draw(_batch_size(batch), tf.constant([seed, -1]))
-        return model(batch, draws, model.count(batch))
-
-    return tf.function(evaluation_step, input_signature=[signature], autograph=False)

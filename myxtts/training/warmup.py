@@ -7,11 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.batches import blank_batch
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.errors import DeviceError
+from myxtts.training.task import Task
 from myxtts.training.watching.retracing import RetracingMonitor
 
 # done, total
@@ -22,6 +21,7 @@ def warm_up(
     training_step: Any,
     monitor: RetracingMonitor,
     plan: ShapePlan,
+    task: Task,
     config: XTTSConfig,
     *,
     xla: bool,
@@ -35,7 +35,7 @@ def warm_up(
     shapes = largest_first if xla and not plan.dynamic else largest_first[:1]
     for done, shape in enumerate(shapes):
         on_progress(done, len(shapes))
-        batch = Batch(*map(tf.convert_to_tensor, blank_batch(shape, plan.shares, config)))
+        batch = task.blank_batch(shape, plan.shares)
         try:
             training_step(batch, tf.constant(False)).loss.numpy()
         except tf.errors.ResourceExhaustedError as error:

@@ -80,11 +80,11 @@ nvml.nvmlDeviceGetMemoryInfo = lambda index: types.SimpleNamespace(total=12288 <
 sys.modules["pynvml"] = nvml
 
 from myxtts.config.config import XTTSConfig
-from myxtts.training import launch
-launch.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
+from myxtts.training import device_setup
+device_setup.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
 
 def limits(**settings):
-    launch.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))
+    device_setup.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))
     gpus = tf.config.list_physical_devices("GPU")
     return [tf.config.get_logical_device_configuration(gpu)[0].memory_limit for gpu in gpus]
 

@@ -26,12 +26,12 @@ def main(run_dir: str, devices: int) -> None:
         for copy in strategy.experimental_local_results(variable.value)
     ]
     with strategy.scope():
-        graph = trainer._training_step.get_concrete_function().graph
+        graph = trainer.stepper.compiled_step.get_concrete_function().graph
     # The gradient of each replica is a function of its own.
     gradients = [it for it in graph.get_operations() if it.type.endswith("PartitionedCall")]
     print(
         json.dumps(
-            report
+            report.as_json()
             | {
                 "devices_of_weights": names(copies),
                 "devices_of_gradients": names(gradients),

@@ -12,7 +12,7 @@ import pytest
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import open_cache
 from myxtts.errors import DeviceError
-from myxtts.training.launch import set_up_devices
+from myxtts.training.device_setup import set_up_devices
 
 # Says of each operation which device it is placed on.
 PLACEMENT_PROGRAM = """

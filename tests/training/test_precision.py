@@ -69,7 +69,7 @@ def test_losses_stay_close_over_200_steps(trained, precision):
 @pytest.mark.parametrize("precision", ["float32", *SHORT_TYPES])
 def test_most_products_have_the_type_and_everything_that_stays_is_float32(trained, precision):
     trainer, run_dir = trained(precision)
-    step = trainer._training_step.get_concrete_function()
+    step = trainer.stepper.compiled_step.get_concrete_function()
     assert {output.dtype for output in step.structured_outputs.parts} == {tf.float32}
     types = [
         node.attr["T"].type

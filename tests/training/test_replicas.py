@@ -15,8 +15,11 @@ from myxtts.data.opening import open_corpus
 from myxtts.devices.discovery import find_accelerators
 from myxtts.errors import MyXTTSError
 from myxtts.training.watching.accounting import TimeAccount
-from myxtts.training.launch import Devices, start_trainer
-from myxtts.training.watching.reporting import SilentObserver
+from myxtts.training.device_setup import Devices
+from myxtts.training.interruption import Interruption
+from myxtts.training.opening import OpenedRun, Start
+from myxtts.training.starting import start_trainer
+from myxtts.training.watching.observer import Observer
 
 
 class LeavesReplicasAlone(tf.distribute.ReductionToOneDevice):
@@ -37,16 +40,14 @@ strategy = tf.distribute.MirroredStrategy(list(accelerators.devices), cross_devi
 corpus = open_corpus(config, replicas=2)
 try:
     trainer = start_trainer(
-        config,
-        corpus,
+        OpenedRun(config, Start(), Devices(strategy, None), corpus, TimeAccount(), None),
         Path(sys.argv[1]),
-        Devices(strategy, data_device=None),
-        observer=SilentObserver(),
-        account=TimeAccount(),
+        Observer(),
+        Interruption(),
     )
     step_before = int(trainer.optimizer.step.numpy())
     report = trainer.fit()
-    print(json.dumps([step_before, report["strategy"], report["model_devices"]]))
+    print(json.dumps([step_before, report.strategy, report.model_devices]))
 except MyXTTSError as error:
     print(json.dumps(str(error)))
 """

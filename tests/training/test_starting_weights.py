@@ -11,7 +11,7 @@ from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.starting_weights import starting_weights
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.reporting import SilentObserver
+from myxtts.training.watching.observer import Observer
 
 SYMBOLS, MEAN_MELS, LOG_DURATIONS = (
     f"xtts/text_encoder/{table}/embeddings"
@@ -110,7 +110,7 @@ def test_a_start_of_which_nothing_fits_is_none(origin, corpus, miniature):
         start(origin, corpus, miniature(), partially=True, **shapes)
 
 
-class Notices(SilentObserver):
+class Notices(Observer):
     def __init__(self):
         self.lines = []
 

@@ -6,8 +6,10 @@ from myxtts.batch import Batch
 from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.opening import open_corpus
 from myxtts.models.xtts import XTTS
+from myxtts.training.acoustic import AcousticObjective
+from myxtts.training.acoustic_validation import compile_losses_and_path
 from myxtts.training.optimizer import FlatAdamW
-from myxtts.training.step import compile_evaluation_step, compile_training_step
+from myxtts.training.step import compile_training_step
 
 
 def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0):
@@ -20,7 +22,7 @@ def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0):
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
     step = compile_training_step(
-        model,
+        AcousticObjective(model, config.training),
         optimizer,
         batch_signature(config),
         config.training,
@@ -71,7 +73,7 @@ def test_with_one_shape_any_other_is_refused(miniature, corpus):
     model = XTTS(
         config, symbols=len(corpus.tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
     )
-    evaluate = compile_evaluation_step(model, batch_signature(config, part.plan), seed=0)
+    evaluate = compile_losses_and_path(model, batch_signature(config, part.plan), seed=0)
     loader = BatchLoader(part.cache, corpus.tokenizer, config)
     for step in range(part.schedule.batches_per_epoch):
         batch = loader.load(part.schedule.batch_at(step))
@@ -87,7 +89,7 @@ def test_evaluation_is_repeatable_and_changes_nothing(miniature, corpus):
     model = XTTS(
         config, symbols=len(corpus.tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
     )
-    evaluate = compile_evaluation_step(model, batch_signature(config), seed=0)
+    evaluate = compile_losses_and_path(model, batch_signature(config), seed=0)
     loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
     batch = Batch(*loader.load(corpus.train.schedule.batch_at(0)))
     (first, path), (second, _) = evaluate(batch), evaluate(batch)

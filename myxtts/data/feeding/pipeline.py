@@ -1,8 +1,9 @@
-"""Feeds the model: batches made ahead of use, from the cache or on a device of their own.
+"""Feeds the model: batches made ahead of use, on the host or on a device of their own.
 
-single-gpu-buffered   cached mels -> tf.data, several workers -> buffer -> model device
-multi-gpu             cached samples -> tf.data -> features on the data device -> buffer
-                      -> model device
+single-gpu-buffered   source -> tf.data, several workers -> buffer -> model device
+multi-gpu             source -> tf.data -> features on the data device -> buffer -> model device
+
+What a batch is made of, the source knows.
 """
 
 from __future__ import annotations
@@ -15,21 +16,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features.augmentation import Augmentation
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.feeding.buffer import Buffer
 from myxtts.data.feeding.buffer_size import AdaptiveSize, initial_size
-from myxtts.data.feeding.device_features import compile_features, waveform_signature
 from myxtts.data.feeding.memory_cache import MemoryCache, bytes_of
-from myxtts.data.opening import CorpusPart
-from myxtts.data.planning.shapes import Shape
+from myxtts.data.feeding.sources import BatchSource
 from myxtts.data.workers import worker_count
 from myxtts.devices.machine import read_memory
 from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
 from myxtts.errors import DeviceError, MyXTTSError
-from myxtts.text.tokenizer import Tokenizer
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 HOST = "CPU:0"
@@ -38,36 +33,26 @@ _BATCHES_ON_MODEL_DEVICE = 2
 
 
 class Feed:
-    """The batches of a run's steps, in order.
-
-    It begins with `start` and is to be closed. Of several machines each gets its own part of every
-    batch.
-    """
+    """The batches of a run's steps, in order. It begins with `start` and is to be closed."""
 
     def __init__(
         self,
-        part: CorpusPart,
-        tokenizer: Tokenizer,
+        source: BatchSource,
         config: XTTSConfig,
         last_step: int,
         *,
         data_device: str | None = None,
         model_device: str = HOST,
-        worker: int = 0,
-        workers: int = 1,
     ) -> None:
         self.mode = SINGLE_GPU if data_device is None else MULTI_GPU
         self.data_device = data_device or HOST
         self.model_device = model_device
-        self._part = part
+        self._source = source
         self._config = config
         self._last_step = last_step
-        self._place = worker, workers
-        self._loader = BatchLoader(part.cache, tokenizer, config)
-        self._uses_waveforms = self.mode == MULTI_GPU or Augmentation(config).is_on
         self._threads = max(1, worker_count(config.data.workers, last_step))
         room = self._room_for_batches()
-        batch_bytes = max(_bytes_of_batch(shape, config) for shape in part.plan.shapes)
+        batch_bytes = source.largest_batch_bytes
         self.buffer_size = initial_size(config.data.buffer_size, self._threads, room, batch_bytes)
         most = self.buffer_size if room is None else room // batch_bytes
         self._adaptive_size = AdaptiveSize(self.buffer_size, self._threads, most)
@@ -94,7 +79,7 @@ class Feed:
             self._buffer.wait_for_item()
         time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> Any:
         ready, waits = len(self._buffer), len(self._nearest) == 0
         with self._telling_the_cause():
             batch = next(self._nearest)
@@ -110,7 +95,7 @@ class Feed:
             return "raise data.buffer_size, loading is fast enough but uneven"
         if self.mode == MULTI_GPU:
             return "the data device is slower than the model: leave out --data-gpu, or augment less"
-        if self._uses_waveforms:
+        if self._source.computes_features:
             return (
                 "computing augmented features is slower than the model: raise data.workers, lower "
                 "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
@@ -127,7 +112,7 @@ class Feed:
     def close(self) -> None:
         self._closing.close()
 
-    def _batches(self, first_step: int) -> Iterator[Batch]:
+    def _batches(self, first_step: int) -> Iterator[Any]:
         """Computes nothing before it is asked for the first batch."""
         source = iter(self._dataset(first_step))
         return self._computed(source) if self.mode == MULTI_GPU else source
@@ -135,8 +120,8 @@ class Feed:
     def _dataset(self, first_step: int) -> tf.data.Dataset:
         dataset = tf.data.Dataset.range(first_step, self._last_step)
         dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
-        if self._uses_waveforms and self.mode == SINGLE_GPU:
-            features = compile_features(self._config, self._part.cache.mel_mean)
+        if self._source.computes_features and self.mode == SINGLE_GPU:
+            features = self._source.compile_features()
             dataset = dataset.map(features, num_parallel_calls=self._threads, deterministic=True)
         options = tf.data.Options()
         # Threads of its own: those of the step are busy.
@@ -145,12 +130,12 @@ class Feed:
 
     def _loading(self) -> Callable[[tf.Tensor], Any]:
         """What loads the batch of a step, inside tf.data."""
-        signature = waveform_signature() if self._uses_waveforms else batch_signature(self._config)
+        signature = self._source.signature
         specs = tf.nest.flatten(signature)
 
         def load(step: np.int64) -> list[Any]:
             try:
-                return tf.nest.flatten(self._load(int(step)))
+                return tf.nest.flatten(self._source.load(int(step)))
             except (MyXTTSError, OSError, MemoryError) as error:
                 self._problem = error
                 raise
@@ -165,19 +150,12 @@ class Feed:
 
         return load_in_graph
 
-    def _load(self, step: int) -> Any:
-        planned = self._part.schedule.batch_at(step)
-        if not self._uses_waveforms:
-            return self._loader.load(planned.part(*self._place))
-        changes = self._loader.changes(step, planned).part(*self._place)
-        return self._loader.load_waveforms(planned.part(*self._place), changes)
-
-    def _computed(self, source: Iterator[Any]) -> Iterator[Batch]:
+    def _computed(self, source: Iterator[Any]) -> Iterator[Any]:
         """On the data device, in the thread that asks for it."""
-        features = compile_features(self._config, self._part.cache.mel_mean)
-        for waveforms in source:
+        features = self._source.compile_features()
+        for loaded in source:
             with tf.device(self.data_device):
-                batch = features(waveforms)
+                batch = features(loaded)
             yield batch
 
     @contextlib.contextmanager
@@ -202,28 +180,24 @@ class Feed:
 
     def _hold_in_memory(self) -> None:
         """Features are read into memory where they take no more than the batches may."""
-        parts = ["tokens", "audio" if self._uses_waveforms else "mels"]
-        cache, free = self._part.cache, _free_bytes()
+        cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
         if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
             return
         self._closing.callback(MemoryCache(cache, parts).close)
 
 
-def _moved(batches: Iterator[Batch], device: str) -> Iterator[Batch]:
+def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
     """Whole numbers stay on the host: there TensorFlow's functions expect them."""
+
+    def move(tensor: tf.Tensor) -> tf.Tensor:
+        return tf.identity(tensor) if tensor.dtype.is_floating else tensor
+
     for batch in batches:
         with tf.device(device):
-            moved = batch._replace(
-                mel=tf.identity(batch.mel), reference=tf.identity(batch.reference)
-            )
+            moved = tf.nest.map_structure(move, batch)
         yield moved
 
 
 def _free_bytes() -> int | None:
     memory = read_memory()
     return None if memory is None else memory.free_mb << 20
-
-
-def _bytes_of_batch(shape: Shape, config: XTTSConfig) -> int:
-    frames = shape.frames + config.model.reference_frames
-    return 4 * shape.batch * (frames * config.data.n_mels + shape.tokens)

@@ -13,12 +13,12 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.feeding.batches import BatchLoader
 from myxtts.data.opening import Corpus, CorpusPart
 from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
-from myxtts.training.model_building import build_model
+from myxtts.training.acoustic import AcousticTask
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 from myxtts.training.tuning.deciding import LoadTimes
@@ -88,14 +88,11 @@ class StepBench:
         training = config.training
         started = time.perf_counter()
         with strategy.scope():
-            model = build_model(config, corpus)
-            optimizer = FlatAdamW(model.trainable_variables, training, 1)
+            task = AcousticTask(config, corpus)
+            task.build()
+            optimizer = FlatAdamW(task.model.trainable_variables, training, 1)
             self._step = compile_training_step(
-                model,
-                optimizer,
-                batch_signature(config),
-                training,
-                xla=xla,
+                task.objective, optimizer, task.signature(), training, xla=xla
             )
             self._step.get_concrete_function()
         self.trace_seconds = time.perf_counter() - started

@@ -19,8 +19,9 @@ from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.runs.lines import read_lines
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.training.watching.best import BestCheckpoint
+from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.plateau import LossWatch
-from myxtts.training.watching.reporting import Observer, RunWriter
+from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
 

@@ -7,25 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.batch import Batch
-from myxtts.config.config import XTTSConfig
 from myxtts.training.step import StepResult
+from myxtts.training.task import Task
 from myxtts.training.watching.accounting import TimeAccount, shares, steady_compute_share
-from myxtts.work import computed_multiplications, real_multiplications
 
 
 class RunMetrics:
-    def __init__(self, config: XTTSConfig, account: TimeAccount) -> None:
-        self._config = config
+    def __init__(self, task: Task, account: TimeAccount) -> None:
+        self._task = task
         self._account = account
         self._interval: list[dict[str, float]] = []
         self._seconds_before = account.seconds()
-        # Real and computed: mel frames, and multiplications of the model.
+        # Real and computed: frames, and multiplications of the model.
         self._frames = np.zeros(2)
         self._interval_frames = np.zeros(2)
         self._work = np.zeros(2)
 
-    def add(self, batch: Batch, result: StepResult) -> None:
+    def add(self, batch: Any, result: StepResult) -> None:
         values = {
             "loss": float(result.loss),
             **{f"{name}_loss": float(part) for name, part in result.parts._asdict().items()},
@@ -33,20 +31,9 @@ class RunMetrics:
             "learning_rate": float(result.learning_rate),
         }
         self._interval.append(values)
-        mel_lengths = np.asarray(batch.mel_lengths)
-        size, frames, _ = batch.mel.shape
-        self._interval_frames += (mel_lengths.sum(), size * frames)
-        slots = np.prod(batch.slots.shape) / size
-        computed = computed_multiplications(
-            np.array([batch.token_ids.shape[1]]), np.array([frames]), slots, self._config
-        )
-        real = real_multiplications(
-            np.asarray(batch.token_lengths),
-            mel_lengths,
-            np.asarray(batch.reference_lengths),
-            self._config,
-        )
-        self._work += (real.sum(), size * computed.sum())
+        work = self._task.work_of(batch)
+        self._interval_frames += (work.real_frames, work.computed_frames)
+        self._work += (work.real_multiplications, work.computed_multiplications)
 
     def flush(self) -> dict[str, Any]:
         """Means since the last flush."""

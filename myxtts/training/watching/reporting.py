@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,46 +18,11 @@ import tensorflow as tf
 from myxtts.audio.files import write_wav
 from myxtts.errors import DataError
 from myxtts.runs.lines import drop_lines_after
+from myxtts.training.watching.report import RunReport
 
 _log = logging.getLogger(__name__)
 
 FloatArray = npt.NDArray[np.float32]
-
-
-class Observer(Protocol):
-    """Whoever watches a run as it goes; the command line draws a bar from it."""
-
-    def on_phase(self, message: str) -> None: ...
-
-    def on_notice(self, message: str) -> None: ...
-
-    def on_prepare(self, part: str, done: int, total: int) -> None: ...
-
-    def on_warm_up(self, done: int, total: int) -> None: ...
-
-    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
-
-    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
-
-    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
-
-
-class SilentObserver:
-    """For runs that nobody watches."""
-
-    def on_phase(self, message: str) -> None: ...
-
-    def on_notice(self, message: str) -> None: ...
-
-    def on_prepare(self, part: str, done: int, total: int) -> None: ...
-
-    def on_warm_up(self, done: int, total: int) -> None: ...
-
-    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
-
-    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None: ...
-
-    def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
 
 
 class RunWriter:
@@ -113,10 +77,11 @@ class RunWriter:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.image("alignment", pixels[None])
 
-    def write_report(self, report: dict[str, Any]) -> None:
+    def write_report(self, report: RunReport) -> None:
         part = self._run_dir / ".report.json.part"
-        with _warning_of_failure("the report", report["steps"]):
-            part.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+        text = json.dumps(report.as_json(), indent=1, ensure_ascii=False)
+        with _warning_of_failure("the report", report.steps):
+            part.write_text(text, encoding="utf-8")
             os.replace(part, self._run_dir / "report.json")
 
     def close(self) -> None:

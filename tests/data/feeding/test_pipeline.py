@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.feeding.pipeline import Feed
+from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import open_corpus
 from myxtts.errors import DataError, DeviceError
 
@@ -14,8 +15,26 @@ from myxtts.errors import DataError, DeviceError
 def open_feed(corpus, miniature):
     feeds = []
 
-    def make(*, part=corpus.train, first_step=0, last_step=12, settings=(), **options):
-        feed = Feed(part, corpus.tokenizer, miniature(**dict(settings)), last_step, **options)
+    def make(
+        *,
+        part=corpus.train,
+        first_step=0,
+        last_step=12,
+        settings=(),
+        worker=0,
+        workers=1,
+        **devices,
+    ):
+        config = miniature(**dict(settings))
+        source = AcousticSource(
+            part,
+            corpus.tokenizer,
+            config,
+            on_data_device="data_device" in devices,
+            worker=worker,
+            workers=workers,
+        )
+        feed = Feed(source, config, last_step, **devices)
         feeds.append(feed)
         feed.start(first_step)
         return feed
@@ -109,7 +128,7 @@ def test_a_data_device_that_fails_is_named(open_feed, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory left for mels")
 
     monkeypatch.setattr(
-        "myxtts.data.feeding.pipeline.compile_features", lambda config, mean: run_out_of_memory
+        "myxtts.data.feeding.sources.compile_features", lambda config, mean: run_out_of_memory
     )
     feed = open_feed(data_device="CPU:0")
     with pytest.raises(DeviceError, match="making batches on CPU:0 failed: no memory left"):

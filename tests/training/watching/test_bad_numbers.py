@@ -120,7 +120,7 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
 
     monkeypatch.setattr(Spoilt, "is_bad", staticmethod(only_at_first))
     report = trainer.fit()
-    assert report["steps"] == 8
+    assert report.steps == 8
     # Those of steps 4 and 6 were not saved: the row of bad steps had begun.
     assert "too many bad steps in a row: going on from step 2 with 0.5" in caplog.text
     state = find_checkpoint(tmp_path / "run").training_state()

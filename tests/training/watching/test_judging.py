@@ -80,8 +80,8 @@ def test_the_best_by_a_measure_outlives_its_checkpoint(miniature, corpus, tmp_pa
     run = tmp_path / "run"
     report = XTTSTrainer(config, corpus, run, measurer=measurer).fit()
     assert measurer.started == [2, 4, 6, 8]
-    assert report["best"] == {"metric": "wer", "step": 4, "value": 0.3}
-    assert json.loads((run / "report.json").read_text())["best"] == report["best"]
+    assert report.best == {"metric": "wer", "step": 4, "value": 0.3}
+    assert json.loads((run / "report.json").read_text())["best"] == report.best
     assert find_checkpoint(run / "best", to_speak=True).info.step == 4
     assert [folder.name for folder in (run / "checkpoints").iterdir()] == ["step_00000008"]
     measured = [(line["step"], line["wer"]) for line in lines(run, "measures.jsonl")]
@@ -112,7 +112,7 @@ def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
     measurer = ScriptedMeasurer(tmp_path / "measured", rates)
     report = XTTSTrainer(miniature(**settings), corpus, run, measurer=measurer).fit()
     # The rates of steps 4 and 6 are known when step 8 is evaluated.
-    assert report["steps"] == 8
+    assert report.steps == 8
     assert find_checkpoint(run).info.step == 8
     shutil.rmtree(tmp_path / "measured")
     patient = settings | {"early_stopping_evaluations": 100, "max_steps": 10}
@@ -129,7 +129,7 @@ def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
     run.mkdir()
     (run / ".best.part").write_text("in the way")
     report = XTTSTrainer(miniature(), corpus, run).fit()
-    assert report["steps"] == 6
+    assert report.steps == 6
     assert find_checkpoint(run).info.step == 6
     assert "the best checkpoint is not kept apart" in caplog.text
 

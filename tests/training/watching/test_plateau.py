@@ -151,8 +151,8 @@ def test_a_run_says_it_and_a_resumed_one_does_not_say_it_again(miniature, corpus
     said = [record for record in caplog.messages if "has gone flat since step 1 " in record]
     assert len(said) == 1
     assert said[0].startswith("step 8: ")
-    assert any("has gone flat" in sentence for sentence in report["advice"])
-    assert json.loads((run / "report.json").read_text())["advice"] == report["advice"]
+    assert any("has gone flat" in sentence for sentence in report.advice)
+    assert json.loads((run / "report.json").read_text())["advice"] == report.advice
     caplog.clear()
     trainer = XTTSTrainer(miniature(**settings | {"max_steps": 10}), corpus, run)
     trainer.resume()

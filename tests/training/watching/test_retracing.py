@@ -12,6 +12,8 @@ import tensorflow as tf
 from myxtts.data.opening import open_corpus
 from myxtts.data.planning.shapes import Shape
 from myxtts.errors import DataError, DeviceError
+from myxtts.training.acoustic import AcousticTask
+from myxtts.training.step import compile_training_step
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.warmup import warm_up
 from myxtts.training.watching.retracing import RetracingMonitor
@@ -90,13 +92,20 @@ def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
 
 def test_warm_up_changes_nothing(miniature, corpus, tmp_path):
     trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
-    trainer._compile()
+    step = compile_training_step(
+        trainer.task.objective,
+        trainer.optimizer,
+        trainer.task.signature(),
+        trainer.config.training,
+        xla=False,
+    )
     before = trainer.optimizer.state()
     done = []
     warm_up(
-        trainer._training_step,
-        trainer._monitor,
+        step,
+        RetracingMonitor(step, corpus.train.plan, xla=True),
         corpus.train.plan,
+        trainer.task,
         trainer.config,
         xla=True,
         on_progress=lambda *progress: done.append(progress),
@@ -117,6 +126,7 @@ def test_too_little_memory_is_one_line_that_names_the_settings(miniature, corpus
             step_without_memory,
             monitor,
             corpus.train.plan,
+            AcousticTask(miniature(), corpus),
             miniature(),
             xla=False,
             on_progress=lambda done, total: None,
@@ -161,6 +171,6 @@ def test_a_new_trace_is_a_warning_with_step_shape_and_cause(corpus, caplog):
 def test_dynamic_batching_trains_every_clip_in_its_own_shape(miniature, tmp_path):
     config = miniature(batching="dynamic", max_steps=4)
     report = XTTSTrainer(config, open_corpus(config), tmp_path / "run").fit()
-    assert report["traces"] == 1
-    assert report["compilations"] == report["compilations_after_warmup"] == 0
-    assert len(report["shapes"]) > 1
+    assert report.traces == 1
+    assert report.compilations == report.compilations_after_warmup == 0
+    assert len(report.shapes) > 1

@@ -9,12 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.opening import CorpusPart
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.xtts import LossParts
+from myxtts.models.xtts import XTTS, LossParts
 from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
@@ -22,20 +23,22 @@ _log = logging.getLogger(__name__)
 _MOST_BATCHES = 4
 
 
-class Validation:
+class AcousticValidation:
     """Uses whatever weights the model holds; knows neither the trainer nor the optimizer."""
 
     def __init__(
         self,
+        model: XTTS,
         part: CorpusPart,
         loader: BatchLoader,
-        evaluation_step: Any,
         sampler: SpeechSampler,
         config: XTTSConfig,
     ) -> None:
         self._part = part
         self._loader = loader
-        self._evaluation_step = evaluation_step
+        self._losses_and_path = compile_losses_and_path(
+            model, batch_signature(config, part.plan), config.training.seed
+        )
         self._sampler = sampler
         self._config = config
 
@@ -44,7 +47,7 @@ class Validation:
         losses = []
         for index in range(min(_MOST_BATCHES, schedule.batches_per_epoch)):
             batch = self._loader.load(schedule.batch_at(index))
-            parts, path = self._evaluation_step(batch)
+            parts, path = self._losses_and_path(batch)
             losses.append([float(part) for part in parts])
             if index == 0:
                 positions = batch.mel_lengths[0] // self._config.model.frames_per_position
@@ -76,3 +79,15 @@ class Validation:
         audio = self._config.audio
         waveform = griffin_lim(mel, audio)
         writer.write_sample(step, waveform, audio.sample_rate_hz, cache.text(clip))
+
+
+def compile_losses_and_path(model: XTTS, signature: Batch, seed: int) -> Any:
+    """A function Batch -> (LossParts, alignment path), with the same random numbers each time."""
+
+    def losses_and_path(batch: Batch) -> tuple[LossParts, tf.Tensor]:
+        size = batch.token_ids.shape[0]
+        size = tf.shape(batch.token_ids)[0] if size is None else size
+        draws = model.draw(size, tf.constant([seed, -1]))
+        return model(batch, draws, model.count(batch))
+
+    return tf.function(losses_and_path, input_signature=[signature], autograph=False)

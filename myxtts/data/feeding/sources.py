@@ -1,0 +1,92 @@
+"""Where the batches of a run's steps come from; the feed brings them to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features.augmentation import Augmentation
+from myxtts.data.features.cache import FeatureCache
+from myxtts.data.feeding.batches import BatchLoader, batch_signature
+from myxtts.data.feeding.device_features import compile_features, waveform_signature
+from myxtts.data.opening import CorpusPart
+from myxtts.data.planning.shapes import Shape
+from myxtts.text.tokenizer import Tokenizer
+
+
+class BatchSource(Protocol):
+    """Loads what belongs to a step as arrays, in any thread, and computes batches from it."""
+
+    @property
+    def cache(self) -> FeatureCache: ...
+
+    @property
+    def arrays_read(self) -> Sequence[str]:
+        """Names of the arrays of the cache that `load` reads."""
+
+    @property
+    def signature(self) -> Any:
+        """Specification of what `load` returns."""
+
+    @property
+    def largest_batch_bytes(self) -> int: ...
+
+    @property
+    def computes_features(self) -> bool:
+        """Whether what `load` returns still has to go through `compile_features`."""
+
+    def load(self, step: int) -> Any: ...
+
+    def compile_features(self) -> Callable[[Any], Any]:
+        """A function from what `load` returns to a batch, for whatever device calls it."""
+
+
+class AcousticSource:
+    """Texts with cached mels, or with mels computed from cached samples.
+
+    They are computed on a data device, and wherever augmentation changes the samples first. Of
+    several machines each loads its own part of every batch.
+    """
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        tokenizer: Tokenizer,
+        config: XTTSConfig,
+        *,
+        on_data_device: bool = False,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.cache = part.cache
+        self.computes_features = on_data_device or Augmentation(config).is_on
+        self._schedule = part.schedule
+        self._config = config
+        self._place = worker, workers
+        self._loader = BatchLoader(part.cache, tokenizer, config)
+        self.largest_batch_bytes = max(_bytes_of_batch(it, config) for it in part.plan.shapes)
+
+    @property
+    def arrays_read(self) -> Sequence[str]:
+        return "tokens", "audio" if self.computes_features else "mels"
+
+    @property
+    def signature(self) -> Any:
+        return waveform_signature() if self.computes_features else batch_signature(self._config)
+
+    def load(self, step: int) -> Any:
+        planned = self._schedule.batch_at(step)
+        if not self.computes_features:
+            return self._loader.load(planned.part(*self._place))
+        changes = self._loader.changes(step, planned).part(*self._place)
+        return self._loader.load_waveforms(planned.part(*self._place), changes)
+
+    def compile_features(self) -> Callable[[Any], Any]:
+        features: Callable[[Any], Any] = compile_features(self._config, self.cache.mel_mean)
+        return features
+
+
+def _bytes_of_batch(shape: Shape, config: XTTSConfig) -> int:
+    frames = shape.frames + config.model.reference_frames
+    return 4 * shape.batch * (frames * config.data.n_mels + shape.tokens)

@@ -1,0 +1,158 @@
+"""The acoustic task: text and a voice to a mel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.batch import Batch
+from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.feeding.batches import BatchLoader, batch_signature, blank_batch
+from myxtts.data.feeding.sources import AcousticSource
+from myxtts.data.opening import Corpus
+from myxtts.data.planning.schedule import PlannedBatch
+from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.errors import CheckpointError
+from myxtts.models.sampler import SpeechSampler
+from myxtts.models.xtts import XTTS, Counts, Draws, LossParts
+from myxtts.runs.checkpoint_files import Tensors
+from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.training.acoustic_validation import AcousticValidation
+from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.starting_weights import StartingWeights, starting_weights
+from myxtts.training.task import BatchWork
+from myxtts.work import computed_multiplications, real_multiplications
+
+
+class AcousticObjective:
+    """The losses of `XTTS` on a batch, with conditions dropped for classifier-free guidance."""
+
+    def __init__(self, model: XTTS, training: TrainingConfig) -> None:
+        self._model = model
+        self._drop_rates = training.text_drop_rate, training.voice_drop_rate
+
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
+        return self._model.draw(batch_size, seed, self._drop_rates)
+
+    def count(self, batch: Batch) -> Counts:
+        return self._model.count(batch)
+
+    def losses(self, batch: Batch, draws: Draws, counts: Counts) -> LossParts:
+        parts, _ = self._model(batch, draws, counts)
+        return LossParts(*parts)
+
+
+class AcousticTask:
+    """Trains `XTTS` on the clips of a corpus."""
+
+    model: XTTS
+
+    def __init__(self, config: XTTSConfig, corpus: Corpus) -> None:
+        self._config = config
+        self._corpus = corpus
+        self._loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
+        # Ids of the symbols whose mean mel and duration are still to be found.
+        self._unknown_symbols: Sequence[int] = range(len(corpus.tokenizer.symbols))
+
+    def build(self) -> None:
+        cache, tokenizer = self._corpus.train.cache, self._corpus.tokenizer
+        self.model = XTTS(
+            self._config,
+            symbols=len(tokenizer.symbols),
+            languages=len(tokenizer.languages),
+            mel_mean=cache.mel_mean,
+            mel_deviation=cache.mel_deviation,
+            precision=self._config.training.precision,
+        )
+
+    @property
+    def objective(self) -> AcousticObjective:
+        return AcousticObjective(self.model, self._config.training)
+
+    def source(self, *, on_data_device: bool, worker: int, workers: int) -> AcousticSource:
+        return AcousticSource(
+            self._corpus.train,
+            self._corpus.tokenizer,
+            self._config,
+            on_data_device=on_data_device,
+            worker=worker,
+            workers=workers,
+        )
+
+    def signature(self, plan: ShapePlan | None = None) -> Batch:
+        return batch_signature(self._config, plan)
+
+    def shape_of(self, batch: Batch) -> Shape:
+        size, tokens = batch.token_ids.shape
+        return Shape(int(size), int(tokens), int(batch.mel.shape[1]), int(batch.slots.shape[1]))
+
+    def blank_batch(self, shape: Shape, shares: int) -> Batch:
+        return Batch(*map(tf.convert_to_tensor, blank_batch(shape, shares, self._config)))
+
+    def load(self, planned: PlannedBatch) -> Batch:
+        return Batch(*map(tf.convert_to_tensor, self._loader.load(planned)))
+
+    def work_of(self, batch: Batch) -> BatchWork:
+        mel_lengths = np.asarray(batch.mel_lengths)
+        shape = self.shape_of(batch)
+        slots = np.prod(batch.slots.shape) / shape.batch
+        computed = computed_multiplications(
+            np.array([shape.tokens]), np.array([shape.frames]), slots, self._config
+        )
+        real = real_multiplications(
+            np.asarray(batch.token_lengths),
+            mel_lengths,
+            np.asarray(batch.reference_lengths),
+            self._config,
+        )
+        return BatchWork(
+            real_frames=mel_lengths.sum(),
+            computed_frames=shape.batch * shape.frames,
+            real_multiplications=real.sum(),
+            computed_multiplications=shape.batch * computed.sum(),
+        )
+
+    def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
+        if not self._unknown_symbols:
+            return False
+        on_phase("finding a first alignment")
+        schedule = self._corpus.train.schedule
+        set_symbol_means(self.model, self._loader, schedule, self._config, self._unknown_symbols)
+        self._unknown_symbols = ()
+        return True
+
+    def compile_validation(self) -> AcousticValidation:
+        config, part = self._config, self._corpus.validation
+        return AcousticValidation(
+            self.model,
+            part,
+            BatchLoader(part.cache, self._corpus.tokenizer, config),
+            SpeechSampler(self.model, config.training.usual_guidance),
+            config,
+        )
+
+    def checkpoint_facts(self) -> Mapping[str, Any]:
+        return {"mel_mean": self.model.mel_mean, "mel_deviation": self.model.mel_deviation}
+
+    def take_facts(self, info: CheckpointInfo) -> None:
+        """Weights know mels only as they were normalised where they were trained."""
+        self.model.mel_mean = info.mel_mean
+        self.model.mel_deviation = info.mel_deviation
+
+    def require_fit(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.tokenizer() != self._corpus.tokenizer:
+            raise CheckpointError(
+                f"{checkpoint.folder}: was trained with another vocabulary than this corpus has; "
+                "resume it with the data it was trained on, or start a new run with --init-from"
+            )
+        self._unknown_symbols = ()
+
+    def starting_weights(
+        self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
+    ) -> StartingWeights:
+        start = starting_weights(checkpoint, own, self._corpus, self._config, partially=partially)
+        self._unknown_symbols = start.unknown_symbols
+        return start

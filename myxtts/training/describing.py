@@ -1,0 +1,161 @@
+"""What a run says of itself: its configuration, devices, data and length, and its end.
+
+Lines for an observer to show. TensorFlow is not needed to import this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from myxtts.config.config import XTTSConfig
+from myxtts.runs.checkpoints import Checkpoint
+from myxtts.training.watching.accounting import stepping_seconds
+from myxtts.wording import plural
+
+if TYPE_CHECKING:
+    from myxtts.data.opening import Corpus
+    from myxtts.training.opening import OpenedRun
+    from myxtts.training.watching.report import RunReport
+
+
+def configuration_block(config: XTTSConfig) -> str:
+    data, training = config.data, config.training
+    length = "from the corpus"
+    if training.max_steps is not None:
+        length = f"{training.max_steps} {plural(training.max_steps, 'step')}"
+    elif training.epochs is not None:
+        length = f"{training.epochs} {plural(training.epochs, 'epoch')}"
+    frames = "from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
+    lines = {
+        "Training data": data.train_data or "demo corpus",
+        "Validation data": data.val_data or "split off the training data, or its own eval file",
+        "Model size": config.model.size,
+        "Optimization level": training.optimization_level,
+        "Length": length,
+        "Batch size": f"{data.batch_size} (accumulated over "
+        f"{training.gradient_accumulation_steps})",
+        "Batching": data.batching_mode,
+        "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
+        "max_text_length": str(data.max_text_length),
+        "max_mel_frames": frames,
+        "Learning rate": f"{training.learning_rate:g}",
+        "Seed": str(training.seed),
+    }
+    return "\n".join(
+        ["Final Training Configuration", *(f"  {name}: {value}" for name, value in lines.items())]
+    )
+
+
+def describe_mode(opened: OpenedRun) -> str:
+    """Where data and model are and how much is kept ready, in one line."""
+    from myxtts.devices.strategy import devices_here
+    from myxtts.training.acoustic import AcousticTask
+    from myxtts.training.starting import feed_of
+
+    devices = opened.devices
+    task = AcousticTask(opened.config, opened.corpus)
+    feed = feed_of(opened, task, devices.data_device)
+    aside = " (no GPU set aside for data)" if devices.data_device is None else ""
+    model_devices = devices_here(devices.strategy)
+    placed = "mirrored on" if len(model_devices) > 1 else "on"
+    return (
+        f"Mode: {feed.mode}{aside}; data on {feed.data_device}, model {placed} "
+        f"{', '.join(model_devices)}; up to {feed.buffer_size} "
+        f"{plural(feed.buffer_size, 'batch')} kept ready"
+    )
+
+
+def describe_data(opened: OpenedRun) -> Iterator[str]:
+    """What was read, what was left out, the shapes, the length."""
+    from myxtts.data.planning.shapes import describe_plan
+
+    corpus, audio, part = opened.corpus, opened.config.audio, opened.corpus.train
+    hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
+    clips, speakers = len(part.cache), len(part.cache.speakers)
+    languages, validation_clips = corpus.own_words.languages, len(corpus.validation.cache)
+    yield (
+        f"Corpus: {part.cache.description}; {clips} {plural(clips, 'clip')}, {hours:.2f} hours, "
+        f"{speakers} {plural(speakers, 'speaker')}, "
+        f"{plural(len(languages), 'language')} {', '.join(languages)}; "
+        f"{validation_clips} {plural(validation_clips, 'clip')} for validation"
+    )
+    for reason, count in part.rejected.items():
+        yield f"Left out: {count} {plural(count, 'clip')}, {reason}"
+    for line in part.cache.rejections[:5]:
+        yield f"  {line}"
+    for count in corpus.validation.plan.rejected.values():
+        clips_left_out = f"{count} {plural(count, 'clip')}"
+        yield f"Left out of validation: {clips_left_out} longer than every training shape"
+    yield describe_plan(part.plan, part.cache.frame_counts)
+    length = part.schedule.planned_length(opened.config.training)
+    yield f"Length: {length}{_time_left(length.steps, opened.start.resumed)}"
+
+
+def plan_of(opened: OpenedRun) -> dict[str, Any]:
+    """The same for programs."""
+    corpus, part = opened.corpus, opened.corpus.train
+    # What dynamic batching pads is known only batch by batch.
+    frames, work = part.plan.valid_frame_ratio, part.plan.valid_work_ratio
+    return {
+        "configuration": opened.config.as_dict(),
+        "corpus": part.cache.description,
+        "clips": len(part.cache),
+        "validation_clips": len(corpus.validation.cache),
+        "speakers": len(part.cache.speakers),
+        "languages": corpus.own_words.languages,
+        "rejected": part.rejected,
+        "shapes": [list(shape.padded) for shape in part.plan.shapes],
+        "clips_of_shapes": [
+            len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
+        ],
+        "valid_frame_ratio": None if part.plan.dynamic else frames,
+        "valid_work_ratio": None if part.plan.dynamic else work,
+        "batches_per_epoch": part.schedule.batches_per_epoch,
+        "steps": part.schedule.planned_steps(opened.config.training),
+    }
+
+
+def _time_left(steps: int, resumed: Checkpoint | None) -> str:
+    """Of a run that is resumed: how long its steps take is known only there."""
+    if resumed is None or not resumed.info.seconds:
+        return ""
+    done = resumed.info.step
+    left = max(0, steps - done)
+    minutes = left * stepping_seconds(resumed.info.seconds) / max(1, done) / 60
+    rounded = max(1, round(minutes))
+    return f"; {left:,} {plural(left, 'step')} left, about {rounded:,} {plural(rounded, 'minute')}"
+
+
+def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
+    if not report.is_complete:
+        yield (
+            f"Stopped at step {report.steps}, saved in {report.run_dir}; go on with --resume "
+            f"{report.run_dir}"
+        )
+        return
+    wall = report.seconds["wall"]
+    shares = ", ".join(
+        f"{name.replace('_', ' ')} {value / wall:.1%}"
+        for name, value in sorted(report.seconds.items(), key=lambda item: -item[1])
+        if name != "wall" and value / wall >= 0.0005
+    )
+    yield ""
+    steps = f"{report.steps} {plural(report.steps, 'step')}"
+    yield f"Trained {steps} in {wall / 60:.1f} minutes: {shares}"
+    yield (
+        f"Useful utilisation {report.useful_utilisation:.1%}: the device computed "
+        f"{report.seconds['compute'] / wall:.1%} of the time, {report.valid_work_ratio:.1%} of it "
+        f"on real tokens and frames. While stepping it was {report.steady_utilisation:.1%}: "
+        "start-up, evaluations and checkpoints left out"
+    )
+    yield from report.advice
+    if report.best is not None:
+        best, folder = report.best, report.run_dir / "best"
+        yield f"Best by {best['metric']}: step {best['step']} ({best['value']:.3f}), {folder}"
+    reference = corpus.validation.cache.audio_path(0)
+    yield f"Checkpoints, samples and report: {report.run_dir}"
+    yield (
+        f'Next: myxtts synthesize --checkpoint {report.run_dir} --text "Hello there." '
+        f"--speaker-wav {reference} --language {corpus.own_words.languages[0]} --out hello.wav"
+    )

@@ -1,0 +1,242 @@
+"""What is kept of a run while it goes: checkpoints, lines, evaluations, the best one, the report.
+
+Of several machines only the chief keeps anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import save_config
+from myxtts.data.opening import Corpus
+from myxtts.data.planning.plan_files import PLAN_FILE, save_plan
+from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint_writer import CheckpointWriter
+from myxtts.runs.checkpoints import (
+    CheckpointInfo,
+    find_checkpoint,
+    has_checkpoint,
+    remove_unfinished,
+)
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.starting_weights import StartReport
+from myxtts.training.task import Task, Validation
+from myxtts.training.watching.accounting import TimeAccount
+from myxtts.training.watching.judging import Judge, Measurer
+from myxtts.training.watching.observer import Observer
+from myxtts.training.watching.report import RunReport
+from myxtts.training.watching.reporting import RunWriter, numbers_or_null
+
+
+class Keeper(Protocol):
+    """What the loop asks of whoever keeps the run."""
+
+    @property
+    def should_stop(self) -> bool: ...
+
+    def save(self, step: int) -> None: ...
+
+    def save_and_wait(self, step: int) -> Path | None: ...
+
+    def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None: ...
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> None: ...
+
+    def write_report(self, report: RunReport) -> None: ...
+
+    def best(self) -> dict[str, Any] | None: ...
+
+    def advice(self) -> list[str]: ...
+
+
+class CheckpointKeeper:
+    """Saves the state of a task as checkpoints of a run; to be used in a `with`."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        config: XTTSConfig,
+        corpus: Corpus,
+        task: Task,
+        optimizer: FlatAdamW,
+        account: TimeAccount,
+        seconds: Callable[[], Mapping[str, float]],
+    ) -> None:
+        """`seconds` gives the account of the whole run."""
+        self._run_dir = run_dir
+        self._config = config
+        self._batches_per_epoch = corpus.train.schedule.batches_per_epoch
+        self._task = task
+        self._optimizer = optimizer
+        self._account = account
+        self._seconds = seconds
+        self._saved_step: int | None = None
+        self.last_metrics: Mapping[str, float] = {}
+
+    def __enter__(self) -> CheckpointKeeper:
+        self._writer = CheckpointWriter(self._run_dir, self._config.training.keep_checkpoints)
+        self._writer.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._writer.__exit__(*error)
+
+    def save(self, step: int) -> None:
+        """Begins to save; what was copied here is written while training goes on."""
+        with self._account.spending("checkpoint"):
+            epoch, batch = divmod(step, self._batches_per_epoch)
+            info = CheckpointInfo(
+                step=step,
+                seed=self._config.training.seed,
+                epoch=epoch,
+                batch=batch,
+                metrics=numbers_or_null(self.last_metrics),
+                seconds=dict(self._seconds()),
+                **self._task.checkpoint_facts(),
+            )
+            self._writer.save(info, self._optimizer.state())
+            self._saved_step = step
+
+    def save_and_wait(self, step: int) -> Path | None:
+        """The checkpoint of a step, or None where it could not be written, as was warned of."""
+        if self._saved_step != step:
+            self.save(step)
+        with self._account.spending("checkpoint"):
+            try:
+                return self._writer.wait()
+            except CheckpointError:
+                self._saved_step = None
+                return None
+
+
+class RunKeeper:
+    """Keeps a run in its folder; to be used in a `with`."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        config: XTTSConfig,
+        corpus: Corpus,
+        optimizer: FlatAdamW,
+        validation: Validation,
+        account: TimeAccount,
+        observer: Observer,
+        checkpoints: CheckpointKeeper,
+        *,
+        start: StartReport | None,
+        measurer: Measurer | None,
+    ) -> None:
+        self._run_dir = run_dir
+        self._config = config
+        self._corpus = corpus
+        self._optimizer = optimizer
+        self._validation = validation
+        self._account = account
+        self._observer = observer
+        self._checkpoints = checkpoints
+        self._start = start
+        self._measurer = measurer
+
+    def __enter__(self) -> RunKeeper:
+        run_dir = self._run_dir
+        run_dir.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(run_dir)
+        save_config(self._config, run_dir / "config.yaml")
+        self._corpus.tokenizer.save(run_dir / "tokenizer.json")
+        save_plan(self._corpus.train.plan, self._config, run_dir / PLAN_FILE)
+        if self._start is not None:
+            self._start.save(run_dir)
+        with contextlib.ExitStack() as stack:
+            writer = RunWriter(run_dir, int(self._optimizer.step.numpy()))
+            self._writer = stack.enter_context(contextlib.closing(writer))
+            stack.enter_context(self._checkpoints)
+            self._judge = Judge(
+                run_dir, self._config.training, writer, self._observer, self._measurer
+            )
+            self._closing = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._closing.__exit__(*error)
+
+    def save(self, step: int) -> None:
+        self._checkpoints.save(step)
+
+    def save_and_wait(self, step: int) -> Path | None:
+        return self._checkpoints.save_and_wait(step)
+
+    def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None:
+        """Writes the line of a step, with an evaluation where one is due."""
+        means["measuring"] = float(self._judge.is_measuring)
+        if evaluates:
+            means |= self._evaluate(step)
+        self._writer.write_metrics(step, means)
+        self._judge.logged(step, means)
+        self._judge.collect()
+        self._checkpoints.last_metrics = means
+
+    def _evaluate(self, step: int) -> dict[str, float]:
+        with self._account.spending("evaluation"), self._optimizer.averaged_weights():
+            losses = self._validation.run(step, self._writer)
+        self._observer.on_evaluation(step, losses)
+        self._judge.evaluated(step, losses, lambda: self.save_and_wait(step))
+        return losses
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> None:
+        """Waits for what is still being measured when the run is over."""
+        with self._account.spending("evaluation"):
+            self._judge.finish(is_interrupted)
+
+    def write_report(self, report: RunReport) -> None:
+        self._writer.write_report(report)
+
+    @property
+    def should_stop(self) -> bool:
+        return self._judge.should_stop
+
+    def best(self) -> dict[str, Any] | None:
+        return self._judge.best()
+
+    def advice(self) -> list[str]:
+        return self._judge.advice()
+
+
+class Bystander:
+    """On the other machines: keeps nothing."""
+
+    should_stop = False
+
+    def __enter__(self) -> Bystander:
+        return self
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def save(self, step: int) -> None: ...
+
+    def save_and_wait(self, step: int) -> None: ...
+
+    def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None: ...
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> None: ...
+
+    def write_report(self, report: RunReport) -> None: ...
+
+    def best(self) -> None: ...
+
+    def advice(self) -> list[str]:
+        return []
+
+
+def describe_saved(run_dir: Path, step: int) -> str:
+    """What of a run is on disk after an attempt to save a step."""
+    if has_checkpoint(run_dir, step):
+        return f"the run is saved up to step {step}"
+    try:
+        newest = find_checkpoint(run_dir).info.step
+    except CheckpointError:
+        return f"step {step} could not be saved, and there is no checkpoint before it"
+    return f"step {step} could not be saved, the newest checkpoint is of step {newest}"

@@ -1,0 +1,209 @@
+"""The training loop: take a batch, step, log, evaluate, save. It knows no mel and no file."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.feeding.pipeline import Feed
+from myxtts.data.opening import Corpus
+from myxtts.devices.gpu_samples import GpuSampler
+from myxtts.devices.strategy import name_of, place_of, sum_over_replicas
+from myxtts.devices.usage import PeakMemory
+from myxtts.errors import DataError, DeviceError
+from myxtts.training.interruption import Interruption
+from myxtts.training.keeping import Keeper
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.replicas import LOST_MACHINE_ERRORS
+from myxtts.training.stepping import Stepper
+from myxtts.training.task import Task
+from myxtts.training.watching.accounting import TimeAccount, advice
+from myxtts.training.watching.bad_numbers import BadNumbers
+from myxtts.training.watching.metrics import RunMetrics
+from myxtts.training.watching.observer import Observer
+from myxtts.training.watching.report import (
+    COMPLETE,
+    INTERRUPTED,
+    RUNNING,
+    STOPPED_EARLY,
+    RunReport,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class UnreadableBatchError(DataError):
+    """A batch cannot be made; the state of training is whole."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}: {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+class LostMachineError(DeviceError):
+    """Another machine does not answer any more; `whole_step` is the last that every one has."""
+
+    def __init__(self, whole_step: int) -> None:
+        super().__init__(f"another machine was lost after step {whole_step}")
+        self.whole_step = whole_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingLoop:
+    """From the optimizer's present step to the last, or to an interruption."""
+
+    run_dir: Path
+    config: XTTSConfig
+    corpus: Corpus
+    task: Task
+    optimizer: FlatAdamW
+    strategy: tf.distribute.Strategy
+    total_steps: int
+    feed: Feed
+    stepper: Stepper
+    keeper: Keeper
+    bad_numbers: BadNumbers
+    account: TimeAccount
+    seconds: Callable[[], Mapping[str, float]]
+    """The account of the whole run, with what it took before it was resumed."""
+    gpus: GpuSampler
+    peak_memory: PeakMemory
+    model_devices: Sequence[str]
+    observer: Observer
+    interruption: Interruption
+
+    def run(self) -> RunReport:
+        every, keeper = self.config.training, self.keeper
+        first = step = int(self.optimizer.step.numpy())
+        metrics = RunMetrics(self.task, self.account)
+        state = COMPLETE
+        self.interruption.begin_training()
+        self.observer.on_phase("first step")
+        self.account.settle("host")
+        for step in range(first + 1, self.total_steps + 1):
+            is_last = step == self.total_steps
+            self._train_on(step, self._next_batch(step), metrics)
+            stops = self.interruption.requested
+            # In a row of bad steps the checkpoint before it is the one to go back to.
+            is_sound = not self.bad_numbers.in_a_row
+            if (step % every.save_every == 0 and is_sound) or is_last or stops:
+                keeper.save(step)
+            evaluates = not stops and is_sound and (step % every.evaluate_every == 0 or is_last)
+            if step % every.log_every == 0 or evaluates or stops:
+                means = metrics.flush() | self.stepper.counts() | self.gpus.flush()
+                self.observer.on_step(step, self.total_steps, means)
+                keeper.log(step, means, evaluates=evaluates)
+                if evaluates or stops:
+                    keeper.write_report(self._report(RUNNING, step, metrics))
+            if stops:
+                state = COMPLETE if is_last else INTERRUPTED
+                break
+            if evaluates and self._has_stopped_improving(step):
+                state = STOPPED_EARLY
+                break
+        keeper.finish(lambda: self.interruption.requested)
+        report = self._report(state, step, metrics)
+        keeper.write_report(report)
+        return report
+
+    def _next_batch(self, step: int) -> Any:
+        with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
+            return next(self.feed)
+
+    def _train_on(self, step: int, batch: Any, metrics: RunMetrics) -> None:
+        with self._noticing_lost_machines(step - 1):
+            result = self.stepper.run(step, batch)
+        metrics.add(batch, result)
+        scale = self.optimizer.loss_scale
+        self.bad_numbers.check(
+            step,
+            batch,
+            result,
+            scale_may_be_too_large=scale is not None and float(scale.value.numpy()) > 1.0,
+        )
+
+    @contextlib.contextmanager
+    def _noticing_lost_machines(self, whole_step: int) -> Iterator[None]:
+        """Around what all machines do together."""
+        try:
+            yield
+        except LOST_MACHINE_ERRORS as error:
+            if place_of(self.strategy).workers == 1:
+                raise
+            raise LostMachineError(whole_step) from error
+
+    def _has_stopped_improving(self, step: int) -> bool:
+        """As the chief judges; the other machines stop with it."""
+        patience = self.config.training.early_stopping_evaluations
+        if patience is None:
+            return False
+        place, stops = place_of(self.strategy), float(self.keeper.should_stop)
+        if place.workers > 1:
+            with self._noticing_lost_machines(step):
+                stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
+        if stops and place.is_chief:
+            self.keeper.save_and_wait(step)
+            _log.info(
+                "stopped: %s has not improved for %d evaluations",
+                self.config.training.best_metric,
+                patience,
+            )
+        return bool(stops)
+
+    def _report(self, state: str, step: int, metrics: RunMetrics) -> RunReport:
+        seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
+        shapes = self.stepper.shapes_met() if plan.dynamic else plan.shapes
+        return RunReport(
+            run_dir=self.run_dir,
+            state=state,
+            planned_steps=self.total_steps,
+            steps=step,
+            **self.stepper.counts(),
+            valid_frame_ratio=metrics.valid_frame_ratio,
+            valid_work_ratio=metrics.valid_work_ratio,
+            useful_utilisation=seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
+            steady_utilisation=metrics.steady_utilisation,
+            seconds={name: round(value, 3) for name, value in seconds.items()},
+            shapes=[list(padded) for padded in sorted({shape.padded for shape in shapes})],
+            rejected=self.corpus.train.rejected,
+            mode=feed.mode,
+            strategy=name_of(self.strategy),
+            data_device=feed.data_device,
+            model_devices=list(self.model_devices),
+            buffer_size=feed.buffer_size,
+            buffer_size_at_end=feed.present_buffer_size,
+            peak_memory_mb=self.peak_memory.peaks_mb(),
+            gpus=self.gpus.whole_run(),
+            best=self.keeper.best(),
+            advice=[
+                *advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
+                *self.keeper.advice(),
+            ],
+        )
+
+
+@contextlib.contextmanager
+def _naming_the_problem(corpus: Corpus) -> Iterator[None]:
+    """Of a batch that cannot be made."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreadableBatchError(
+            f"{corpus.train.cache.folder}: features cannot be read ({error})",
+            "check the disk, remove that folder, which is made again, and go on with --resume",
+        ) from error
+    except MemoryError as error:
+        raise UnreadableBatchError(
+            "too little memory to load a batch",
+            "lower data.buffer_size or data.batch_size and go on with --resume",
+        ) from error
+    except DeviceError as error:
+        raise UnreadableBatchError(str(error), "go on with --resume") from error

@@ -1,0 +1,141 @@
+"""Opens what a run needs before it has a model: its start, TensorFlow, devices, corpus.
+
+TensorFlow is loaded in here, so this module imports nothing that imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import ConfigError
+from myxtts.runs.checkpoints import Checkpoint, find_checkpoint
+from myxtts.runs.resuming import changes_since
+from myxtts.training.watching.accounting import TimeAccount
+from myxtts.training.watching.observer import Observer
+
+if TYPE_CHECKING:
+    from myxtts.data.opening import Corpus
+    from myxtts.devices.compilations import CompilationLog
+    from myxtts.text.tokenizer import Tokenizer
+    from myxtts.training.device_setup import Devices
+
+DEMO_CORPUS = Path("demo") / "corpus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a run starts from: nothing, its own newest checkpoint, or another run's weights."""
+
+    resumed: Checkpoint | None = None
+    init_from: Checkpoint | None = None
+    partially: bool = False
+    """Whether it is enough if a part of the other run's weights fits."""
+
+    @classmethod
+    def from_run(cls, run: str | Path, *, partially: bool = False) -> Start:
+        return cls(init_from=find_checkpoint(Path(run), to_speak=True), partially=partially)
+
+    @property
+    def vocabulary(self) -> Tokenizer | None:
+        source = self.resumed or self.init_from
+        return source.tokenizer() if source else None
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    config: XTTSConfig
+    start: Start
+    devices: Devices
+    corpus: Corpus
+    account: TimeAccount
+    compilation_log: CompilationLog | None
+
+
+@contextlib.contextmanager
+def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[OpenedRun]:
+    """Sets up the devices and prepares the corpus of a configuration, telling what it finds."""
+    account = TimeAccount()
+    _require_corpora(config)
+    from myxtts.training import describing
+
+    observer.on_notice(describing.configuration_block(config))
+    for change in changes_since(start.resumed, config) if start.resumed else ():
+        observer.on_notice(f"Differs from the run: {change}")
+    if config.data.train_data is None:
+        config = _with_demo_corpus(config, observer)
+    from myxtts.devices.loading import load_tensorflow
+
+    observer.on_phase("loading TensorFlow")
+    compilation_log = load_tensorflow(_xla_cache(config))
+    with contextlib.ExitStack() as stack:
+        if compilation_log is not None:
+            stack.callback(compilation_log.stop)
+        from myxtts.training.device_setup import set_up_devices
+        from myxtts.training.starting import open_corpus_for
+
+        devices = set_up_devices(config)
+        corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
+        opened = OpenedRun(config, start, devices, corpus, account, compilation_log)
+        observer.on_notice(describing.describe_mode(opened))
+        for line in describing.describe_data(opened):
+            observer.on_notice(line)
+        yield opened
+
+
+def is_chief(run_dir: Path | None) -> bool:
+    """Whether this process writes the run; of several machines only one does."""
+    from myxtts.devices.cluster import find_cluster
+
+    cluster = find_cluster()
+    if cluster is None:
+        return True
+    if run_dir is None:
+        raise ConfigError(
+            f"--run-dir: needed for training on {cluster.workers} machines; name a folder that "
+            "all of them see"
+        )
+    return cluster.index == 0
+
+
+def _require_corpora(config: XTTSConfig) -> None:
+    """A wrong folder is said at once, not after TensorFlow was loaded."""
+    from myxtts.data.corpus.dataset import metadata_files
+
+    if config.data.train_data is not None:
+        metadata_files(Path(config.data.train_data))
+    if config.data.val_data is not None:
+        metadata_files(Path(config.data.val_data), "eval")
+
+
+def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
+    from myxtts.data.corpus.demo import make_demo_corpus
+
+    if DEMO_CORPUS.is_dir():
+        observer.on_notice(f"No --train-data given: using the demo corpus in {DEMO_CORPUS}")
+    else:
+        observer.on_notice(f"No --train-data given: making the demo corpus in {DEMO_CORPUS}")
+        make_demo_corpus(
+            DEMO_CORPUS, on_progress=lambda done, total: observer.on_prepare("demo", done, total)
+        )
+    settings = config.as_dict()
+    settings["data"]["train_data"] = str(DEMO_CORPUS)
+    return XTTSConfig(**settings)
+
+
+def _xla_cache(config: XTTSConfig) -> Path | None:
+    """Where XLA keeps compiled programs for the next launch; none if it is surely not used."""
+    from myxtts.devices.loading import gpu_driver_is_there
+
+    wanted = config.training.xla
+    if wanted is False or (wanted is None and not gpu_driver_is_there()):
+        return None
+    if config.training.xla_cache_dir is not None:
+        return Path(config.training.xla_cache_dir)
+    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(user_cache) / "myxtts" / "xla"

@@ -1,0 +1,126 @@
+"""A trainer that is ready for its first step, on devices that were tried."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from pathlib import Path
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.feeding.pipeline import Feed
+from myxtts.data.opening import Corpus, OnProgress, open_corpus
+from myxtts.data.planning.plan_files import PLAN_FILE
+from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
+from myxtts.errors import DeviceError
+from myxtts.training.acoustic import AcousticTask
+from myxtts.training.device_setup import turn_multi_gpu_mode_off
+from myxtts.training.interruption import Interruption
+from myxtts.training.opening import OpenedRun, Start
+from myxtts.training.replicas import ReplicasFailedError
+from myxtts.training.task import Task
+from myxtts.training.trainer import XTTSTrainer, make_feed
+from myxtts.training.watching.observer import Observer
+
+_log = logging.getLogger(__name__)
+
+
+def open_corpus_for(
+    strategy: tf.distribute.Strategy, config: XTTSConfig, start: Start, on_progress: OnProgress
+) -> Corpus:
+    """The corpus, planned for the replicas and for XLA where it is used.
+
+    Of several machines the chief comes first: where they share a disk, the others find its work.
+    """
+    is_chief = place_of(strategy).is_chief
+    if not is_chief:
+        wait_for_all(strategy)
+    corpus = open_corpus(
+        config,
+        on_progress,
+        replicas=strategy.num_replicas_in_sync,
+        xla=uses_xla(strategy, config.training.xla),
+        plan_file=start.resumed.folder / PLAN_FILE if start.resumed else None,
+        vocabulary=start.vocabulary,
+    )
+    if is_chief:
+        wait_for_all(strategy)
+    return corpus
+
+
+def start_trainer(
+    opened: OpenedRun, run_dir: Path, observer: Observer, interruption: Interruption
+) -> XTTSTrainer:
+    """Where mirrored training fails its trial, one device goes on alone, unless it is strict."""
+    try:
+        return _start(opened, run_dir, observer, interruption)
+    except ReplicasFailedError as error:
+        devices = opened.devices
+        if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
+            raise
+        first = devices_here(devices.strategy)[0]
+        _log.warning(
+            "mirrored training does not work here: %s; going on with %s alone "
+            "(--strict-devices stops instead)",
+            error,
+            first,
+        )
+    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
+    corpus = open_corpus_for(alone.strategy, opened.config, opened.start, observer.on_prepare)
+    opened = dataclasses.replace(opened, devices=alone, corpus=corpus)
+    return _start(opened, run_dir, observer, interruption)
+
+
+def _start(
+    opened: OpenedRun, run_dir: Path, observer: Observer, interruption: Interruption
+) -> XTTSTrainer:
+    start, task = opened.start, AcousticTask(opened.config, opened.corpus)
+    with contextlib.ExitStack() as on_failure:
+        feed = _start_feed(opened, task, opened.devices.data_device)
+        on_failure.callback(feed.close)
+        trainer = XTTSTrainer(
+            opened.config,
+            opened.corpus,
+            run_dir,
+            strategy=opened.devices.strategy,
+            task=task,
+            observer=observer,
+            account=opened.account,
+            compilation_log=opened.compilation_log,
+            feed=feed,
+            interruption=interruption,
+        )
+        if start.resumed:
+            step = trainer.resume(start.resumed)
+            observer.on_phase(f"going on from step {step}")
+        elif start.init_from:
+            trainer.start_from(start.init_from, partially=start.partially)
+        trainer.prepare()
+        on_failure.pop_all()
+        return trainer
+
+
+def feed_of(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
+    last_step = opened.corpus.train.schedule.planned_steps(opened.config.training)
+    return make_feed(task, opened.config, opened.devices.strategy, last_step, data_device)
+
+
+def _start_feed(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
+    """The data device starts before the model, which waits for its first batch."""
+    first_step = opened.start.resumed.info.step if opened.start.resumed else 0
+    feed = feed_of(opened, task, data_device)
+    feed.start(first_step)
+    if data_device is None:
+        return feed
+    try:
+        feed.wait_until_ready(opened.config.devices.model_start_delay_seconds)
+    except DeviceError as error:
+        feed.close()
+        turn_multi_gpu_mode_off(str(error), opened.config)
+        return _start_feed(opened, task, None)
+    except BaseException:
+        feed.close()
+        raise
+    return feed

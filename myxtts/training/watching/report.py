@@ -1,0 +1,63 @@
+"""What a run has to say for itself: report.json, and what training returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RUNNING, COMPLETE, STOPPED_EARLY, INTERRUPTED = (
+    "running",
+    "complete",
+    "stopped early",
+    "interrupted",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    run_dir: Path
+    state: str
+    """running, complete, stopped early or interrupted."""
+    planned_steps: int
+    steps: int
+    traces: int
+    compilations: int
+    compilations_after_warmup: int
+    valid_frame_ratio: float
+    """Real mel frames over computed ones."""
+    valid_work_ratio: float
+    """The same, weighted by what each part of the model costs."""
+    useful_utilisation: float
+    """Share of the wall time in which the device computed, times `valid_work_ratio`."""
+    steady_utilisation: float
+    """The same over the steps alone, without start-up, evaluations and checkpoints."""
+    seconds: dict[str, float]
+    """By bucket of the account, and their sum as `wall`."""
+    shapes: list[list[int]]
+    """Batch, tokens and frames of each."""
+    rejected: dict[str, int]
+    """Clips that were left out, by reason."""
+    mode: str
+    strategy: str
+    data_device: str
+    model_devices: list[str]
+    buffer_size: int
+    buffer_size_at_end: int
+    peak_memory_mb: dict[str, int]
+    gpus: dict[str, Any]
+    best: dict[str, Any] | None
+    """Metric, step and value of the best checkpoint."""
+    advice: list[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.state in (COMPLETE, STOPPED_EARLY)
+
+    def as_json(self) -> dict[str, Any]:
+        """A run folder may be moved, so its own path is not in it."""
+        content = dataclasses.asdict(self)
+        del content["run_dir"]
+        return content
