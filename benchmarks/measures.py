@@ -25,7 +25,6 @@ load_tensorflow()
 import numpy as np  # noqa: E402
 
 from myxtts.audio.files import set_loudness  # noqa: E402
-from myxtts.audio.griffin_lim import griffin_lim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
 from myxtts.data.corpus.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
@@ -72,7 +71,7 @@ def conditions(text: str, generator: random.Random) -> dict[str, FloatArray]:
     noise = set_loudness(noise, AUDIO.sample_rate_hz, -23.0 - NOISE_BELOW_SPEECH_DB)
     return {
         "recording": recording,
-        "copy": griffin_lim(clip_log_mel(AUDIO, 80)(recording), AUDIO),
+        "copy": GriffinLim(AUDIO).samples(clip_log_mel(AUDIO, 80)(recording)),
         "words swapped": say(" ".join(swapped), VOICE),
         "other voice": say(text, OTHER_VOICE),
         "noisy": recording + noise,

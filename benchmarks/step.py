@@ -27,7 +27,7 @@ from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.feeding.batches import batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
-from myxtts.models.packing import slots_without_padding  # noqa: E402
+from myxtts.models.packing import slots_of  # noqa: E402
 from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.acoustic import AcousticObjective  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
@@ -47,7 +47,7 @@ def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
     return Batch(
         token_ids=tf.constant(generator.integers(2, 80, (size, tokens)), tf.int32),
         token_lengths=tf.fill([size], tokens),
-        slots=slots_without_padding(tf.zeros([size, tokens])),
+        slots=slots_of(tf.fill([size], tokens), tokens),
         mel=tf.constant(generator.normal(size=(size, frames, n_mels)), tf.float32),
         mel_lengths=tf.fill([size], frames),
         reference=tf.constant(generator.normal(size=(size, reference_frames, n_mels)), tf.float32),

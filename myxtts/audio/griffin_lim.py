@@ -19,19 +19,20 @@ _MOMENTUM = 0.99
 _SMALL = 1e-8
 
 
-def griffin_lim(
-    log_mel_frames: Any,
-    audio: AudioConfig,
-    *,
-    phase_iterations: int = 60,
-    spectrum_iterations: int = 80,
-    seed: int = 0,
-) -> FloatArray:
-    """[frames, mels] -> [samples]; the same seed gives the same samples."""
-    log_mel_frames = tf.convert_to_tensor(log_mel_frames, tf.float32)
-    invert = _inversion(audio, int(log_mel_frames.shape[-1]), phase_iterations, spectrum_iterations)
-    waveform: FloatArray = invert(log_mel_frames, tf.constant([seed, 0], tf.int32)).numpy()
-    return waveform
+class GriffinLim:
+    """A vocoder for the mels of an audio configuration."""
+
+    def __init__(
+        self, audio: AudioConfig, *, phase_iterations: int = 60, spectrum_iterations: int = 80
+    ) -> None:
+        self._audio = audio
+        self._iterations = phase_iterations, spectrum_iterations
+
+    def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
+        frames = tf.convert_to_tensor(log_mel, tf.float32)
+        invert = _inversion(self._audio, int(frames.shape[-1]), *self._iterations)
+        waveform: FloatArray = invert(frames, tf.constant([seed, 0], tf.int32)).numpy()
+        return waveform
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from myxtts.audio.files import clean_recording, read_audio
-from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel
 from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech
 from myxtts.evaluation.sentences import Sentence
@@ -168,7 +168,7 @@ class _Speaker:
     def _copy(self, recording: FloatArray) -> FloatArray:
         config = self._tts.config
         mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
-        return griffin_lim(mel, config.audio)
+        return GriffinLim(config.audio).samples(mel)
 
     def _say_by_model(self, sentence: Sentence) -> FloatArray:
         return self._tts.tts(

@@ -72,6 +72,8 @@ class Packing:
         return unpacked * tf.cast(self.mask, values.dtype)
 
 
-def slots_without_padding(token_ids: tf.Tensor) -> tf.Tensor:
-    """Slots [1, batch * tokens] of texts that all fill their row."""
-    return tf.range(tf.size(token_ids))[None]
+def slots_of(token_lengths: tf.Tensor, tokens: Any) -> tf.Tensor:
+    """Slots [1, batch * tokens] of texts padded to so many tokens, as one share."""
+    is_token = tf.reshape(tf.sequence_mask(token_lengths, tokens), [-1])
+    places = tf.argsort(tf.cast(~is_token, tf.int32), stable=True)
+    return tf.where(tf.range(tf.size(places)) < tf.reduce_sum(token_lengths), places, -1)[None]

@@ -1,18 +1,23 @@
-"""Speaking with a trained model: compiled once, for texts and voices of any length."""
+"""Mels from token ids and a voice: compiled once, for batches of texts of any length."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
-from myxtts.models.packing import slots_without_padding
+from myxtts.models.packing import slots_of
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
+FloatArray = npt.NDArray[np.float32]
+
 _NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
+_PADDING_ID = 0
 
 
 class SpeechSampler:
@@ -22,7 +27,7 @@ class SpeechSampler:
         self._usual_guidance = usual_guidance
         width = model.sizes.voice_width
         voice_signature = Voice(
-            tf.TensorSpec([1, width]), tf.TensorSpec([1, model.sizes.voice_latents, width])
+            tf.TensorSpec([None, width]), tf.TensorSpec([None, model.sizes.voice_latents, width])
         )
 
         def encode_voice(reference: tf.Tensor) -> Voice:
@@ -32,6 +37,7 @@ class SpeechSampler:
 
         def speak(
             token_ids: tf.Tensor,
+            token_lengths: tf.Tensor,
             language_ids: tf.Tensor,
             voice: Voice,
             steps: tf.Tensor,
@@ -39,12 +45,12 @@ class SpeechSampler:
             guidance: tf.Tensor,
             speed: tf.Tensor,
             seed: tf.Tensor,
-        ) -> tf.Tensor:
-            lengths = tf.shape(token_ids)[1][None]
-            slots = slots_without_padding(token_ids)
-            text = model.text_encoder(token_ids, lengths, slots, language_ids, voice.vector)
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            """Mels [batch, frames, mels] and their lengths in frames."""
+            slots = slots_of(token_lengths, tf.shape(token_ids)[1])
+            text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice.vector)
             durations = model.plan_positions(text, speed)
-            return model.flow(
+            mels = model.flow(
                 text,
                 voice,
                 durations,
@@ -53,6 +59,8 @@ class SpeechSampler:
                 guidance=guidance,
                 seed=seed,
             )
+            positions = tf.cast(tf.reduce_sum(durations, 1), tf.int32)
+            return mels, positions * model.sizes.frames_per_position
 
         self._encode_voice = tf.function(
             encode_voice,
@@ -62,8 +70,9 @@ class SpeechSampler:
         self._speak = tf.function(
             speak,
             input_signature=[
-                tf.TensorSpec([1, None], tf.int32),
-                tf.TensorSpec([1], tf.int32),
+                tf.TensorSpec([None, None], tf.int32),
+                tf.TensorSpec([None], tf.int32),
+                tf.TensorSpec([None], tf.int32),
                 voice_signature,
                 tf.TensorSpec([], tf.int32),
                 tf.TensorSpec([]),
@@ -78,19 +87,32 @@ class SpeechSampler:
         """From [frames, mels] of any length."""
         return Voice(*self._encode_voice(tf.convert_to_tensor(reference_mel, tf.float32)[None]))
 
-    def mel(
-        self, token_ids: list[int], language_id: int, voice: Voice, options: SpeechOptions
-    ) -> npt.NDArray[np.float32]:
-        """[frames, mels]."""
+    def mels(
+        self,
+        texts: Sequence[Sequence[int]],
+        language_ids: Sequence[int],
+        voice: Voice,
+        options: SpeechOptions,
+    ) -> list[FloatArray]:
+        """Each [frames, mels], of the token ids of several texts, said together.
+
+        The voice is one for all of them, or one for each.
+        """
         guidance = [
             usual if asked is None else asked
             for asked, usual in zip(
                 (options.text_guidance, options.voice_guidance), self._usual_guidance, strict=True
             )
         ]
-        spoken = self._speak(
-            tf.constant([token_ids], tf.int32),
-            tf.constant([language_id], tf.int32),
+        lengths = np.array(list(map(len, texts)), np.int32)
+        token_ids = np.full((len(texts), lengths.max()), _PADDING_ID, np.int32)
+        token_ids[np.arange(token_ids.shape[1]) < lengths[:, None]] = np.concatenate(texts)
+        if len(texts) > 1 and voice.vector.shape[0] == 1:
+            voice = Voice(*(tf.repeat(part, len(texts), axis=0) for part in voice))
+        spoken, frame_counts = self._speak(
+            tf.constant(token_ids),
+            tf.constant(lengths),
+            tf.constant(language_ids, tf.int32),
             voice,
             tf.constant(options.steps, tf.int32),
             tf.constant(options.temperature, tf.float32),
@@ -98,5 +120,6 @@ class SpeechSampler:
             tf.constant(options.speed, tf.float32),
             tf.constant([options.seed, 0], tf.int32),
         )
-        mel: npt.NDArray[np.float32] = spoken[0].numpy()
-        return mel
+        return [
+            mel[:frames] for mel, frames in zip(spoken.numpy(), frame_counts.numpy(), strict=True)
+        ]

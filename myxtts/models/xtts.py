@@ -222,7 +222,9 @@ class XTTS(keras.Model):
         condition = self._condition(text, path, _position_within_token(path, durations))
         mask = length_mask(position_lengths, positions)
         batch = tf.shape(durations)[0]
-        noise = tf.random.stateless_normal([batch, positions, self.channels], seed, alg="philox")
+        # The same for every sentence: what it is batched with must not change how it sounds.
+        noise = tf.random.stateless_normal([1, positions, self.channels], seed, alg="philox")
+        noise = tf.repeat(noise, batch, axis=0)
         is_asked = tf.concat([[True], guidance > 0.0], 0)
         told = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_asked)
         weights = tf.concat([1.0 + tf.reduce_sum(guidance, keepdims=True), -guidance], 0)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
-from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel
+from myxtts.audio.vocoder import Vocoder
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
@@ -51,7 +52,8 @@ class TTS:
     >>> tts.tts_to_file(text="Hello.", speaker_wav="me.wav", language="en", file_path="out.wav")
     """
 
-    def __init__(self, run_dir: str | Path) -> None:
+    def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | None = None) -> None:
+        """Without a vocoder, Griffin-Lim turns mels into sound."""
         folder = Path(run_dir)
         checkpoint = find_checkpoint(folder, to_speak=True)
         self.config = checkpoint.config()
@@ -76,6 +78,7 @@ class TTS:
                 )
             variable.assign(value)
         self._sampler = SpeechSampler(model, self.config.training.usual_guidance)
+        self._vocoder = vocoder or GriffinLim(self.config.audio)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -153,8 +156,8 @@ class TTS:
         pause = np.zeros(int(_PAUSE_SECONDS * rate), np.float32)
         pieces: list[FloatArray] = []
         for token_ids in encoded:
-            mel = self._sampler.mel(token_ids, language_id, voice, options)
-            waveform = griffin_lim(mel, self.config.audio, seed=options.seed)
+            [mel] = self._sampler.mels([token_ids], [language_id], voice, options)
+            waveform = self._vocoder.samples(mel, seed=options.seed)
             level = set_loudness(waveform, rate, _SPOKEN_LOUDNESS_DBFS)
             pieces += [_faded(level, int(_FADE_SECONDS * rate)), pause]
         return np.concatenate(pieces[:-1])

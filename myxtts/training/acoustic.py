@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.feeding.batches import BatchLoader, batch_signature, blank_batch
@@ -131,6 +132,7 @@ class AcousticTask:
             part,
             BatchLoader(part.cache, self._corpus.tokenizer, config),
             SpeechSampler(self.model, config.training.usual_guidance),
+            GriffinLim(config.audio),
             config,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.vocoder import Vocoder
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.batches import BatchLoader, batch_signature
@@ -32,6 +32,7 @@ class AcousticValidation:
         part: CorpusPart,
         loader: BatchLoader,
         sampler: SpeechSampler,
+        vocoder: Vocoder,
         config: XTTSConfig,
     ) -> None:
         self._part = part
@@ -40,6 +41,7 @@ class AcousticValidation:
             model, batch_signature(config, part.plan), config.training.seed
         )
         self._sampler = sampler
+        self._vocoder = vocoder
         self._config = config
 
     def run(self, step: int, writer: RunWriter) -> dict[str, float]:
@@ -70,15 +72,15 @@ class AcousticValidation:
         cache = self._part.cache
         planned = self._part.schedule.batch_at(0)
         clip, reference = int(planned.clips[0]), int(planned.references[0])
-        mel = self._sampler.mel(
-            self._loader.token_ids(clip).tolist(),
-            self._loader.language_id(clip),
+        [mel] = self._sampler.mels(
+            [self._loader.token_ids(clip).tolist()],
+            [self._loader.language_id(clip)],
             self._sampler.voice(cache.clip_mel(reference).astype(np.float32)),
             SpeechOptions(),
         )
-        audio = self._config.audio
-        waveform = griffin_lim(mel, audio)
-        writer.write_sample(step, waveform, audio.sample_rate_hz, cache.text(clip))
+        waveform = self._vocoder.samples(mel)
+        rate = self._config.audio.sample_rate_hz
+        writer.write_sample(step, waveform, rate, cache.text(clip))
 
 
 def compile_losses_and_path(model: XTTS, signature: Batch, seed: int) -> Any:

@@ -15,7 +15,7 @@ OTHER_TEXT = "An empty bottle rolled across the deck."
 def sayings():
     """By what is good or bad about them; the first is the recording."""
     from myxtts.audio.files import set_loudness
-    from myxtts.audio.griffin_lim import griffin_lim
+    from myxtts.audio.griffin_lim import GriffinLim
     from myxtts.audio.mel import clip_log_mel
     from myxtts.config.config import AudioConfig
     from myxtts.text import espeak
@@ -30,7 +30,7 @@ def sayings():
     noise = set_loudness(noise, RATE_HZ, -23.0)
     return {
         "recording": recording,
-        "copy": griffin_lim(clip_log_mel(audio, 80)(recording), audio),
+        "copy": GriffinLim(audio).samples(clip_log_mel(audio, 80)(recording)),
         "words swapped": say(SWAPPED, "en-us+m3"),
         "other voice": say(TEXT, "en-us+f2"),
         "noisy": recording + noise,

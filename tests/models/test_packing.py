@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from myxtts.data.feeding.batches import filled_slots
 from myxtts.data.planning.shapes import Shape
-from myxtts.models.packing import Packing, slots_without_padding
+from myxtts.models.packing import Packing, slots_of
 
 BATCHES = st.integers(1, 3).flatmap(
     lambda shares: st.tuples(
@@ -80,9 +80,13 @@ def test_each_slot_gets_the_id_of_its_token():
     assert ids[:5].numpy().tolist() == [7, 8, 9, 4, 3]
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (2, 3)])
-def test_texts_that_fill_their_rows_are_all_slots(shape):
-    ids = tf.reshape(tf.range(np.prod(shape)), shape)
-    slots = slots_without_padding(ids)
-    packing = Packing(slots, tf.fill([shape[0]], shape[1]), shape[1])
-    np.testing.assert_array_equal(packing.pack_ids(ids), np.arange(np.prod(shape)))
+@pytest.mark.parametrize("lengths", [(5,), (3, 3), (2, 5, 1)])
+def test_slots_hold_the_tokens_of_padded_texts_in_their_order(lengths):
+    tokens = max(lengths)
+    ids = np.arange(len(lengths) * tokens).reshape(len(lengths), tokens)
+    slots = slots_of(tf.constant(lengths), tokens)
+    assert slots.shape == (1, ids.size)
+    packing = Packing(slots, tf.constant(lengths), tokens)
+    real = np.concatenate([row[:length] for row, length in zip(ids, lengths, strict=True)])
+    np.testing.assert_array_equal(packing.pack_ids(tf.constant(ids))[: real.size], real)
+    assert (slots.numpy()[0, real.size :] == -1).all()

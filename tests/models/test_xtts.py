@@ -8,6 +8,7 @@ from myxtts.data.feeding.batches import BatchLoader, filled_slots
 from myxtts.data.planning.shapes import Shape
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
 
@@ -143,7 +144,7 @@ def test_speech_against_eulers_method_by_hand(model, guidance):
     sampler = SpeechSampler(model, Guidance(*guidance))
     voice = sampler.voice(np.random.default_rng(1).normal(-5, 2, (75, 80)).astype(np.float32))
     options = SpeechOptions(steps=4, temperature=0.5, seed=9)
-    spoken = sampler.mel([1, 5, 9, 12, 7, 1], 1, voice, options)
+    [spoken] = sampler.mels([[1, 5, 9, 12, 7, 1]], [1], voice, options)
 
     ids = tf.constant([[1, 5, 9, 12, 7, 1]])
     text = model.text_encoder(
@@ -178,7 +179,8 @@ def test_speech_is_repeatable_and_follows_the_options(model):
     tokens = [1, 5, 9, 12, 7, 1]
 
     def speak(**options):
-        return sampler.mel(tokens, 0, voice, SpeechOptions(**options))
+        [mel] = sampler.mels([tokens], [0], voice, SpeechOptions(**options))
+        return mel
 
     first = speak(seed=1)
     assert first.shape[0] % 2 == 0
@@ -202,9 +204,30 @@ def test_the_voice_and_the_language_are_heard(model):
     ]
     tokens = [1, 5, 9, 1]
     spoken = [
-        sampler.mel(tokens, language, voice, SpeechOptions(steps=2))
+        sampler.mels([tokens], [language], voice, SpeechOptions(steps=2))[0]
         for voice, language in [(voices[0], 0), (voices[1], 0), (voices[0], 1)]
     ]
     frames = min(map(len, spoken))
     assert not np.allclose(spoken[0][:frames], spoken[1][:frames], atol=1e-3)
     assert not np.allclose(spoken[0][:frames], spoken[2][:frames], atol=1e-3)
+
+
+def test_a_text_sounds_the_same_whatever_it_is_said_with(model):
+    sampler = SpeechSampler(model)
+    generator = np.random.default_rng(3)
+    voices = [
+        sampler.voice(generator.normal(mean, 2, (80, 80)).astype(np.float32)) for mean in (-6, -3)
+    ]
+    texts = [[1, 5, 9, 1], [1, 5, 9, 12, 7, 3, 30, 8, 2, 1]]
+    options = SpeechOptions(steps=3, seed=5)
+    alone = [
+        sampler.mels([text], [language], voice, options)[0]
+        for text, language, voice in zip(texts, (0, 1), voices, strict=True)
+    ]
+    both = Voice(*(tf.concat(parts, 0) for parts in zip(*voices, strict=True)))
+    together = sampler.mels(texts, [0, 1], both, options)
+    assert len(alone[0]) != len(alone[1])
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    first_voice = sampler.mels(texts, [0, 0], voices[0], options)
+    np.testing.assert_allclose(first_voice[0], alone[0], atol=1e-4)
