@@ -463,11 +463,11 @@ def _configuration_block(config: XTTSConfig) -> str:
 
 def _describe(corpus: Corpus, config: XTTSConfig, saved: Checkpoint | None) -> None:
     """The plan: what was read, what was left out, the shapes, the length."""
+    from myxtts.audio.mel_geometry import seconds_of_frames
     from myxtts.data.planning.shapes import describe_plan
 
     part = corpus.train
-    audio = config.audio
-    hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
+    hours = seconds_of_frames(part.cache.frame_counts.sum(), config.audio) / 3_600
     clips, speakers = len(part.cache), len(part.cache.speakers)
     languages, validation_clips = corpus.own_words.languages, len(corpus.validation.cache)
     say(
