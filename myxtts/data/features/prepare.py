@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
@@ -108,6 +109,7 @@ def settings_fingerprint(config: XTTSConfig) -> str:
     return _digest(
         CACHE_FORMAT,
         TEXT_RULES,
+        MEL_RULES,
         dataclasses.asdict(config.audio),
         config.text.tokens,
         config.data.n_mels,
