@@ -24,9 +24,8 @@ from myxtts.devices.loading import load_tensorflow
 
 load_tensorflow()
 
-from PIL import Image, ImageDraw  # noqa: E402
-
 from myxtts import TTS  # noqa: E402
+from myxtts.drawing import Canvas, as_png  # noqa: E402
 from myxtts.errors import MyXTTSError  # noqa: E402
 from myxtts.evaluation.against_recording import (  # noqa: E402
     DURATION_RATIO,
@@ -36,7 +35,6 @@ from myxtts.evaluation.against_recording import (  # noqa: E402
 from myxtts.evaluation.curves import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
 from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, evaluate  # noqa: E402
 from myxtts.evaluation.measure import Figure  # noqa: E402
-from myxtts.evaluation.pictures import WHITE, as_png  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
@@ -78,13 +76,13 @@ def minutes(folder: Path) -> Row:
     }
 
 
-def picture(result: Row) -> Image.Image:
+def picture(result: Row) -> Canvas:
     """Errors and similarity against minutes; dashed, what recordings and copies reach."""
     measured = [
         figure for figure in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(figure, result)
     ]
     panels = [*measured[:1], *([VOICE_SIMILARITY] if rows_with(VOICE_SIMILARITY, result) else [])]
-    image = Image.new("RGB", (max(1, len(panels)) * PANEL_WIDTH, PANEL_HEIGHT), WHITE)
+    canvas = Canvas(max(1, len(panels)) * PANEL_WIDTH, PANEL_HEIGHT)
     for number, figure in enumerate(panels):
         line = [(row["minutes"], row[figure.name]) for row in rows_with(figure, result)]
         levels = {
@@ -92,9 +90,8 @@ def picture(result: Row) -> Image.Image:
             for column in (RECORDINGS, COPIES)
             if figure.name in result[column]
         }
-        corner = (number * PANEL_WIDTH, 0)
-        draw_panel(ImageDraw.Draw(image), corner, figure, "minutes", [line], levels)
-    return image
+        draw_panel(canvas, (number * PANEL_WIDTH, 0), figure, "minutes", [line], levels)
+    return canvas
 
 
 def rows_with(figure: Figure, result: Row) -> list[Row]:
@@ -150,7 +147,7 @@ def main() -> None:
         if options.json:
             options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
         if options.picture:
-            options.picture.write_bytes(as_png(picture(result)))
+            options.picture.write_bytes(as_png(picture(result).image))
 
 
 if __name__ == "__main__":

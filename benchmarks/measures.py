@@ -25,6 +25,7 @@ load_tensorflow()
 import numpy as np  # noqa: E402
 
 from myxtts.audio.files import set_loudness  # noqa: E402
+from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
 from myxtts.data.corpus.demo import WORDS_PER_MINUTE, sentences  # noqa: E402

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import FloatArray, mel_weights
+from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 _MOMENTUM = 0.99
@@ -40,7 +41,7 @@ def _inversion(
     audio: AudioConfig, n_mels: int, phase_iterations: int, spectrum_iterations: int
 ) -> Any:
     """One compiled function for every length."""
-    half = audio.fft_samples // 2
+    before, after = padding_samples(audio)
     weights = mel_weights(audio, n_mels)  # [bins, mels]
     inverse_window = tf.signal.inverse_stft_window_fn(audio.hop_samples)
 
@@ -76,7 +77,7 @@ def _inversion(
             (tf.constant(0), consistent, tf.zeros_like(consistent)),
         )
         waveform = to_waveform(spectrum)
-        return waveform[half : tf.shape(waveform)[0] - half]
+        return waveform[before : tf.shape(waveform)[0] - after]
 
     signature = [tf.TensorSpec([None, n_mels], tf.float32), tf.TensorSpec([2], tf.int32)]
     return tf.function(invert, input_signature=signature, autograph=False)

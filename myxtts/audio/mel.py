@@ -1,9 +1,8 @@
 """The only definition of a log-mel spectrogram in this project, in TensorFlow.
 
 Waveform in [-1, 1] -> Hann window, magnitude of the STFT -> triangular mel bands (Slaney's
-scale and area normalisation) -> natural logarithm with a floor. Frames are centred: the
-waveform is padded by half a window on both sides, so a clip of n samples has
-`mel_frame_count(n)` frames.
+scale and area normalisation) -> natural logarithm with a floor. `mel_geometry` says where the
+frames lie; its MEL_RULES is raised with every change of what is computed here.
 """
 
 from __future__ import annotations
@@ -16,15 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 LOG_FLOOR = 1e-5
 
 FloatArray = npt.NDArray[np.float32]
-
-
-def mel_frame_count(samples: int, audio: AudioConfig) -> int:
-    return samples // audio.hop_samples + 1
 
 
 @functools.lru_cache(maxsize=64)
@@ -80,9 +76,8 @@ def heard_bins(weights: FloatArray) -> int:
 def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     """[..., samples] -> [..., frames, mels]."""
     waveform = tf.convert_to_tensor(waveform, tf.float32)
-    half = audio.fft_samples // 2
     no_padding = [[0, 0]] * (waveform.shape.rank - 1)
-    padded = tf.pad(waveform, [*no_padding, [half, half]])
+    padded = tf.pad(waveform, [*no_padding, padding_samples(audio)])
     weights = mel_weights(audio, n_mels)
     frames = tf.signal.frame(padded, audio.fft_samples, audio.hop_samples)
     return log_mel_of_frames(frames, weights[: heard_bins(weights)])

@@ -8,9 +8,10 @@ import io
 
 import soundfile
 
+from myxtts.drawing import as_png
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.measure import Figure, Sound
-from myxtts.evaluation.pictures import as_png, better_sign, mel_picture
+from myxtts.evaluation.pictures import better_sign, mel_picture
 
 # Of 0 (largest) to 1: speech stays clear, and a sentence takes some ten kilobytes.
 _COMPRESSION = 0.8

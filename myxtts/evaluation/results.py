@@ -9,10 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from myxtts.drawing import as_png
 from myxtts.errors import DataError
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.page import page
-from myxtts.evaluation.pictures import as_png, bars_picture, mel_sheet
+from myxtts.evaluation.pictures import bars_picture, mel_sheet
 
 RESULT_FILE = "evaluation.json"
 

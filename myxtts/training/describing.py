@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from myxtts.audio.mel_geometry import seconds_of_frames
 from myxtts.config.config import XTTSConfig
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.training.watching.accounting import stepping_seconds
@@ -70,8 +71,8 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
     """What was read, what was left out, the shapes, the length."""
     from myxtts.data.planning.shapes import describe_plan
 
-    corpus, audio, part = opened.corpus, opened.config.audio, opened.corpus.train
-    hours = part.cache.frame_counts.sum() * audio.hop_samples / audio.sample_rate_hz / 3_600
+    corpus, part = opened.corpus, opened.corpus.train
+    hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600
     clips, speakers = len(part.cache), len(part.cache.speakers)
     languages, validation_clips = corpus.own_words.languages, len(corpus.validation.cache)
     yield (

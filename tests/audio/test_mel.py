@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from myxtts.audio.mel import LOG_FLOOR, log_mel, mel_frame_count, mel_weights
+from myxtts.audio.mel import LOG_FLOOR, log_mel, mel_weights
+from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig
 
 

@@ -20,6 +20,7 @@ from myxtts.audio.files import (
     read_recording,
     window_levels,
 )
+from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.errors import DataError
@@ -189,7 +190,7 @@ def _check_sound(
     audio = config.audio
     there_seconds = recording.samples.size / recording.sample_rate_hz
     sound_seconds = waveform.size / audio.sample_rate_hz
-    frames = waveform.size // audio.hop_samples + 1
+    frames = mel_frame_count(waveform.size, audio)
     longest_frames = config.data.max_mel_frames
     if recording.missing_seconds > _TOLERATED_MISSING_SECONDS:
         return reject(
@@ -238,7 +239,7 @@ def _check_fit(
 ) -> Iterator[Rejection]:
     """Whether this text can be what is said in this recording."""
     audio = config.audio
-    frames = waveform.size // audio.hop_samples + 1
+    frames = mel_frame_count(waveform.size, audio)
     tokens = len(symbols) + EDGE_TOKENS
     seconds = waveform.size / audio.sample_rate_hz
     rate = sum(map(is_spoken, symbols)) / seconds

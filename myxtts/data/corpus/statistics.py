@@ -19,6 +19,7 @@ import numpy.typing as npt
 import soundfile
 
 from myxtts.audio.files import LONGEST_AUDIO_SECONDS
+from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.lengths import IntArray
@@ -193,7 +194,7 @@ def _read_header(file: Path) -> tuple[int, int] | None:
 
 def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:
     resampled = round(samples * audio.sample_rate_hz / sample_rate_hz)
-    return resampled // audio.hop_samples + 1
+    return mel_frame_count(resampled, audio)
 
 
 def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:

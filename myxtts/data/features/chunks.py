@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,16 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Level:
-    """Sums from which mean and deviation of all mel values follow."""
+    """Sums from which mean and deviation of mel values follow."""
 
     count: int = 0
     total: float = 0.0
     total_of_squares: float = 0.0
 
-    def with_mel(self, mel: npt.NDArray[np.float16]) -> Level:
+    @classmethod
+    def of_mel(cls, mel: npt.NDArray[np.float16]) -> Level:
         values = mel.astype(np.float64)
-        return self.plus(Level(values.size, float(values.sum()), float(np.square(values).sum())))
+        return cls(values.size, float(values.sum()), float(np.square(values).sum()))
 
     def plus(self, other: Level) -> Level:
         return Level(
@@ -69,7 +70,16 @@ class Chunk:
     arrays: dict[str, npt.NDArray[Any]]
     symbols: tuple[str, ...]
     rejections: tuple[Rejection, ...]
-    level: Level
+    levels: tuple[Level, ...]
+    """Of each clip: which of them are kept is known only when all chunks are there."""
+
+    def level_of(self, kept: npt.NDArray[np.bool_]) -> Level:
+        """Of the clips that are kept."""
+        total = Level()
+        for level, keep in zip(self.levels, kept, strict=True):
+            if keep:
+                total = total.plus(level)
+        return total
 
 
 def chunk_folder(build_dir: Path, number: int) -> Path:
@@ -92,7 +102,7 @@ def read_chunk(build_dir: Path, number: int) -> Chunk:
         arrays={name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in PARTS},
         symbols=tuple(content["symbols"]),
         rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
-        level=Level(**content["level"]),
+        levels=tuple(Level(*sums) for sums in content["levels"]),
     )
 
 
@@ -192,7 +202,7 @@ class _ChunkWriter:
         self._parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in PARTS}
         self._lengths = dict.fromkeys(PARTS, 0)
         self._symbols: dict[str, int] = {}
-        self._level = Level()
+        self._levels: list[Level] = []
         self.rejections: list[Rejection] = []
 
     def add(self, row: int, item: Utterance, content: bytes, features: _Features) -> None:
@@ -209,7 +219,7 @@ class _ChunkWriter:
             places += [self._lengths[name], len(parts[name])]
             self._lengths[name] += len(parts[name])
             self._parts[name].append(parts[name])
-        self._level = self._level.with_mel(features.mel)
+        self._levels.append(Level.of_mel(features.mel))
         self._records.append(
             (
                 *places,
@@ -235,7 +245,7 @@ class _ChunkWriter:
         content = {
             "symbols": list(self._symbols),
             "rejections": [asdict(rejection) for rejection in self.rejections],
-            "level": asdict(self._level),
+            "levels": [astuple(level) for level in self._levels],
         }
         (folder / "chunk.json").write_text(
             json.dumps(content, ensure_ascii=False), encoding="utf-8"

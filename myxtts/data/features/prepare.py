@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
@@ -108,6 +109,7 @@ def settings_fingerprint(config: XTTSConfig) -> str:
     return _digest(
         CACHE_FORMAT,
         TEXT_RULES,
+        MEL_RULES,
         dataclasses.asdict(config.audio),
         config.text.tokens,
         config.data.n_mels,
@@ -240,14 +242,12 @@ def _join(
     numbers = range(chunk_count(len(utterances)))
     rejections = list(bad_rows)
     symbols: set[str] = set()
-    level = Level()
     rows: list[int] = []
     sounds: list[bytes] = []
     for number in numbers:
         chunk = read_chunk(build_dir, number)
         rejections += chunk.rejections
         symbols |= set(chunk.symbols)
-        level = level.plus(chunk.level)
         rows += chunk.records["row"].tolist()
         sounds += [bytes(sound) for sound in chunk.records["sound"]]
     duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
@@ -260,7 +260,7 @@ def _join(
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
     try:
-        _join_arrays(build_dir, numbers, tokenizer, kept, part)
+        level = _join_arrays(build_dir, numbers, tokenizer, kept, part)
         content = {
             "format": CACHE_FORMAT,
             **about,
@@ -285,15 +285,19 @@ def _join(
 
 def _join_arrays(
     build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
-) -> None:
-    """Clips that are not kept only lose their record."""
+) -> Level:
+    """Clips that are not kept only lose their record; the level is that of the others."""
     ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
     lengths = dict.fromkeys(PARTS, 0)
+    level = Level()
+    clips = 0
     records = []
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, Any] = {}
     for number in numbers:
         chunk = read_chunk(build_dir, number)
+        level = level.plus(chunk.level_of(kept[clips : clips + len(chunk.records)]))
+        clips += len(chunk.records)
         joined = chunk.records.copy()
         for name, array in chunk.arrays.items():
             joined[f"{name}_start"] += lengths[name]
@@ -307,6 +311,7 @@ def _join_arrays(
     np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept])
     for name in PARTS:
         _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
+    return level
 
 
 def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from numpy.lib.stride_tricks import sliding_window_view
 
+from myxtts.audio.mel_geometry import padded_samples, span_samples, window_start
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.augmentation import Augmentation, Changes, frames_at_speed
@@ -65,10 +66,10 @@ class BatchLoader:
         audio = self._audio
         starts, lengths = self._references(planned, changes.speed)
         most_speed = self._augmentation.most_speed
-        reference_span = (self._reference_frames - 1) * audio.hop_samples * most_speed
+        reference_span = span_samples(self._reference_frames, audio) * most_speed
         return WaveformBatch(
             **self._texts(planned),
-            samples=self._samples(planned.clips, 0, (planned.shape.frames - 1) * audio.hop_samples),
+            samples=self._samples(planned.clips, 0, span_samples(planned.shape.frames, audio)),
             mel_lengths=frames_at_speed(self._frame_counts(planned.clips), changes.speed),
             reference_samples=self._samples(planned.references, starts, reference_span),
             reference_lengths=lengths,
@@ -130,8 +131,8 @@ class BatchLoader:
     def _samples(self, clips: IntArray, first_frames: Any, span: float) -> npt.NDArray[np.int16]:
         """Samples from half a window before the first frame to half a window behind the span."""
         audio, records = self._audio, self._cache.index[clips]
-        before = first_frames * audio.hop_samples - audio.fft_samples // 2
-        width = round_up(math.ceil(span), block_samples(audio)) + audio.fft_samples
+        before = window_start(first_frames, audio)
+        width = padded_samples(round_up(math.ceil(span), block_samples(audio)), audio)
         samples = _cut(self._cache.arrays["audio"], records["audio_start"] + before, width)
         place_in_clip = np.arange(width) + np.broadcast_to(before, clips.shape)[:, None]
         outside = (place_in_clip < 0) | (place_in_clip >= records["audio_count"][:, None])

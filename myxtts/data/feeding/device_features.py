@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from myxtts.audio.formants import formant_weights
 from myxtts.audio.mel import heard_bins, log_mel_of_frames, mel_weights
+from myxtts.audio.mel_geometry import frames_in_padded
 from myxtts.batch import Batch
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.features.augmentation import Augmentation, Changes
@@ -95,7 +96,7 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
             tf.cast(values, tf.float32) / FULL_SCALE
             for values in (waveforms.samples, waveforms.reference_samples)
         )
-        frames = (tf.shape(samples)[1] - audio.fft_samples) // audio.hop_samples + 1
+        frames = frames_in_padded(tf.shape(samples)[1], audio)
         if augmentation.is_on:
             reference = degraded(reference, changes)
         return Batch(

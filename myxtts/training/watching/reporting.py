@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.files import write_wav
+from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
 from myxtts.runs.lines import drop_lines_after
 from myxtts.training.watching.report import RunReport
@@ -23,6 +24,8 @@ from myxtts.training.watching.report import RunReport
 _log = logging.getLogger(__name__)
 
 FloatArray = npt.NDArray[np.float32]
+# Pixels of a position and of a token.
+_ALIGNMENT_CELL = (3, 6)
 
 
 class RunWriter:
@@ -69,13 +72,18 @@ class RunWriter:
 
     def write_alignment(self, step: int, path: FloatArray) -> None:
         """`path` [positions, tokens], drawn with time to the right and tokens upwards."""
-        picture = np.kron(1.0 - path.T[::-1], np.ones((6, 3)))[:, :, None]
-        pixels = tf.constant((picture * 255).astype(np.uint8))
+        picture = labelled_heat_map(
+            heat_map(path, GREYS, _ALIGNMENT_CELL),
+            path.shape,
+            f"Alignment at step {step:,}",
+            "positions",
+            "tokens",
+        )
         file = self._run_dir / "samples" / f"step_{step:08d}_alignment.png"
         with _warning_of_failure("the alignment", step):
-            file.write_bytes(tf.io.encode_png(pixels).numpy())
+            file.write_bytes(as_png(picture))
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            tf.summary.image("alignment", pixels[None])
+            tf.summary.image("alignment", np.asarray(picture)[None])
 
     def write_report(self, report: RunReport) -> None:
         part = self._run_dir / ".report.json.part"

@@ -11,7 +11,7 @@ from PIL import Image
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import statistics
 from myxtts.data.corpus.dataset import LJSpeechDataset
-from myxtts.data.corpus.histograms import draw_histograms, round_step, round_ticks, save_histograms
+from myxtts.data.corpus.histograms import draw_histograms, save_histograms
 from myxtts.data.corpus.statistics import CorpusMeasures, corpus_statistics, measure_corpus
 from myxtts.data.planning.recommendation import recommend, weigh_choices
 from myxtts.errors import DataError
@@ -271,18 +271,6 @@ def test_recommended_settings_are_a_configuration_that_keeps_its_promise():
     resolved = XTTSConfig(**(config.as_dict() | {"data": dict(advice.settings)}))
     assert resolved.data.batching_mode == "bucketed"
     assert weigh_choices(measures, resolved)[0].clips_left_out == 0
-
-
-@pytest.mark.parametrize(
-    ("wanted", "expected"), [(0.013, 0.02), (0.2, 0.2), (0.9, 1), (1, 1), (3, 5), (51, 100)]
-)
-def test_steps_are_round(wanted, expected):
-    assert round_step(wanted) == pytest.approx(expected)
-
-
-def test_ticks_reach_past_the_end():
-    assert round_ticks(23, most=5) == [0, 5, 10, 15, 20, 25]
-    assert round_ticks(1, most=5, whole=True) == [0, 1]
 
 
 def test_the_picture_shows_bars_and_both_percentiles(tmp_path):

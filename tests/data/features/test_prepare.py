@@ -16,6 +16,7 @@ from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.mel import log_mel
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.features import chunks
+from myxtts.data.features import prepare as features_prepare
 from myxtts.data.features.cache import open_cache
 from myxtts.data.features.prepare import fingerprint, prepare
 from myxtts.data.opening import open_corpus
@@ -115,6 +116,14 @@ def test_what_changes_features_changes_the_fingerprint(demo_corpus, miniature):
     assert fingerprint(dataset[:-1], miniature()) != base
 
 
+@pytest.mark.parametrize("rules", ["TEXT_RULES", "MEL_RULES"])
+def test_raised_rules_change_the_fingerprint(demo_corpus, miniature, monkeypatch, rules):
+    dataset = list(LJSpeechDataset(demo_corpus))
+    base = fingerprint(dataset, miniature())
+    monkeypatch.setattr(features_prepare, rules, getattr(features_prepare, rules) + 1)
+    assert fingerprint(dataset, miniature()) != base
+
+
 def test_changing_one_clip_redoes_one_clip(own_corpus, miniature, count_extractions):
     config = miniature(train_data=str(own_corpus))
     before = open_corpus(config).train.cache
@@ -157,6 +166,7 @@ import json, sys
 from pathlib import Path
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features import chunks
+from myxtts.data.features import prepare as features_prepare
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.features.prepare import prepare
 chunks.CLIPS_PER_CHUNK = 4
@@ -252,6 +262,21 @@ def test_bad_clips_are_left_out_and_counted(damaged, miniature):
     assert any(
         "metadata_train.csv:2: missing audio" in line for line in corpus.train.cache.rejections
     )
+
+
+def test_the_level_is_that_of_the_clips_that_are_kept(
+    own_corpus, miniature, tmp_path, small_chunks
+):
+    config = miniature(max_rejected_fraction=0.5)
+    items = list(LJSpeechDataset(own_corpus))
+    for item in items[1:4]:  # in the chunk of the first of them and in another
+        shutil.copy(items[0].audio_path, item.audio_path)
+    shutil.copy(items[0].audio_path, items[6].audio_path)
+    cache = prepare(items, config, tmp_path / "cache")
+    assert cache.rejected == {"duplicate audio": 4}
+    mels = np.concatenate([cache.clip_mel(clip) for clip in range(len(cache))]).astype(np.float64)
+    assert cache.mel_mean == pytest.approx(mels.mean(), rel=1e-9)
+    assert cache.mel_deviation == pytest.approx(mels.std(), rel=1e-9)
 
 
 def test_too_many_bad_clips_stop_the_run(damaged, miniature):
