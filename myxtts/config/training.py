@@ -1,0 +1,163 @@
+"""Settings of a run: its length, optimisation, precision and GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from myxtts.config.metrics import JUDGING_METRICS
+from myxtts.config.schema import Section, setting
+
+OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+class Guidance(NamedTuple):
+    text: float
+    voice: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Section):
+    """Length, optimisation, saving and devices of a run."""
+
+    section_name = "training"
+    optimization_level: str = setting(
+        "basic", "Preset of the optimisation settings below.", choices=OPTIMIZATION_LEVELS
+    )
+    max_steps: int | None = setting(
+        None,
+        "Length of the run in optimizer steps; null, and no epochs: worked out from the corpus.",
+        least=1,
+    )
+    epochs: int | None = setting(
+        None, "Length of the run in passes over the corpus; max_steps wins.", least=1
+    )
+    learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
+    final_learning_rate_fraction: float = setting(
+        0.02, "Learning rate at the last step, as a share of the peak.", least=0, most=1
+    )
+    warmup_steps: int = setting(50, "Steps over which the learning rate rises.", least=0)
+    weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
+    beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=0.9999)
+    beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=0.9999)
+    clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=1e-3)
+    ema_decay: float = setting(
+        0.995,
+        "Decay of the averaged weights that evaluation and synthesis use; it rises to this "
+        "value over the first steps.",
+        least=0,
+        most=1,
+    )
+    freeze: str | None = setting(
+        None,
+        'Parts of the model that keep their weights, by name: "voice_encoder, decoder.block_*".',
+    )
+    gradient_accumulation_steps: int = setting(
+        1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
+    )
+    text_drop_rate: float = setting(
+        0.0,
+        "In this share of the clips the decoder is not told the text: it learns what any speech "
+        "of a voice is like, which text_guidance needs.",
+        least=0,
+        most=0.9,
+    )
+    text_guidance: float = setting(
+        0.0,
+        "How far synthesis goes beyond what the decoder says of any speech in this voice, towards "
+        "this text, unless it is told otherwise; 0 is off and twice as fast. It is off without "
+        "text_drop_rate.",
+        least=0,
+        most=10,
+    )
+    voice_drop_rate: float = setting(
+        0.0,
+        "In this share of the clips the decoder is not told the voice: it learns what this text "
+        "is like in any voice, which voice_guidance needs.",
+        least=0,
+        most=0.9,
+    )
+    voice_guidance: float = setting(
+        0.0,
+        "How far synthesis goes beyond what the decoder says of this text in any voice, towards "
+        "this voice, unless it is told otherwise. It is off without voice_drop_rate.",
+        least=0,
+        most=10,
+    )
+    augment_speed: float = setting(
+        0.0, "Clips are made up to this share faster or slower.", least=0, most=0.3
+    )
+    augment_pitch_semitones: float = setting(
+        0.0, "Voices are made up to this much higher or lower.", least=0, most=6
+    )
+    augment_formants: float = setting(
+        0.0,
+        "Voices get resonances up to this share higher or lower, whatever their pitch, as those of "
+        "shorter and longer throats.",
+        least=0,
+        most=0.3,
+    )
+    augment_tone_db: float = setting(
+        0.0,
+        "Voices get low, middle and high sounds up to this much louder or softer than others.",
+        least=0,
+        most=30,
+    )
+    augment_gain_db: float = setting(
+        0.0, "References are made up to this much louder or softer.", least=0, most=30
+    )
+    augment_noise_dbfs: float | None = setting(
+        None, "References get noise up to this level; null: none.", least=-90, most=-10
+    )
+    seed: int = setting(0, "Everything random in a run follows from it.", least=0, most=2**31 - 1)
+    evaluate_every: int = setting(
+        500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
+    )
+    save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    keep_checkpoints: int = setting(
+        3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
+    )
+    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
+    measure_every: int | None = setting(
+        None,
+        "Every so many evaluations a checkpoint is also measured as `myxtts evaluate` does, in a "
+        "process beside the run; null: never.",
+        least=1,
+    )
+    measured_sentences: int = setting(12, "Held-out sentences that are measured.", least=1)
+    best_metric: str = setting(
+        "validation_loss",
+        "What chooses the best checkpoint; one that is no loss needs measure_every.",
+        choices=JUDGING_METRICS,
+    )
+    early_stopping_evaluations: int | None = setting(
+        None,
+        "Stop after so many evaluations in which best_metric did not get better; null: never.",
+        least=1,
+    )
+    xla: bool | None = setting(
+        None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
+    )
+    xla_cache_dir: str | None = setting(
+        None,
+        "Folder in which XLA keeps compiled programs for the next launch; null: in the user's "
+        "cache folder.",
+    )
+    precision: str = setting(
+        "float32",
+        "Type of matrix products and convolutions; weights, losses and sums stay float32. On CPUs "
+        "the short types gain nothing; on GPUs they may: measure with myxtts tune. float16, for "
+        "cards without bfloat16, comes with a loss scale that finds itself.",
+        choices=PRECISIONS,
+    )
+    multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
+    visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
+
+    @property
+    def usual_guidance(self) -> Guidance:
+        """A decoder that was always told a thing can say nothing of speech without it."""
+        return Guidance(
+            text=self.text_guidance if self.text_drop_rate else 0.0,
+            voice=self.voice_guidance if self.voice_drop_rate else 0.0,
+        )
