@@ -228,8 +228,8 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
 @contextlib.contextmanager
 def _measurer(config: XTTSConfig, corpus: Corpus, run_dir: Path) -> Iterator[Measurer | None]:
     """What measures checkpoints beside the run, where that is wished for."""
-    training = config.training
-    if training.measure_every is None:
+    settings = config.evaluation
+    if settings.measure_every is None:
         yield None
         return
     from myxtts.evaluation.background import BackgroundEvaluation
@@ -237,16 +237,16 @@ def _measurer(config: XTTSConfig, corpus: Corpus, run_dir: Path) -> Iterator[Mea
     from myxtts.evaluation.toolbox import open_toolbox
 
     languages = corpus.own_words.languages
-    sentences = held_out_sentences(config, languages, training.measured_sentences)
-    if training.best_metric in MEASURES:
-        toolbox = open_toolbox(only=[training.best_metric])
+    sentences = held_out_sentences(config, languages, settings.measured_sentences)
+    if settings.best_metric in MEASURES:
+        toolbox = open_toolbox(only=[settings.best_metric])
         problems = [left_out.reason for left_out in toolbox.left_out]
         for measure in toolbox.measures:
             if not any(measure.tool.understands(item.language) for item in sentences):
                 problems.append(f"{measure.tool.name} does not know {', '.join(languages)}")
         if problems:
             raise ConfigError(
-                f"training.best_metric: {training.best_metric} cannot be measured here: "
+                f"evaluation.best_metric: {settings.best_metric} cannot be measured here: "
                 f"{problems[0]}"
             )
     with contextlib.closing(BackgroundEvaluation(run_dir, sentences)) as measurer:

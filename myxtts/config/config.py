@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.config.audio import AudioConfig
+from myxtts.config.augmentation import AugmentationConfig
 from myxtts.config.data import BATCHING_MODES, DataConfig
 from myxtts.config.devices import DeviceConfig
+from myxtts.config.evaluation import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
+from myxtts.config.moved import announce, old_place_of, relocated
 from myxtts.config.names import did_you_mean
-from myxtts.config.presets import preset_of
-from myxtts.config.schema import Section
+from myxtts.config.presets import presets_of
+from myxtts.config.saving import SavingConfig
+from myxtts.config.schema import Layer, Section
 from myxtts.config.text import TextConfig
 from myxtts.config.training import OPTIMIZATION_LEVELS, PRECISIONS, Guidance, TrainingConfig
 from myxtts.errors import ConfigError
@@ -33,10 +37,13 @@ __all__ = [
     "SECTIONS",
     "VOICE_STEP_FRAMES",
     "AudioConfig",
+    "AugmentationConfig",
     "DataConfig",
     "DeviceConfig",
+    "EvaluationConfig",
     "Guidance",
     "ModelConfig",
+    "SavingConfig",
     "Section",
     "TextConfig",
     "TrainingConfig",
@@ -54,18 +61,26 @@ class XTTSConfig:
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig
+    augmentation: AugmentationConfig
+    evaluation: EvaluationConfig
+    saving: SavingConfig
     devices: DeviceConfig
 
     def __init__(self, **settings: Any) -> None:
-        per_section: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        layer: Layer = {}
         for name, value in settings.items():
             if name in SECTIONS:
-                per_section[name] |= _section_settings(name, value)
+                layer.setdefault(name, {}).update(_section_settings(name, value))
             else:
-                per_section[section_of(name)][name] = value
+                section, key = _place_of(name)
+                layer.setdefault(section, {})[key] = value
+        given, moves = relocated(layer)
+        announce(moves)
+        presets = presets_of(given)
         for name, section_class in SECTIONS.items():
-            given = per_section[name]
-            object.__setattr__(self, name, section_class(**(preset_of(name, given) | given)))
+            values = given.get(name, {})
+            _require_known(name, values)
+            object.__setattr__(self, name, section_class(**(presets.get(name, {}) | values)))
         self._check_across_sections()
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
@@ -107,11 +122,11 @@ class XTTSConfig:
             f"data.max_mel_frames: found {data.max_mel_frames}, allowed are multiples of "
             f"model.frames_per_position ({model.frames_per_position})",
         )
-        best = self.training.best_metric
+        best = self.evaluation.best_metric
         _require(
-            best not in MEASURES or self.training.measure_every is not None,
-            f"training.best_metric: found {best}, which only measuring tells; set "
-            "training.measure_every too",
+            best not in MEASURES or self.evaluation.measure_every is not None,
+            f"evaluation.best_metric: found {best}, which only measuring tells; set "
+            "evaluation.measure_every too",
         )
         accumulation = self.training.gradient_accumulation_steps
         _require(
@@ -129,6 +144,9 @@ SECTIONS: dict[str, type[Section]] = {
         DataConfig,
         ModelConfig,
         TrainingConfig,
+        AugmentationConfig,
+        EvaluationConfig,
+        SavingConfig,
         DeviceConfig,
     )
 }
@@ -136,15 +154,19 @@ SECTIONS: dict[str, type[Section]] = {
 
 def section_of(setting_name: str) -> str:
     """The section that a setting's own name belongs to."""
-    names = {
-        field.name: section
-        for section, section_class in SECTIONS.items()
-        for field in dataclasses.fields(section_class)  # type: ignore[arg-type]
-    }
+    names = {key: section for section in SECTIONS for key in _settings_of(section)}
     if setting_name not in names:
         hint = did_you_mean(setting_name, [*names, *SECTIONS])
         raise ConfigError(f"unknown setting '{setting_name}'{hint}")
     return names[setting_name]
+
+
+def _place_of(flat_name: str) -> tuple[str, str]:
+    return old_place_of(flat_name) or (section_of(flat_name), flat_name)
+
+
+def _settings_of(section: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(SECTIONS[section])]  # type: ignore[arg-type]
 
 
 def _section_settings(name: str, value: Any) -> dict[str, Any]:
@@ -152,12 +174,15 @@ def _section_settings(name: str, value: Any) -> dict[str, Any]:
         return dataclasses.asdict(value)  # type: ignore[call-overload]
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name}: found {value!r}, expected settings such as {name}: {{...}}")
-    known = [field.name for field in dataclasses.fields(SECTIONS[name])]  # type: ignore[arg-type]
-    for key in value:
+    return dict(value)
+
+
+def _require_known(section: str, values: Mapping[str, Any]) -> None:
+    known = _settings_of(section)
+    for key in values:
         if key not in known:
             hint = did_you_mean(str(key), known)
-            raise ConfigError(f"unknown setting '{name}.{key}'{hint}")
-    return dict(value)
+            raise ConfigError(f"unknown setting '{section}.{key}'{hint}")
 
 
 def _require(condition: bool, message: str) -> None:

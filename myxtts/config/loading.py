@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from myxtts.config.config import SECTIONS, XTTSConfig
+from myxtts.config.moved import announce, relocated
 from myxtts.config.names import did_you_mean
+from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
-
-Layer = dict[str, dict[str, Any]]
 
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
@@ -50,16 +50,19 @@ def load_config(
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
     below: Layer | None = None,
+    *,
+    is_saved_run: bool = False,
 ) -> XTTSConfig:
     """The resolved configuration; `assignments` are `section.key=value` and win over all else.
 
-    `below` is what is not given otherwise; its model is not mixed with a size that is.
+    `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
+    are announced, but not those in the file of a saved run: nobody typed them.
     """
-    layers: list[Layer] = []
-    if file is not None:
-        layers.append(read_yaml(file))
-    layers.append({name: dict(values) for name, values in (overrides or {}).items()})
-    layers.append(parse_assignments(assignments))
+    from_file, moves = relocated(read_yaml(file), str(file)) if file is not None else ({}, [])
+    from_flags, moves_of_flags = relocated(overrides or {})
+    assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
+    announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])
+    layers = [from_file, from_flags, assigned]
     if below is not None:
         has_size = "size" in merge(layers).get("model", {})
         layers.insert(0, {name: below[name] for name in below if name != "model" or not has_size})

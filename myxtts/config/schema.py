@@ -14,6 +14,9 @@ from typing import Any
 from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
 
+# Settings by section and name, as far as they are given.
+Layer = dict[str, dict[str, Any]]
+
 
 def setting(
     default: Any,

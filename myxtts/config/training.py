@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.config.metrics import JUDGING_METRICS
 from myxtts.config.schema import Section, setting
 
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
@@ -19,7 +18,7 @@ class Guidance(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Section):
-    """Length, optimisation, saving and devices of a run."""
+    """Length, optimisation, precision and GPUs of a run."""
 
     section_name = "training"
     optimization_level: str = setting(
@@ -85,57 +84,7 @@ class TrainingConfig(Section):
         least=0,
         most=10,
     )
-    augment_speed: float = setting(
-        0.0, "Clips are made up to this share faster or slower.", least=0, most=0.3
-    )
-    augment_pitch_semitones: float = setting(
-        0.0, "Voices are made up to this much higher or lower.", least=0, most=6
-    )
-    augment_formants: float = setting(
-        0.0,
-        "Voices get resonances up to this share higher or lower, whatever their pitch, as those of "
-        "shorter and longer throats.",
-        least=0,
-        most=0.3,
-    )
-    augment_tone_db: float = setting(
-        0.0,
-        "Voices get low, middle and high sounds up to this much louder or softer than others.",
-        least=0,
-        most=30,
-    )
-    augment_gain_db: float = setting(
-        0.0, "References are made up to this much louder or softer.", least=0, most=30
-    )
-    augment_noise_dbfs: float | None = setting(
-        None, "References get noise up to this level; null: none.", least=-90, most=-10
-    )
     seed: int = setting(0, "Everything random in a run follows from it.", least=0, most=2**31 - 1)
-    evaluate_every: int = setting(
-        500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
-    )
-    save_every: int = setting(500, "Steps between checkpoints.", least=1)
-    keep_checkpoints: int = setting(
-        3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
-    )
-    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
-    measure_every: int | None = setting(
-        None,
-        "Every so many evaluations a checkpoint is also measured as `myxtts evaluate` does, in a "
-        "process beside the run; null: never.",
-        least=1,
-    )
-    measured_sentences: int = setting(12, "Held-out sentences that are measured.", least=1)
-    best_metric: str = setting(
-        "validation_loss",
-        "What chooses the best checkpoint; one that is no loss needs measure_every.",
-        choices=JUDGING_METRICS,
-    )
-    early_stopping_evaluations: int | None = setting(
-        None,
-        "Stop after so many evaluations in which best_metric did not get better; null: never.",
-        least=1,
-    )
     xla: bool | None = setting(
         None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
     )

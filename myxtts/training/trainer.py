@@ -247,7 +247,7 @@ class XTTSTrainer:
             self._checkpoint_writer() as self._checkpoints,
         ):
             self._judge = Judge(
-                self.run_dir, self.config.training, writer, self.observer, self._measurer
+                self.run_dir, self.config.evaluation, writer, self.observer, self._measurer
             )
             try:
                 return self._loop(feed, writer)
@@ -280,7 +280,7 @@ class XTTSTrainer:
         return int(self.optimizer.step.numpy())
 
     def _checkpoint_writer(self) -> CheckpointWriter:
-        return CheckpointWriter(self.run_dir, self.config.training.keep_checkpoints)
+        return CheckpointWriter(self.run_dir, self.config.saving.keep_checkpoints)
 
     def _load(self, step: int) -> Batch:
         planned = self.corpus.train.schedule.batch_at(step).part(*self.place)
@@ -334,7 +334,7 @@ class XTTSTrainer:
 
     def _loop(self, feed: Feed, writer: RunWriter | None) -> dict[str, Any]:
         """Of several machines only the chief has a writer: it evaluates and saves."""
-        account, every = self.account, self.config.training
+        account, saving = self.account, self.config.saving
         first = step = self._step_now()
         metrics = RunMetrics(self.config, account)
         self.interruption.begin_training()
@@ -347,13 +347,13 @@ class XTTSTrainer:
             self._step(step, batch, metrics)
             stops = self.interruption.requested
             # In a row of bad steps the checkpoint before it is the one to go back to.
-            is_due = step % every.save_every == 0 and not self._bad_numbers.in_a_row
+            is_due = step % saving.save_every == 0 and not self._bad_numbers.in_a_row
             if writer and (is_due or last or stops):
                 with account.spending("checkpoint"):
                     self.save(step)
             is_sound = not stops and not self._bad_numbers.in_a_row
-            evaluates = is_sound and (step % every.evaluate_every == 0 or last)
-            if step % every.log_every == 0 or evaluates or stops:
+            evaluates = is_sound and (step % self.config.evaluation.evaluate_every == 0 or last)
+            if step % saving.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self._monitor.counts() | self._gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
                 if writer:
@@ -378,7 +378,7 @@ class XTTSTrainer:
 
     def _has_stopped_improving(self) -> bool:
         """As the chief judges; the other machines stop with it."""
-        if self.config.training.early_stopping_evaluations is None:
+        if self.config.evaluation.early_stopping_evaluations is None:
             return False
         stops = float(self.place.is_chief and self._judge.should_stop)
         if self.place.workers > 1:
@@ -388,8 +388,8 @@ class XTTSTrainer:
             self._save_and_wait(self._step_now())
             _log.info(
                 "stopped: %s has not got better for %d evaluations",
-                self.config.training.best_metric,
-                self.config.training.early_stopping_evaluations,
+                self.config.evaluation.best_metric,
+                self.config.evaluation.early_stopping_evaluations,
             )
         return bool(stops)
 

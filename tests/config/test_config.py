@@ -5,8 +5,6 @@ import pytest
 from myxtts.config.config import (
     SECTIONS,
     DataConfig,
-    ModelConfig,
-    TrainingConfig,
     XTTSConfig,
 )
 from myxtts.errors import ConfigError
@@ -41,23 +39,6 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
     for section in SECTIONS.values():
         for field in dataclasses.fields(section):
             assert field.metadata["explanation"].endswith(".")
-
-
-def test_a_size_sets_what_is_not_given():
-    config = XTTSConfig(size="small", decoder_blocks=3, optimization_level="enhanced")
-    assert (config.model.decoder_width, config.model.decoder_blocks) == (320, 3)
-    assert config.training.ema_decay == 0.999
-
-
-def test_configurations_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TrainingConfig().seed = 1  # type: ignore[misc]
-
-
-def test_pad_to_fixed_length_is_fixed_batching():
-    assert DataConfig(pad_to_fixed_length=True).batching_mode == "fixed"
-    assert DataConfig(batching="fixed").batching_mode == "fixed"
-    assert DataConfig().batching_mode == "bucketed"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +112,3 @@ def test_wrong_settings_are_named(settings, line):
     with pytest.raises(ConfigError) as error:
         XTTSConfig(**settings)
     assert str(error.value) == line
-
-
-def test_numbers_as_yaml_writes_them():
-    assert TrainingConfig(learning_rate="1e-4").learning_rate == 1e-4  # YAML 1.1 reads text here
-    assert TrainingConfig(clip_norm=2).clip_norm == 2.0
-    assert ModelConfig(size="big").size == "big"
