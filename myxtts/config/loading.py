@@ -58,7 +58,9 @@ def load_config(
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
     are announced, but not those in the file of a saved run: nobody typed them.
     """
-    from_file, moves = relocated(read_yaml(file), str(file)) if file is not None else ({}, [])
+    from_file, moves = relocated(
+        read_yaml(file) if file is not None else {}, str(file), is_saved_run=is_saved_run
+    )
     from_flags, moves_of_flags = relocated(overrides or {})
     assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
     announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])

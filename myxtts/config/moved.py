@@ -1,4 +1,4 @@
-"""Old names of settings, which files, command lines and saved runs may still use."""
+"""Settings that have moved or become constants; files, flags and saved runs may still name them."""
 
 from __future__ import annotations
 
@@ -28,44 +28,65 @@ MOVED = {
     "training.log_every": "saving.log_every",
 }
 
+# With the value that each now always has.
+CONSTANT = {
+    "training.beta_1": 0.9,
+    "training.final_learning_rate_fraction": 0.02,
+}
+
 
 class Move(NamedTuple):
     old: str
     new: str
 
 
-def relocated(layer: Mapping[str, Mapping[str, Any]], source: str = "") -> tuple[Layer, list[Move]]:
+def relocated(
+    layer: Mapping[str, Mapping[str, Any]], source: str = "", *, is_saved_run: bool = False
+) -> tuple[Layer, list[Move]]:
     """The layer with every setting under its new name, and the moves that took.
 
-    `source` is where the layer comes from, for errors.
+    `source` is where the layer comes from, for messages.
     """
+    where = f"{source}: " if source else ""
     current: Layer = {}
-    values_of_moves: dict[Move, Any] = {}
+    moved: dict[Move, Any] = {}
     for section, values in layer.items():
         kept = current.setdefault(section, {})
         for name, value in values.items():
             old = f"{section}.{name}"
             if old in MOVED:
-                values_of_moves[Move(old, MOVED[old])] = value
+                moved[Move(old, MOVED[old])] = value
+            elif old in CONSTANT:
+                _check_constant(where, old, value, is_saved_run)
             else:
                 kept[name] = value
-    for move, value in values_of_moves.items():
+    for move, value in moved.items():
         section, _, name = move.new.partition(".")
         target = current.setdefault(section, {})
         if name in target:
-            where = f"{source}: " if source else ""
             raise ConfigError(
                 f"{where}{move.old} is the old name of {move.new}; both are given, keep one"
             )
         target[name] = value
-    return current, list(values_of_moves)
+    return current, list(moved)
+
+
+def _check_constant(where: str, name: str, value: Any, is_saved_run: bool) -> None:
+    """A saved run must stay usable, and its user cannot edit the file: it is checksummed."""
+    constant = CONSTANT[name]
+    if value == constant:
+        return
+    problem = f"{where}{name}: found {value!r}, but it is no longer a setting and always {constant}"
+    if not is_saved_run:
+        raise ConfigError(f"{problem}; remove it")
+    _log.warning("%s", problem)
 
 
 def old_place_of(flat_name: str) -> tuple[str, str] | None:
-    """Section and name of a setting that once had this name and has another one now."""
-    for old, new in MOVED.items():
+    """Section and name of a setting that once had this name, and has it no longer."""
+    for old in (*MOVED, *CONSTANT):
         section, _, name = old.partition(".")
-        if name == flat_name and not new.endswith(f".{name}"):
+        if name == flat_name and not MOVED.get(old, "").endswith(f".{name}"):
             return section, name
     return None
 

@@ -33,12 +33,8 @@ class TrainingConfig(Section):
         None, "Length of the run in passes over the corpus; max_steps wins.", least=1
     )
     learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
-    final_learning_rate_fraction: float = setting(
-        0.02, "Learning rate at the last step, as a share of the peak.", least=0, most=1
-    )
     warmup_steps: int = setting(50, "Steps over which the learning rate rises.", least=0)
     weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
-    beta_1: float = setting(0.9, "AdamW decay of the first moment.", least=0, most=0.9999)
     beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=0.9999)
     clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=1e-3)
     ema_decay: float = setting(

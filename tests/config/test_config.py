@@ -93,7 +93,7 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
             "training.gradient_accumulation_steps: found 4, allowed are divisors of "
             "data.batch_size (6)",
         ),
-        ({"beta_1": 1.0}, "training.beta_1: found 1.0, allowed: 0.9999 or less"),
+        ({"beta_2": 1.0}, "training.beta_2: found 1.0, allowed: 0.9999 or less"),
         ({"clip_norm": 0.0}, "training.clip_norm: found 0.0, allowed: 0.001 or more"),
         ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), allowed: str"),
         (

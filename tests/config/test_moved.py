@@ -5,7 +5,7 @@ import pytest
 
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.loading import load_config
-from myxtts.config.moved import MOVED
+from myxtts.config.moved import CONSTANT, MOVED
 from myxtts.errors import ConfigError
 from myxtts.runs.checkpoints import find_checkpoint
 
@@ -26,7 +26,7 @@ def file(tmp_path):
 def test_every_old_name_leads_to_a_setting():
     settings = {f"{name}.{key}" for name in SECTIONS for key in vars(SECTIONS[name]())}
     assert settings.issuperset(MOVED.values())
-    assert settings.isdisjoint(MOVED)
+    assert settings.isdisjoint([*MOVED, *CONSTANT])
 
 
 def test_old_names_in_a_file_load_with_one_line(file, notices):
@@ -107,3 +107,27 @@ def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):
     assert config.saving.save_every == 7
     (line,) = notices()
     assert "evaluate_every" not in line
+
+
+def test_what_became_a_constant_loads_with_its_value(file, notices):
+    file.write_text("training:\n  beta_1: 0.9\n  final_learning_rate_fraction: 0.02\n")
+    assert load_config(file) == XTTSConfig(beta_1=0.9) == XTTSConfig()
+    assert not notices()
+
+
+def test_another_value_of_a_constant_is_refused(file):
+    file.write_text("training:\n  beta_1: 0.8\n")
+    line = "training.beta_1: found 0.8, but it is no longer a setting and always 0.9"
+    with pytest.raises(ConfigError) as error:
+        load_config(file)
+    assert str(error.value) == f"{file}: {line}; remove it"
+    with pytest.raises(ConfigError) as error:
+        XTTSConfig(beta_1=0.8)
+    assert str(error.value) == f"{line}; remove it"
+
+
+def test_a_saved_run_with_another_value_of_a_constant_loads_with_a_line(file, notices):
+    file.write_text("training:\n  beta_1: 0.8\n  seed: 3\n")
+    assert load_config(file, is_saved_run=True).training.seed == 3
+    (line,) = notices()
+    assert line.endswith("training.beta_1: found 0.8, but it is no longer a setting and always 0.9")
