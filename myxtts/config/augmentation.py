@@ -13,27 +13,34 @@ class AugmentationConfig(Section):
 
     section_name = "augmentation"
     speed: float = setting(
-        0.0, "Clips are made up to this share faster or slower.", least=0, most=0.3
+        0.0,
+        "Clips and references are sped up or slowed down by up to this fraction.",
+        least=0,
+        most=0.3,
     )
     pitch_semitones: float = setting(
-        0.0, "Voices are made up to this much higher or lower.", least=0, most=6
+        0.0, "Voices are shifted up or down in pitch by up to this many semitones.", least=0, most=6
     )
     formants: float = setting(
         0.0,
-        "Voices get resonances up to this share higher or lower, whatever their pitch, as those of "
-        "shorter and longer throats.",
+        "Formants are shifted up or down by up to this fraction, independently of the pitch, as "
+        "a shorter or longer vocal tract would.",
         least=0,
         most=0.3,
     )
     tone_db: float = setting(
         0.0,
-        "Voices get low, middle and high sounds up to this much louder or softer than others.",
+        "Random equalisation: low, middle and high frequencies are boosted or cut by up to this "
+        "much.",
         least=0,
         most=30,
     )
     gain_db: float = setting(
-        0.0, "References are made up to this much louder or softer.", least=0, most=30
+        0.0, "References are made louder or quieter by up to this much.", least=0, most=30
     )
     noise_dbfs: float | None = setting(
-        None, "References get noise up to this level; null: none.", least=-90, most=-10
+        None,
+        "Noise of up to this level is added to references; null adds none.",
+        least=-90,
+        most=-10,
     )

@@ -90,48 +90,48 @@ class XTTSConfig:
         audio, data, model = self.audio, self.data, self.model
         _require(
             audio.highest_hz <= audio.sample_rate_hz / 2,
-            f"audio.highest_hz: found {audio.highest_hz}, allowed up to half of "
+            f"audio.highest_hz: found {audio.highest_hz}, expected at most half of "
             f"audio.sample_rate_hz ({audio.sample_rate_hz / 2:g})",
         )
         _require(
             audio.lowest_hz < audio.highest_hz,
-            f"audio.lowest_hz: found {audio.lowest_hz}, allowed below audio.highest_hz "
+            f"audio.lowest_hz: found {audio.lowest_hz}, expected less than audio.highest_hz "
             f"({audio.highest_hz:g})",
         )
         _require(
             audio.hop_samples <= audio.fft_samples // 2,
-            f"audio.hop_samples: found {audio.hop_samples}, allowed up to half of "
+            f"audio.hop_samples: found {audio.hop_samples}, expected at most half of "
             f"audio.fft_samples ({audio.fft_samples // 2})",
         )
         for name in ("text_width", "voice_width", "decoder_width"):
             width = getattr(model, name)
             _require(
                 width % (2 * model.attention_heads) == 0,
-                f"model.{name}: found {width}, allowed are multiples of twice "
+                f"model.{name}: found {width}, expected a multiple of twice "
                 f"model.attention_heads ({2 * model.attention_heads})",
             )
         for name in ("segment_frames", "reference_frames"):
             frames = getattr(model, name)
             _require(
                 frames % (VOICE_STEP_FRAMES * model.frames_per_position) == 0,
-                f"model.{name}: found {frames}, allowed are multiples of {VOICE_STEP_FRAMES} times "
+                f"model.{name}: found {frames}, expected a multiple of {VOICE_STEP_FRAMES} times "
                 f"model.frames_per_position ({VOICE_STEP_FRAMES * model.frames_per_position})",
             )
         _require(
             (data.max_mel_frames or 0) % model.frames_per_position == 0,
-            f"data.max_mel_frames: found {data.max_mel_frames}, allowed are multiples of "
+            f"data.max_mel_frames: found {data.max_mel_frames}, expected a multiple of "
             f"model.frames_per_position ({model.frames_per_position})",
         )
         best = self.evaluation.best_metric
         _require(
             best not in MEASURES or self.evaluation.measure_every is not None,
-            f"evaluation.best_metric: found {best}, which only measuring tells; set "
-            "evaluation.measure_every too",
+            f"evaluation.best_metric: found {best}, which needs evaluation.measure_every; "
+            "set that too",
         )
         accumulation = self.training.gradient_accumulation_steps
         _require(
             data.batch_size % accumulation == 0,
-            f"training.gradient_accumulation_steps: found {accumulation}, allowed are divisors of "
+            f"training.gradient_accumulation_steps: found {accumulation}, expected a divisor of "
             f"data.batch_size ({data.batch_size})",
         )
 

@@ -10,26 +10,31 @@ from myxtts.config.schema import Section, setting
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Section):
-    """Evaluation, the best checkpoint and early stopping."""
+    """Evaluation during training, choice of the best checkpoint, and early stopping."""
 
     section_name = "evaluation"
     evaluate_every: int = setting(
-        500, "Steps between evaluations, each with losses, an alignment and a sample.", least=1
+        500,
+        "Steps between evaluations; each gives validation losses, an alignment and a speech "
+        "sample.",
+        least=1,
     )
     measure_every: int | None = setting(
         None,
-        "Every so many evaluations a checkpoint is also measured as `myxtts evaluate` does, in a "
-        "process beside the run; null: never.",
+        "The checkpoint of every n-th evaluation is also scored by a background process, as "
+        "`myxtts evaluate` does; null turns this off.",
         least=1,
     )
-    measured_sentences: int = setting(12, "Held-out sentences that are measured.", least=1)
+    measured_sentences: int = setting(12, "Number of held-out sentences to score.", least=1)
     best_metric: str = setting(
         "validation_loss",
-        "What chooses the best checkpoint; one that is no loss needs measure_every.",
+        "Metric that selects the best checkpoint; any metric other than a loss needs "
+        "measure_every.",
         choices=JUDGING_METRICS,
     )
     early_stopping_evaluations: int | None = setting(
         None,
-        "Stop after so many evaluations in which best_metric did not get better; null: never.",
+        "Stop after this many evaluations without an improvement of best_metric; null never "
+        "stops early.",
         least=1,
     )

@@ -1,4 +1,4 @@
-"""What a model size and an optimisation level stand for: only what differs from the defaults."""
+"""Presets for model sizes and optimisation levels: only what differs from the defaults."""
 
 from __future__ import annotations
 

@@ -14,6 +14,6 @@ class SavingConfig(Section):
     section_name = "saving"
     save_every: int = setting(500, "Steps between checkpoints.", least=1)
     keep_checkpoints: int = setting(
-        3, "So many of the newest checkpoints are kept, and the best one beside them.", least=1
+        3, "Number of recent checkpoints to keep, besides the best one.", least=1
     )
     log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)

@@ -1,6 +1,6 @@
-"""What a setting is: a default, an explanation and bounds, checked when its section is made.
+"""Settings with a default, an explanation and bounds, checked when a section is created.
 
-Knows no setting.
+Knows no particular setting.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def setting(
     least: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """A field with its explanation and its bounds; the reference pages are made from these."""
+    """A field with its explanation and bounds; the settings pages are generated from these."""
     bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
     return dataclasses.field(default=default, metadata=bounds)
 
 
 class Section:
-    """Checks each value against its type and bounds, and names the key that is wrong."""
+    """Checks the type and bounds of each value; errors name the setting."""
 
     section_name: typing.ClassVar[str]
 
@@ -50,7 +50,7 @@ def _type_hints(section: type) -> dict[str, Any]:
 
 
 def _coerce(key: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that the field declares; YAML's 2 for 2.0 and 1e-4 as text are meant."""
+    """`value` as the declared type: a float may be an integer, or text such as 1e-4 in YAML."""
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and types.NoneType in allowed:
         return None
@@ -66,7 +66,7 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         expected = " or ".join(
             "null" if item is types.NoneType else item.__name__ for item in allowed
         )
-        raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), allowed: {expected}")
+        raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), expected {expected}")
     return value
 
 

@@ -9,14 +9,15 @@ from myxtts.config.schema import Section, setting
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(Section):
-    """How a sentence becomes tokens."""
+    """How text is turned into tokens."""
 
     section_name = "text"
     tokens: str = setting(
         "phonemes",
-        "phonemes (espeak-ng) need less data; graphemes need no pronunciation dictionary.",
+        "phonemes (from espeak-ng) need less training data; graphemes need no pronunciation "
+        "dictionary.",
         choices=("phonemes", "graphemes"),
     )
     default_language: str = setting(
-        "en", "Language of corpora that have no language column, as a code such as en or fa."
+        "en", "Language of corpora without a language column, as a code such as en or fa."
     )

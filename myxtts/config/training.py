@@ -22,86 +22,97 @@ class TrainingConfig(Section):
 
     section_name = "training"
     optimization_level: str = setting(
-        "basic", "Preset of the optimisation settings below.", choices=OPTIMIZATION_LEVELS
+        "basic", "Preset for optimisation and augmentation settings.", choices=OPTIMIZATION_LEVELS
     )
     max_steps: int | None = setting(
         None,
-        "Length of the run in optimizer steps; null, and no epochs: worked out from the corpus.",
+        "Length of the run in optimizer steps; if neither this nor `epochs` is set, it follows "
+        "from the size of the corpus.",
         least=1,
     )
     epochs: int | None = setting(
-        None, "Length of the run in passes over the corpus; max_steps wins.", least=1
+        None, "Length of the run in epochs; ignored if max_steps is set.", least=1
     )
     learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
-    warmup_steps: int = setting(50, "Steps over which the learning rate rises.", least=0)
-    weight_decay: float = setting(0.01, "AdamW weight decay, on matrices only.", least=0)
-    beta_2: float = setting(0.98, "AdamW decay of the second moment.", least=0, most=0.9999)
-    clip_norm: float = setting(1.0, "Largest norm of the whole gradient.", least=1e-3)
+    warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", least=0)
+    weight_decay: float = setting(0.01, "AdamW weight decay, applied to matrices only.", least=0)
+    beta_2: float = setting(0.98, "AdamW decay rate of the second moment.", least=0, most=0.9999)
+    clip_norm: float = setting(
+        1.0, "Maximum global norm of the gradient; a larger one is scaled down to it.", least=1e-3
+    )
     ema_decay: float = setting(
         0.995,
-        "Decay of the averaged weights that evaluation and synthesis use; it rises to this "
-        "value over the first steps.",
+        "Decay of the exponential moving average (EMA) of the weights, which evaluation and "
+        "synthesis use; it ramps up to this value over the first steps.",
         least=0,
         most=1,
     )
     freeze: str | None = setting(
         None,
-        'Parts of the model that keep their weights, by name: "voice_encoder, decoder.block_*".',
+        'Parts of the model to freeze, by name, such as "voice_encoder, decoder.block_*".',
     )
     gradient_accumulation_steps: int = setting(
-        1, "Micro-batches whose gradients make one step; the batch is split into them.", least=1
+        1,
+        "Micro-batches that each batch is split into; their gradients are accumulated into one "
+        "optimizer step.",
+        least=1,
     )
     text_drop_rate: float = setting(
         0.0,
-        "In this share of the clips the decoder is not told the text: it learns what any speech "
-        "of a voice is like, which text_guidance needs.",
+        "Fraction of clips trained without text conditioning (classifier-free guidance); "
+        "text_guidance needs it.",
         least=0,
         most=0.9,
     )
     text_guidance: float = setting(
         0.0,
-        "How far synthesis goes beyond what the decoder says of any speech in this voice, towards "
-        "this text, unless it is told otherwise; 0 is off and twice as fast. It is off without "
-        "text_drop_rate.",
+        "Default scale of classifier-free guidance towards the text in synthesis; 0 turns it "
+        "off, which is twice as fast. Ignored if text_drop_rate is 0.",
         least=0,
         most=10,
     )
     voice_drop_rate: float = setting(
         0.0,
-        "In this share of the clips the decoder is not told the voice: it learns what this text "
-        "is like in any voice, which voice_guidance needs.",
+        "Fraction of clips trained without voice conditioning (classifier-free guidance); "
+        "voice_guidance needs it.",
         least=0,
         most=0.9,
     )
     voice_guidance: float = setting(
         0.0,
-        "How far synthesis goes beyond what the decoder says of this text in any voice, towards "
-        "this voice, unless it is told otherwise. It is off without voice_drop_rate.",
+        "Default scale of classifier-free guidance towards the voice in synthesis; 0 turns it "
+        "off. Ignored if voice_drop_rate is 0.",
         least=0,
         most=10,
     )
-    seed: int = setting(0, "Everything random in a run follows from it.", least=0, most=2**31 - 1)
+    seed: int = setting(
+        0, "Random seed; everything random in a run is derived from it.", least=0, most=2**31 - 1
+    )
     xla: bool | None = setting(
-        None, "Compile the step with XLA; null does so on GPUs and not on CPUs."
+        None, "Compile the training step with XLA; null does so on GPUs but not on CPUs."
     )
     xla_cache_dir: str | None = setting(
         None,
-        "Folder in which XLA keeps compiled programs for the next launch; null: in the user's "
-        "cache folder.",
+        "Folder where XLA caches compiled programs between launches; null uses the user's cache "
+        "folder.",
     )
     precision: str = setting(
         "float32",
-        "Type of matrix products and convolutions; weights, losses and sums stay float32. On CPUs "
-        "the short types gain nothing; on GPUs they may: measure with myxtts tune. float16, for "
-        "cards without bfloat16, comes with a loss scale that finds itself.",
+        "Data type of matrix products and convolutions; weights, losses and sums stay in "
+        "float32. Lower precision gains nothing on CPUs; on GPUs, measure it with `myxtts tune`. "
+        "float16, for cards without bfloat16, uses dynamic loss scaling.",
         choices=PRECISIONS,
     )
-    multi_gpu: bool = setting(False, "Train on every visible GPU, mirrored.")
-    visible_gpus: str | None = setting(None, 'Ids of the GPUs to use, such as "0,1".')
+    multi_gpu: bool = setting(
+        False, "Train on all visible GPUs with mirrored replicas of the model."
+    )
+    visible_gpus: str | None = setting(
+        None, 'Ids of the GPUs to use, such as "0,1"; null leaves all of them visible.'
+    )
 
     @property
     def usual_guidance(self) -> Guidance:
-        """A decoder that was always told a thing can say nothing of speech without it."""
+        """Off for what was never dropped in training: the decoder has no output without it."""
         return Guidance(
             text=self.text_guidance if self.text_drop_rate else 0.0,
             voice=self.voice_guidance if self.voice_drop_rate else 0.0,

@@ -54,15 +54,15 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
         ),
         (
             {"batch_size": "many"},
-            "data.batch_size: found 'many' (str), allowed: int",
+            "data.batch_size: found 'many' (str), expected int",
         ),
         (
             {"batch_size": True},
-            "data.batch_size: found True (bool), allowed: int",
+            "data.batch_size: found True (bool), expected int",
         ),
         (
             {"max_mel_frames": 2.5},
-            "data.max_mel_frames: found 2.5 (float), allowed: int or null",
+            "data.max_mel_frames: found 2.5 (float), expected int or null",
         ),
         (
             {"batch_size": 0},
@@ -86,24 +86,24 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
         ),
         (
             {"highest_hz": 12_000},
-            "audio.highest_hz: found 12000.0, allowed up to half of audio.sample_rate_hz (11025)",
+            "audio.highest_hz: found 12000.0, expected at most half of "
+            "audio.sample_rate_hz (11025)",
         ),
         (
             {"batch_size": 6, "gradient_accumulation_steps": 4},
-            "training.gradient_accumulation_steps: found 4, allowed are divisors of "
+            "training.gradient_accumulation_steps: found 4, expected a divisor of "
             "data.batch_size (6)",
         ),
         ({"beta_2": 1.0}, "training.beta_2: found 1.0, allowed: 0.9999 or less"),
         ({"clip_norm": 0.0}, "training.clip_norm: found 0.0, allowed: 0.001 or more"),
-        ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), allowed: str"),
+        ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), expected str"),
         (
             {"max_mel_frames": 801},
-            "data.max_mel_frames: found 801, allowed are multiples of "
-            "model.frames_per_position (2)",
+            "data.max_mel_frames: found 801, expected a multiple of model.frames_per_position (2)",
         ),
         (
             {"segment_frames": 50},
-            "model.segment_frames: found 50, allowed are multiples of 4 times "
+            "model.segment_frames: found 50, expected a multiple of 4 times "
             "model.frames_per_position (8)",
         ),
     ],

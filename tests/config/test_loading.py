@@ -63,7 +63,7 @@ def test_assignments_take_yaml_values():
             "augmentation, evaluation, saving, devices; did you mean 'training'?",
         ),
         ("data:\n  bach_size: 1\n", "unknown setting 'data.bach_size'; did you mean 'batch_size'?"),
-        ("data:\n  batch_size: [1]\n", "data.batch_size: found [1] (list), allowed: int"),
+        ("data:\n  batch_size: [1]\n", "data.batch_size: found [1] (list), expected int"),
         ("data: 5\n", "data: found 5, expected settings below it"),
         ("- a\n- b\n", "found list, expected sections such as data:"),
     ],

@@ -31,17 +31,17 @@ def test_numbers_as_yaml_writes_them():
 
 def test_null_is_a_value_only_where_it_is_allowed():
     assert Kitchen(milk=None).milk is None
-    with pytest.raises(ConfigError, match=r"kitchen\.cups: found None \(NoneType\), allowed: int"):
+    with pytest.raises(ConfigError, match=r"kitchen\.cups: found None \(NoneType\), expected int"):
         Kitchen(cups=None)
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"cups": "many"}, "kitchen.cups: found 'many' (str), allowed: int"),
-        ({"cups": True}, "kitchen.cups: found True (bool), allowed: int"),
-        ({"is_open": 1}, "kitchen.is_open: found 1 (int), allowed: bool"),
-        ({"milk": 2}, "kitchen.milk: found 2 (int), allowed: str or null"),
+        ({"cups": "many"}, "kitchen.cups: found 'many' (str), expected int"),
+        ({"cups": True}, "kitchen.cups: found True (bool), expected int"),
+        ({"is_open": 1}, "kitchen.is_open: found 1 (int), expected bool"),
+        ({"milk": 2}, "kitchen.milk: found 2 (int), expected str or null"),
         ({"cups": 0}, "kitchen.cups: found 0, allowed: 1 or more"),
         ({"cups": 13}, "kitchen.cups: found 13, allowed: 12 or less"),
         ({"litres": float("nan")}, "kitchen.litres: found nan, allowed: 0 or more"),

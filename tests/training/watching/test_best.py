@@ -48,7 +48,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones():
 
 
 def test_a_measure_cannot_choose_where_nothing_is_measured():
-    with pytest.raises(ConfigError, match=r"best_metric: found wer.*set evaluation\.measure_every"):
+    with pytest.raises(ConfigError, match=r"best_metric: found wer.*needs evaluation\.measure"):
         XTTSConfig(best_metric="wer")
     assert XTTSConfig(best_metric="wer", measure_every=1).evaluation.best_metric == "wer"
 
