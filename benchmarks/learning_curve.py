@@ -1,7 +1,7 @@
 """How a run's speech gets better with time: every checkpoint it kept, measured on unseen sentences.
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
-    .venv/bin/myxtts train --train-data CORPUS --run-dir RUN --set training.keep_checkpoints=99
+    .venv/bin/myxtts train --train-data CORPUS --run-dir RUN --set saving.keep_checkpoints=99
     .venv/bin/python benchmarks/learning_curve.py --run RUN --data CORPUS \\
         [--sentences 30] [--json FILE] [--picture FILE]
 

@@ -260,7 +260,7 @@ def measure_devices(options: argparse.Namespace) -> dict[str, Any]:
 def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     find_accelerators(2)
     # Augmented, so that there is something to compute in both modes.
-    config = XTTSConfig(train_data=options.train_data, workers=1, augment_speed=0.05)
+    config = XTTSConfig(train_data=options.train_data, workers=1, augmentation={"speed": 0.05})
     corpus = open_corpus(config)
     timeline = Timeline()
     with tf.device("CPU:1"):
@@ -371,7 +371,7 @@ def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     for name, settings in (
         ("this pipeline", {}),
-        ("this pipeline, a mel per clip (augmented)", {"augment_speed": 0.05}),
+        ("this pipeline, a mel per clip (augmented)", {"augmentation": {"speed": 0.05}}),
     ):
         changed = XTTSConfig(train_data=options.train_data, workers=2, **settings)
         feed = Feed(

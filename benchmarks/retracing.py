@@ -54,7 +54,7 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
             *("--save-every", str(SAVE_EVERY), "--evaluate-every", str(SAVE_EVERY)),
             # What an earlier launch compiled must not help this one.
             f"--set=training.xla_cache_dir={run_dir}-xla-{launch}",
-            "--set=training.log_every=1",
+            "--set=saving.log_every=1",
             *settings,
         )
         reports.append(json.loads((run_dir / "report.json").read_text()))

@@ -133,10 +133,9 @@ def page(language: Language, explanations: Mapping[str, str]) -> str:
     ]
     return (
         template.replace("{sections}", "\n\n".join(sections))
-        .replace("{sizes}", _presets_table(language, "model", "size", SIZES))
+        .replace("{sizes}", _presets_table(language, "size", list(SIZES)))
         .replace(
-            "{levels}",
-            _presets_table(language, "training", "optimization_level", OPTIMIZATION_LEVELS),
+            "{levels}", _presets_table(language, "optimization_level", list(OPTIMIZATION_LEVELS))
         )
     )
 
@@ -178,23 +177,16 @@ def _bounded(language: Language, kind: str, least: float | None, most: float | N
     return form.format(kind=kind, **ends)
 
 
-def _presets_table(
-    language: Language, section: str, chooser: str, presets: Mapping[str, Mapping[str, Any]]
-) -> str:
-    """What each preset sets, and the defaults where it sets nothing."""
-    resolved = {name: getattr(XTTSConfig(**{chooser: name}), section) for name in presets}
-    changed = {key for preset in presets.values() for key in preset}
-    rows = [
-        (
-            f"`{section}.{field.name}`",
-            *(
-                language.in_code(_as_yaml(getattr(values, field.name)))
-                for values in resolved.values()
-            ),
-        )
-        for field in _fields(SECTIONS[section])
-        if field.name in changed
-    ]
+def _presets_table(language: Language, chooser: str, presets: list[str]) -> str:
+    """Every setting that the presets differ in."""
+    resolved = [XTTSConfig(**{chooser: preset}).as_dict() for preset in presets]
+    rows = []
+    for section, section_class in SECTIONS.items():
+        for name in (field.name for field in _fields(section_class) if field.name != chooser):
+            values = [config[section][name] for config in resolved]
+            if any(value != values[0] for value in values):
+                shown = (language.in_code(_as_yaml(value)) for value in values)
+                rows.append((f"`{section}.{name}`", *shown))
     return _table((language.columns[0], *(f"`{name}`" for name in presets)), rows)
 
 
@@ -222,7 +214,7 @@ def _left_to_right(text: str) -> str:
 
 
 def _with_names_in_code(explanations: Mapping[str, str]) -> dict[str, str]:
-    """config.py speaks plain text; on a page a setting's name is code."""
+    """Explanations are plain text; on a page a setting's name is code."""
     names = {key.partition(".")[2] for key in explanations if "_" in key} | {"null"}
 
     def mark(match: re.Match[str]) -> str:

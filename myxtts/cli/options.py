@@ -27,13 +27,15 @@ def configuration(
     base: Path | None = None,
     below: dict[str, dict[str, Any]] | None = None,
 ) -> XTTSConfig:
-    """`below`, then --config or else `base`, then `settings` by their names, then --set."""
+    """`below`, then --config or else a run's `base`, then `settings` by their names, then --set."""
     from myxtts.config.loading import load_config
 
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(options.config or base, overrides, options.set, below)
+    return load_config(
+        options.config or base, overrides, options.set, below, is_saved_run=options.config is None
+    )
 
 
 def given(settings: Mapping[str, Any]) -> dict[str, Any]:

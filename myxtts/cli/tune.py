@@ -13,7 +13,7 @@ from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from myxtts.config.loading import Layer
+    from myxtts.config.schema import Layer
     from myxtts.training.tuning.deciding import Recommendation
     from myxtts.training.tuning.tuner import Tuning
 
@@ -102,9 +102,11 @@ def _require_new_file(file: Path) -> None:
 def _given_settings(options: argparse.Namespace) -> Layer:
     """What the user set, by file and by --set: the written file has to say it again."""
     from myxtts.config.loading import merge, parse_assignments, read_yaml
+    from myxtts.config.moved import relocated
 
     layers = [read_yaml(options.config)] if options.config is not None else []
-    return merge([*layers, parse_assignments(options.set)])
+    layers.append(parse_assignments(options.set))
+    return merge(relocated(layer)[0] for layer in layers)
 
 
 def _as_dict(tuning: Tuning, file: Path, command: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Configuration from its layers: defaults < presets < YAML file < command line."""
+"""Loads a configuration from its layers: defaults < presets < YAML file < command line."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any
 import yaml
 
 from myxtts.config.config import SECTIONS, XTTSConfig
+from myxtts.config.moved import announce, relocated
 from myxtts.config.names import did_you_mean
+from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
-
-Layer = dict[str, dict[str, Any]]
 
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without what can make a small file large: aliases, and nesting without end."""
+    """YAML without aliases and deep nesting, which let a small file expand without limit."""
 
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases such as *name are not for settings")
+            raise yaml.YAMLError("aliases such as *name are not supported")
         self._depth += 1
         if self._depth > _DEEPEST_NESTING:
-            raise yaml.YAMLError("settings within settings within settings")
+            raise yaml.YAMLError("settings are nested too deeply")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
 
 
 def _parse_yaml(text: str) -> Any:
-    """Whatever is wrong with the text is a yaml.YAMLError."""
+    """Every error in the text is raised as a yaml.YAMLError."""
     try:
         return yaml.load(text, _PlainLoader)
-    # Dates and numbers that cannot be; they come through as Python's own errors.
+    # Impossible dates and numbers are raised as Python's own errors.
     except (ValueError, OverflowError, RecursionError) as error:
         raise yaml.YAMLError(str(error)) from None
 
@@ -50,16 +50,21 @@ def load_config(
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
     below: Layer | None = None,
+    *,
+    is_saved_run: bool = False,
 ) -> XTTSConfig:
     """The resolved configuration; `assignments` are `section.key=value` and win over all else.
 
-    `below` is what is not given otherwise; its model is not mixed with a size that is.
+    `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
+    are announced, but not those in the file of a saved run: nobody typed them.
     """
-    layers: list[Layer] = []
-    if file is not None:
-        layers.append(read_yaml(file))
-    layers.append({name: dict(values) for name, values in (overrides or {}).items()})
-    layers.append(parse_assignments(assignments))
+    from_file, moves = relocated(
+        read_yaml(file) if file is not None else {}, str(file), is_saved_run=is_saved_run
+    )
+    from_flags, moves_of_flags = relocated(overrides or {})
+    assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
+    announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])
+    layers = [from_file, from_flags, assigned]
     if below is not None:
         has_size = "size" in merge(layers).get("model", {})
         layers.insert(0, {name: below[name] for name in below if name != "model" or not has_size})
@@ -81,8 +86,8 @@ def read_yaml(file: Path) -> Layer:
     try:
         if file.stat().st_size > _LARGEST_FILE_BYTES:
             raise ConfigError(
-                f"{file}: {file.stat().st_size} bytes, expected settings of at most "
-                f"{_LARGEST_FILE_BYTES}"
+                f"{file}: {file.stat().st_size} bytes, expected at most "
+                f"{_LARGEST_FILE_BYTES} for a file of settings"
             )
         content = _parse_yaml(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -129,7 +134,7 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 
 
 def save_config(config: XTTSConfig, file: Path) -> None:
-    """Writes every setting, so that a run does not depend on this version's defaults."""
+    """Writes every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     with tempfile.NamedTemporaryFile(
         "w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8"

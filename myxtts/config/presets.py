@@ -1,9 +1,10 @@
-"""What a model size and an optimisation level stand for: only what differs from the defaults."""
+"""Presets for model sizes and optimisation levels: only what differs from the defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from myxtts.config.schema import Layer
 
 SIZES: dict[str, dict[str, Any]] = {
     # Trains usefully on two CPU cores; the defaults of ModelConfig.
@@ -45,51 +46,58 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 
-OPTIMIZATION_LEVELS: dict[str, dict[str, Any]] = {
-    # The defaults of TrainingConfig: minutes to hours on clean recordings, nothing that costs time.
+# By section: a level sets more than the optimiser.
+OPTIMIZATION_LEVELS: dict[str, Layer] = {
+    # The defaults: minutes to hours on clean recordings, nothing that costs time.
     "basic": {},
     # Hours to days on real recordings.
     "enhanced": {
-        # Real voices differ more between batches: half the rate, reached ten times as slowly.
-        "learning_rate": 1e-3,
-        "warmup_steps": 1_000,
-        # An average over a thousand steps, which a run of hours has to spare.
-        "ema_decay": 0.999,
-        # Clips are never quite the same twice: a small corpus is learnt by heart more slowly.
-        "augment_speed": 0.05,
-        # References come from other microphones and rooms than the corpus.
-        "augment_gain_db": 6.0,
-        "augment_noise_dbfs": -50.0,
+        "training": {
+            # Real voices differ more between batches: half the rate, reached ten times as slowly.
+            "learning_rate": 1e-3,
+            "warmup_steps": 1_000,
+            # An average over a thousand steps, which a run of hours has to spare.
+            "ema_decay": 0.999,
+        },
+        "augmentation": {
+            # Clips are never quite the same twice: a small corpus is memorised more slowly.
+            "speed": 0.05,
+            # References come from other microphones and rooms than the corpus.
+            "gain_db": 6.0,
+            "noise_dbfs": -50.0,
+        },
     },
     # Large models, many voices, GPUs.
     "experimental": {
-        # The wider a model, the smaller the steps that it takes without running away.
-        "learning_rate": 5e-4,
-        "warmup_steps": 4_000,
-        # A rare large gradient moves a long run less.
-        "clip_norm": 0.5,
-        "beta_2": 0.99,
-        "ema_decay": 0.9999,
-        # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
-        "precision": "bfloat16",
-        # Ready for --text-guidance and --voice-guidance. Off unless asked for: after a short run
-        # speech was not clearer with them, and voices that were new were overdone.
-        "text_drop_rate": 0.1,
-        "voice_drop_rate": 0.1,
-        "augment_speed": 0.1,
-        "augment_gain_db": 10.0,
-        "augment_noise_dbfs": -45.0,
-        # Voices between those of the corpus, for cloning ones that it does not have.
-        "augment_pitch_semitones": 1.0,
+        "training": {
+            # The wider a model, the smaller the steps that it takes without diverging.
+            "learning_rate": 5e-4,
+            "warmup_steps": 4_000,
+            # A rare large gradient moves a long run less.
+            "clip_norm": 0.5,
+            "beta_2": 0.99,
+            "ema_decay": 0.9999,
+            # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
+            "precision": "bfloat16",
+            # Ready for --text-guidance and --voice-guidance. Off unless asked for: after a short
+            # run speech was not clearer with them, and voices that were new were overdone.
+            "text_drop_rate": 0.1,
+            "voice_drop_rate": 0.1,
+        },
+        "augmentation": {
+            "speed": 0.1,
+            "gain_db": 10.0,
+            "noise_dbfs": -45.0,
+            # Voices between those of the corpus, for cloning ones that it does not have.
+            "pitch_semitones": 1.0,
+        },
     },
 }
 
 
-def preset_of(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the size or level that is given for a section sets in it."""
-    name, presets = _PRESETS.get(section, ("", {}))
-    chosen = given.get(name)
-    return presets.get(chosen, {}) if isinstance(chosen, str) else {}
-
-
-_PRESETS = {"model": ("size", SIZES), "training": ("optimization_level", OPTIMIZATION_LEVELS)}
+def presets_of(given: Layer) -> Layer:
+    """What the size and the level among the given settings set, by section."""
+    size = given.get("model", {}).get("size")
+    level = given.get("training", {}).get("optimization_level")
+    chosen = OPTIMIZATION_LEVELS.get(level, {}) if isinstance(level, str) else {}
+    return {"model": SIZES.get(size, {}) if isinstance(size, str) else {}, **chosen}

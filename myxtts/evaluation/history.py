@@ -64,7 +64,7 @@ def read_history(folder: Path) -> RunHistory:
             "trained"
         )
     lines += read_lines(folder / "measures.jsonl")
-    config = load_config(folder / "config.yaml")
+    config = load_config(folder / "config.yaml", is_saved_run=True)
     evaluation = _read_json(folder / "evaluation" / "evaluation.json")
     if evaluation:
         means = {

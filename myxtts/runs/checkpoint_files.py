@@ -118,7 +118,7 @@ def _require_free_space(folder: Path, needed_bytes: int) -> None:
         raise CheckpointError(
             f"{folder}: too little disk space, {free / 1e6:.0f} MB are free and the checkpoint "
             f"takes {(needed_bytes + _SPARE_BYTES) / 1e6:.0f} MB; make room, or lower "
-            "training.keep_checkpoints"
+            "saving.keep_checkpoints"
         )
 
 

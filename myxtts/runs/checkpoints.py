@@ -82,7 +82,7 @@ class Checkpoint:
         return read_tensors(self.folder / _TRAINING) | averages
 
     def config(self) -> XTTSConfig:
-        return load_config(self.folder / _CONFIG)
+        return load_config(self.folder / _CONFIG, is_saved_run=True)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.folder / _TOKENIZER)

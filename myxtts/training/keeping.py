@@ -78,7 +78,7 @@ class CheckpointKeeper:
         self.last_metrics: Mapping[str, float] = {}
 
     def __enter__(self) -> CheckpointKeeper:
-        self._writer = CheckpointWriter(self._run_dir, self._config.training.keep_checkpoints)
+        self._writer = CheckpointWriter(self._run_dir, self._config.saving.keep_checkpoints)
         self._writer.__enter__()
         return self
 
@@ -155,7 +155,7 @@ class RunKeeper:
             self._writer = stack.enter_context(contextlib.closing(writer))
             stack.enter_context(self._checkpoints)
             self._judge = Judge(
-                run_dir, self._config.training, writer, self._observer, self._measurer
+                run_dir, self._config.evaluation, writer, self._observer, self._measurer
             )
             self._closing = stack.pop_all()
         return self

@@ -81,7 +81,8 @@ class TrainingLoop:
     interruption: Interruption
 
     def run(self) -> RunReport:
-        every, keeper = self.config.training, self.keeper
+        saving, keeper = self.config.saving, self.keeper
+        evaluate_every = self.config.evaluation.evaluate_every
         first = step = int(self.optimizer.step.numpy())
         metrics = RunMetrics(self.task, self.account)
         state = COMPLETE
@@ -94,10 +95,10 @@ class TrainingLoop:
             stops = self.interruption.requested
             # In a row of bad steps the checkpoint before it is the one to go back to.
             is_sound = not self.bad_numbers.in_a_row
-            if (step % every.save_every == 0 and is_sound) or is_last or stops:
+            if (step % saving.save_every == 0 and is_sound) or is_last or stops:
                 keeper.save(step)
-            evaluates = not stops and is_sound and (step % every.evaluate_every == 0 or is_last)
-            if step % every.log_every == 0 or evaluates or stops:
+            evaluates = not stops and is_sound and (step % evaluate_every == 0 or is_last)
+            if step % saving.log_every == 0 or evaluates or stops:
                 means = metrics.flush() | self.stepper.counts() | self.gpus.flush()
                 self.observer.on_step(step, self.total_steps, means)
                 keeper.log(step, means, evaluates=evaluates)
@@ -142,7 +143,7 @@ class TrainingLoop:
 
     def _has_stopped_improving(self, step: int) -> bool:
         """As the chief judges; the other machines stop with it."""
-        patience = self.config.training.early_stopping_evaluations
+        patience = self.config.evaluation.early_stopping_evaluations
         if patience is None:
             return False
         place, stops = place_of(self.strategy), float(self.keeper.should_stop)
@@ -153,7 +154,7 @@ class TrainingLoop:
             self.keeper.save_and_wait(step)
             _log.info(
                 "stopped: %s has not improved for %d evaluations",
-                self.config.training.best_metric,
+                self.config.evaluation.best_metric,
                 patience,
             )
         return bool(stops)

@@ -28,6 +28,7 @@ from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import average_decay, learning_rate
 from myxtts.training.weight_names import frozen_paths
 
+BETA_1 = 0.9  # Decay of the first moment.
 _EPSILON = 1e-8
 
 
@@ -203,14 +204,12 @@ class FlatAdamW(tf.Module):
         next_step = self.step + 1
         step = tf.cast(next_step, tf.float32)
         rate = learning_rate(step, self._total_steps, training) * self.rate_factor
-        first = self.first_moment + if_usable(1.0 - training.beta_1) * (
-            gradient - self.first_moment
-        )
+        first = self.first_moment + if_usable(1.0 - BETA_1) * (gradient - self.first_moment)
         second = self.second_moment + if_usable(1.0 - training.beta_2) * (
             tf.square(gradient) - self.second_moment
         )
         # first / bias_1 / (sqrt(second / bias_2) + epsilon), without a pass for bias_1.
-        bias_1 = 1.0 - tf.pow(training.beta_1, step)
+        bias_1 = 1.0 - tf.pow(BETA_1, step)
         bias_2 = 1.0 - tf.pow(training.beta_2, step)
         deviation = tf.sqrt(second * (tf.square(bias_1) / bias_2)) + bias_1 * _EPSILON
         old = self.weights()

@@ -8,13 +8,15 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 
+# Learning rate at the last step, as a fraction of the peak.
+FINAL_FRACTION = 0.02
+
 
 def learning_rate(step: tf.Tensor, total_steps: int, training: TrainingConfig) -> tf.Tensor:
     """Rises linearly over the warm-up, then falls along half a cosine; `step` counts from 1."""
     warmup = tf.minimum(1.0, step / max(1, training.warmup_steps))
     progress = tf.minimum(1.0, step / max(1, total_steps))
-    floor = training.final_learning_rate_fraction
-    cosine = floor + (1.0 - floor) * 0.5 * (1.0 + tf.cos(math.pi * progress))
+    cosine = FINAL_FRACTION + (1.0 - FINAL_FRACTION) * 0.5 * (1.0 + tf.cos(math.pi * progress))
     return training.learning_rate * warmup * cosine
 
 

@@ -5,8 +5,6 @@ import pytest
 from myxtts.config.config import (
     SECTIONS,
     DataConfig,
-    ModelConfig,
-    TrainingConfig,
     XTTSConfig,
 )
 from myxtts.errors import ConfigError
@@ -43,23 +41,6 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
             assert field.metadata["explanation"].endswith(".")
 
 
-def test_a_size_sets_what_is_not_given():
-    config = XTTSConfig(size="small", decoder_blocks=3, optimization_level="enhanced")
-    assert (config.model.decoder_width, config.model.decoder_blocks) == (320, 3)
-    assert config.training.ema_decay == 0.999
-
-
-def test_configurations_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TrainingConfig().seed = 1  # type: ignore[misc]
-
-
-def test_pad_to_fixed_length_is_fixed_batching():
-    assert DataConfig(pad_to_fixed_length=True).batching_mode == "fixed"
-    assert DataConfig(batching="fixed").batching_mode == "fixed"
-    assert DataConfig().batching_mode == "bucketed"
-
-
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
@@ -73,15 +54,15 @@ def test_pad_to_fixed_length_is_fixed_batching():
         ),
         (
             {"batch_size": "many"},
-            "data.batch_size: found 'many' (str), allowed: int",
+            "data.batch_size: found 'many' (str), expected int",
         ),
         (
             {"batch_size": True},
-            "data.batch_size: found True (bool), allowed: int",
+            "data.batch_size: found True (bool), expected int",
         ),
         (
             {"max_mel_frames": 2.5},
-            "data.max_mel_frames: found 2.5 (float), allowed: int or null",
+            "data.max_mel_frames: found 2.5 (float), expected int or null",
         ),
         (
             {"batch_size": 0},
@@ -105,24 +86,24 @@ def test_pad_to_fixed_length_is_fixed_batching():
         ),
         (
             {"highest_hz": 12_000},
-            "audio.highest_hz: found 12000.0, allowed up to half of audio.sample_rate_hz (11025)",
+            "audio.highest_hz: found 12000.0, expected at most half of "
+            "audio.sample_rate_hz (11025)",
         ),
         (
             {"batch_size": 6, "gradient_accumulation_steps": 4},
-            "training.gradient_accumulation_steps: found 4, allowed are divisors of "
+            "training.gradient_accumulation_steps: found 4, expected a divisor of "
             "data.batch_size (6)",
         ),
-        ({"beta_1": 1.0}, "training.beta_1: found 1.0, allowed: 0.9999 or less"),
+        ({"beta_2": 1.0}, "training.beta_2: found 1.0, allowed: 0.9999 or less"),
         ({"clip_norm": 0.0}, "training.clip_norm: found 0.0, allowed: 0.001 or more"),
-        ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), allowed: str"),
+        ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), expected str"),
         (
             {"max_mel_frames": 801},
-            "data.max_mel_frames: found 801, allowed are multiples of "
-            "model.frames_per_position (2)",
+            "data.max_mel_frames: found 801, expected a multiple of model.frames_per_position (2)",
         ),
         (
             {"segment_frames": 50},
-            "model.segment_frames: found 50, allowed are multiples of 4 times "
+            "model.segment_frames: found 50, expected a multiple of 4 times "
             "model.frames_per_position (8)",
         ),
     ],
@@ -131,9 +112,3 @@ def test_wrong_settings_are_named(settings, line):
     with pytest.raises(ConfigError) as error:
         XTTSConfig(**settings)
     assert str(error.value) == line
-
-
-def test_numbers_as_yaml_writes_them():
-    assert TrainingConfig(learning_rate="1e-4").learning_rate == 1e-4  # YAML 1.1 reads text here
-    assert TrainingConfig(clip_norm=2).clip_norm == 2.0
-    assert ModelConfig(size="big").size == "big"

@@ -19,7 +19,7 @@ SETTINGS = {
     for section, section_class in SECTIONS.items()
     for field in section_class.__dataclass_fields__
 }
-SETTING = re.compile(rf"({'|'.join(SECTIONS)})\.[a-z0-9_*]+")
+SETTING = re.compile(rf"({'|'.join(SECTIONS)})\.(?!(?:py|json|csv)$)[a-z0-9_*]+")
 
 
 def name_of(file: Path) -> str:

@@ -43,7 +43,9 @@ MINIATURE = {
         "segment_frames": 32,
         "reference_frames": 64,
     },
-    "training": {"warmup_steps": 2, "log_every": 50, "evaluate_every": 1_000_000, "save_every": 5},
+    "training": {"warmup_steps": 2},
+    "evaluation": {"evaluate_every": 1_000_000},
+    "saving": {"log_every": 50, "save_every": 5},
 }
 
 

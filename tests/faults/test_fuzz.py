@@ -71,7 +71,7 @@ def test_a_large_settings_file_is_refused_before_it_is_read(tmp_path):
     file = tmp_path / "config.yaml"
     with open(file, "wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(ConfigError, match="expected settings of at most"):
+    with pytest.raises(ConfigError, match="expected at most"):
         load_config(file)
 
 

@@ -79,7 +79,7 @@ def test_two_machines_give_the_weights_of_one(start_machines, miniature, corpus,
 def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines, tmp_path, lost):
     run_dir = tmp_path / "run"
     machines = start_machines(
-        *(2, "--run-dir", run_dir, "--max-steps", 100_000, "--set=training.log_every=1"),
+        *(2, "--run-dir", run_dir, "--max-steps", 100_000, "--set=saving.log_every=1"),
         *("--save-every", 100_000, "--evaluate-every", 100_000),
     )
     metrics = run_dir / "metrics.jsonl"

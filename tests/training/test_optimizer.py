@@ -6,7 +6,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
 from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
-from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.optimizer import BETA_1, FlatAdamW
 from myxtts.training.schedules import average_decay, learning_rate
 
 TOTAL = 50
@@ -35,7 +35,7 @@ def test_equals_keras_adamw_with_global_clipping():
     theirs = [keras.Variable(variable.numpy()) for variable in variables]
     reference = keras.optimizers.AdamW(
         learning_rate=0.0,
-        beta_1=training.beta_1,
+        beta_1=BETA_1,
         beta_2=training.beta_2,
         weight_decay=training.weight_decay,
         global_clipnorm=0.7,
@@ -128,15 +128,15 @@ def test_state_goes_out_and_comes_back(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    training = TrainingConfig(learning_rate=1.0, warmup_steps=10, final_learning_rate_fraction=0.1)
+    training = TrainingConfig(learning_rate=1.0, warmup_steps=10)
     rates = [
         float(learning_rate(tf.constant(float(step)), 100, training))
         for step in (1, 10, 50, 100, 500)
     ]
     assert rates[0] < 0.11
-    assert rates[1] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * 0.1)), rel=1e-5)
-    assert rates[2] == pytest.approx(0.55, rel=1e-5)
-    assert rates[3] == rates[4] == pytest.approx(0.1, rel=1e-4)
+    assert rates[1] == pytest.approx(0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * 0.1)), rel=1e-5)
+    assert rates[2] == pytest.approx(0.51, rel=1e-5)
+    assert rates[3] == rates[4] == pytest.approx(0.02, rel=1e-4)
 
 
 def test_without_update_nothing_changes():

@@ -48,23 +48,23 @@ class Changes(NamedTuple):
 
 class Augmentation:
     def __init__(self, config: XTTSConfig) -> None:
-        training = config.training
-        self._seed = training.seed
+        settings = config.augmentation
+        self._seed = config.training.seed
         self._frames_per_position = config.model.frames_per_position
-        self._speed = training.augment_speed
-        self._tone_curves = tone_curves(config.data.n_mels) * training.augment_tone_db
-        self._gain_db = training.augment_gain_db
-        self._noise_dbfs = training.augment_noise_dbfs
-        semitones = training.augment_pitch_semitones
+        self._speed = settings.speed
+        self._tone_curves = tone_curves(config.data.n_mels) * settings.tone_db
+        self._gain_db = settings.gain_db
+        self._noise_dbfs = settings.noise_dbfs
+        semitones = settings.pitch_semitones
         steps = np.linspace(-semitones, semitones, _PITCHES) if semitones else np.zeros(1)
         self.pitches = tuple(float(factor) for factor in 2.0 ** (steps / 12.0))
-        share = training.augment_formants
+        share = settings.formants
         self.formants = tuple(np.linspace(1.0 - share, 1.0 + share, _FORMANTS if share else 1))
         self.is_on = bool(
             self._speed
             or semitones
             or share
-            or training.augment_tone_db
+            or settings.tone_db
             or self._gain_db
             or self._noise_dbfs is not None
         )

@@ -71,7 +71,7 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         cut = tf.gather(blocks, places, batch_dims=1)
         cut = tf.reshape(cut, [tf.shape(samples)[0], frames, audio.fft_samples])
         bands = weights[0] if len(weights) == 1 else tf.gather(tf.constant(weights), changes.pitch)
-        if config.training.augment_tone_db:
+        if config.augmentation.tone_db:
             # In the bands and not in the mel, where silence would change as well.
             bands *= tf.exp(changes.tone)[:, None]
         mel = log_mel_of_frames(cut, bands)

@@ -98,7 +98,7 @@ class Feed:
         if self._source.computes_features:
             return (
                 "computing augmented features is slower than the model: raise data.workers, lower "
-                "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
+                "augmentation.*, or give features a GPU with --data-gpu and --model-gpu"
             )
         return (
             "loading is slower than the model: raise data.workers, or keep data.cache_dir on a "

@@ -81,9 +81,9 @@ def losses(seconds: dict[str, float], valid_work_ratio: float) -> dict[str, floa
 _REMEDIES = {
     "start_up": "a longer run spreads it thinner",
     "compile": "a longer run spreads it thinner, and under XLA fewer shapes compile less",
-    "host": "raise training.log_every",
-    "evaluation": "raise training.evaluate_every",
-    "checkpoint": "raise training.save_every",
+    "host": "raise saving.log_every",
+    "evaluation": "raise evaluation.evaluate_every",
+    "checkpoint": "raise saving.save_every",
     "padding": "raise data.shape_count, so that shapes fit the clips better",
 }
 

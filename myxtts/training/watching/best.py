@@ -19,7 +19,7 @@ class BestCheckpoint:
         """`patience_evaluations`: stop after so many without a better one; None: never."""
         if metric not in JUDGING_METRICS:
             raise ConfigError(
-                f"training.best_metric: found '{metric}', allowed: {', '.join(JUDGING_METRICS)}"
+                f"evaluation.best_metric: found '{metric}', allowed: {', '.join(JUDGING_METRICS)}"
                 f"{did_you_mean(metric, JUDGING_METRICS)}"
             )
         self.metric = metric

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from myxtts.config.config import TrainingConfig
+from myxtts.config.config import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import find_checkpoint
@@ -58,13 +58,13 @@ class Judge:
     def __init__(
         self,
         run_dir: Path,
-        training: TrainingConfig,
+        evaluation: EvaluationConfig,
         writer: RunWriter,
         observer: Observer,
         measurer: Measurer | None,
     ) -> None:
         self._run_dir = run_dir
-        self._training = training
+        self._settings = evaluation
         self._writer = writer
         self._observer = observer
         self._measurer = measurer
@@ -103,8 +103,8 @@ class Judge:
     ) -> None:
         """`saved` gives the checkpoint of this step, or None where it could not be written."""
         is_best = self._best.tell(step, losses)
-        evaluation = -(-step // self._training.evaluate_every)
-        every = self._training.measure_every
+        evaluation = -(-step // self._settings.evaluate_every)
+        every = self._settings.measure_every
         is_measured = self._measurer and every and evaluation % every == 0
         checkpoint = saved() if is_best or is_measured else None
         if checkpoint is None:
@@ -147,15 +147,15 @@ class Judge:
 
     def _remembered(self) -> BestCheckpoint:
         """What the lines of a resumed run say was its best, if that is what it has kept."""
-        training = self._training
-        best = BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+        settings = self._settings
+        best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
         for file in ("metrics.jsonl", "measures.jsonl"):
             for line in read_lines(self._run_dir / file):
                 best.tell(line["step"], line)
         if best.step is None or best.step == _step_kept(self._run_dir / BEST):
             return best
         _log.warning("%s is not the best by %s so far: it is looked for anew", BEST, best.metric)
-        return BestCheckpoint(training.best_metric, training.early_stopping_evaluations)
+        return BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
 
 
 def _step_kept(folder: Path) -> int | None:

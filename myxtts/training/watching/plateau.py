@@ -123,7 +123,7 @@ def _overfitting(since: int, changes: Mapping[str, _Change]) -> str:
         f"The validation loss rises since step {since:,} ({changes['validation_loss']}){where}, "
         "while the training loss falls: the clips are learnt by heart (overfitting). Stop and use "
         "the checkpoint in best, train on more recordings, or vary these with "
-        f"training.augment_speed. {_MEASURE}"
+        f"augmentation.speed. {_MEASURE}"
     )
 
 

@@ -76,7 +76,7 @@ def changed_mels(corpus, miniature, **settings):
 
 
 def test_speed_scales_length_and_keeps_the_sound(corpus, miniature):
-    plain, changed, changes = changed_mels(corpus, miniature, augment_speed=0.2)
+    plain, changed, changes = changed_mels(corpus, miniature, speed=0.2)
     assert (changes.speed != 1).any()
     expected = frames_at_speed(plain.mel_lengths, changes.speed)
     np.testing.assert_array_equal(changed.mel_lengths, expected)
@@ -90,9 +90,9 @@ def test_speed_scales_length_and_keeps_the_sound(corpus, miniature):
 
 
 def test_pitch_moves_the_sound_and_keeps_the_length(corpus, miniature):
-    plain, changed, changes = changed_mels(corpus, miniature, augment_pitch_semitones=6)
+    plain, changed, changes = changed_mels(corpus, miniature, pitch_semitones=6)
     np.testing.assert_array_equal(changed.mel_lengths, plain.mel_lengths)
-    factors = np.array(Augmentation(miniature(augment_pitch_semitones=6)).pitches)[changes.pitch]
+    factors = np.array(Augmentation(miniature(pitch_semitones=6)).pitches)[changes.pitch]
     bands = np.arange(80)
     for row, factor in enumerate(factors):
         length = plain.mel_lengths[row]
@@ -106,7 +106,7 @@ def test_pitch_moves_the_sound_and_keeps_the_length(corpus, miniature):
 
 
 def test_formants_move_and_the_pitch_stays(corpus, miniature):
-    settings = {"augment_formants": 0.2}
+    settings = {"formants": 0.2}
     plain, changed, changes = changed_mels(corpus, miniature, **settings)
     np.testing.assert_array_equal(changed.mel_lengths, plain.mel_lengths)
     factors = np.array(Augmentation(miniature(**settings)).formants)[changes.formants]
@@ -126,7 +126,7 @@ def test_formants_move_and_the_pitch_stays(corpus, miniature):
 
 
 def test_tone_changes_clip_and_reference_alike(corpus, miniature):
-    plain, changed, changes = changed_mels(corpus, miniature, augment_tone_db=12.0)
+    plain, changed, changes = changed_mels(corpus, miniature, tone_db=12.0)
     largest = np.abs(changes.tone).max(axis=1)
     assert (largest < 12.0 / 20.0 * np.log(10.0)).all()
     assert largest.max() > 0.3
@@ -143,7 +143,7 @@ def test_tone_changes_clip_and_reference_alike(corpus, miniature):
 
 
 def test_gain_and_noise_change_the_reference_alone(corpus, miniature):
-    settings = {"augment_gain_db": 12.0, "augment_noise_dbfs": -40.0}
+    settings = {"gain_db": 12.0, "noise_dbfs": -40.0}
     plain, changed, changes = changed_mels(corpus, miniature, **settings)
     np.testing.assert_allclose(changed.mel, plain.mel, atol=1 / 127)
     for row in range(len(changes.gain)):
@@ -157,7 +157,7 @@ def test_gain_and_noise_change_the_reference_alone(corpus, miniature):
 
 
 def test_changes_follow_from_seed_and_step(corpus, miniature):
-    settings = {"augment_speed": 0.1, "augment_pitch_semitones": 1.0, "augment_gain_db": 3.0}
+    settings = {"speed": 0.1, "pitch_semitones": 1.0, "gain_db": 3.0}
     planned = corpus.train.schedule.batch_at(0)
 
     def changes(step, **more):
@@ -171,7 +171,7 @@ def test_changes_follow_from_seed_and_step(corpus, miniature):
 
 
 def test_changed_clips_fit_their_shape_and_their_text(miniature):
-    config = miniature(augment_speed=0.3)
+    config = miniature(speed=0.3)
     augmentation = Augmentation(config)
     frames = np.array([100, 61, 40, 97], np.int32)
     tokens = np.array([50, 30, 5, 20], np.int32)
@@ -183,7 +183,7 @@ def test_changed_clips_fit_their_shape_and_their_text(miniature):
 
 
 def test_machines_share_the_changes_of_a_batch(corpus, miniature):
-    config = miniature(augment_speed=0.1, augment_noise_dbfs=-50.0)
+    config = miniature(speed=0.1, noise_dbfs=-50.0)
     loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
     planned = corpus.train.schedule.batch_at(0)
     whole = loader.changes(0, planned)

@@ -76,7 +76,7 @@ def test_both_modes_bring_the_same_batches(open_feed):
 
 @pytest.mark.parametrize("options", [{}, {"data_device": "CPU:0"}], ids=["single", "multi"])
 def test_augmented_batches_are_the_same_again(open_feed, options):
-    changed = {"augment_speed": 0.1, "augment_noise_dbfs": -40.0, "augment_pitch_semitones": 2.0}
+    changed = {"speed": 0.1, "noise_dbfs": -40.0, "pitch_semitones": 2.0}
     once = taken(open_feed(settings=changed, **options), 6)
     resumed = taken(open_feed(settings=changed, first_step=3, **options), 3)
     assert_same(resumed, once[3:])

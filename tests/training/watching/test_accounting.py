@@ -76,8 +76,8 @@ def test_time_goes_on_counting_after_an_error():
     ("bucket", "setting"),
     [
         ("data_wait", "data.buffer_size"),
-        ("evaluation", "training.evaluate_every"),
-        ("checkpoint", "training.save_every"),
+        ("evaluation", "evaluation.evaluate_every"),
+        ("checkpoint", "saving.save_every"),
     ],
 )
 def test_advice_names_the_largest_loss_and_its_setting(bucket, setting):

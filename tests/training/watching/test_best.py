@@ -43,14 +43,14 @@ def test_lines_without_the_metric_are_no_evaluations():
 def test_an_unknown_metric_is_named_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"found 'war', allowed: validation_loss.*wer"):
         BestCheckpoint("war")
-    with pytest.raises(ConfigError, match=r"training\.best_metric: found 'war', allowed:.*wer"):
+    with pytest.raises(ConfigError, match=r"evaluation\.best_metric: found 'war', allowed:.*wer"):
         XTTSConfig(best_metric="war")
 
 
 def test_a_measure_cannot_choose_where_nothing_is_measured():
-    with pytest.raises(ConfigError, match=r"best_metric: found wer.*set training\.measure_every"):
+    with pytest.raises(ConfigError, match=r"best_metric: found wer.*needs evaluation\.measure"):
         XTTSConfig(best_metric="wer")
-    assert XTTSConfig(best_metric="wer", measure_every=1).training.best_metric == "wer"
+    assert XTTSConfig(best_metric="wer", measure_every=1).evaluation.best_metric == "wer"
 
 
 def test_a_snapshot_speaks_like_its_run_and_outlives_its_checkpoint(trained_run, tmp_path):

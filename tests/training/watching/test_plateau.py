@@ -105,7 +105,7 @@ def test_what_is_learnt_by_heart_is_named():
     message = found[-1][1].message
     assert "overfitting" in message
     assert "above all its duration part" in message
-    assert "training.augment_speed" in message
+    assert "augmentation.speed" in message
 
 
 def test_a_part_may_rise_behind_a_loss_that_stays():

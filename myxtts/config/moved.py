@@ -1,0 +1,98 @@
+"""Settings that have moved or become constants; files, flags and saved runs may still name them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from myxtts.config.schema import Layer
+from myxtts.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+MOVED = {
+    "training.augment_speed": "augmentation.speed",
+    "training.augment_pitch_semitones": "augmentation.pitch_semitones",
+    "training.augment_formants": "augmentation.formants",
+    "training.augment_tone_db": "augmentation.tone_db",
+    "training.augment_gain_db": "augmentation.gain_db",
+    "training.augment_noise_dbfs": "augmentation.noise_dbfs",
+    "training.evaluate_every": "evaluation.evaluate_every",
+    "training.measure_every": "evaluation.measure_every",
+    "training.measured_sentences": "evaluation.measured_sentences",
+    "training.best_metric": "evaluation.best_metric",
+    "training.early_stopping_evaluations": "evaluation.early_stopping_evaluations",
+    "training.save_every": "saving.save_every",
+    "training.keep_checkpoints": "saving.keep_checkpoints",
+    "training.log_every": "saving.log_every",
+}
+
+# With the value that each now always has.
+CONSTANT = {
+    "training.beta_1": 0.9,
+    "training.final_learning_rate_fraction": 0.02,
+}
+
+
+class Move(NamedTuple):
+    old: str
+    new: str
+
+
+def relocated(
+    layer: Mapping[str, Mapping[str, Any]], source: str = "", *, is_saved_run: bool = False
+) -> tuple[Layer, list[Move]]:
+    """The layer with every setting under its new name, and the moves that took.
+
+    `source` is where the layer comes from, for messages.
+    """
+    where = f"{source}: " if source else ""
+    current: Layer = {}
+    moved: dict[Move, Any] = {}
+    for section, values in layer.items():
+        kept = current.setdefault(section, {})
+        for name, value in values.items():
+            old = f"{section}.{name}"
+            if old in MOVED:
+                moved[Move(old, MOVED[old])] = value
+            elif old in CONSTANT:
+                _check_constant(where, old, value, is_saved_run)
+            else:
+                kept[name] = value
+    for move, value in moved.items():
+        section, _, name = move.new.partition(".")
+        target = current.setdefault(section, {})
+        if name in target:
+            raise ConfigError(
+                f"{where}{move.old} is the old name of {move.new}; both are given, keep one"
+            )
+        target[name] = value
+    return current, list(moved)
+
+
+def _check_constant(where: str, name: str, value: Any, is_saved_run: bool) -> None:
+    """A saved run must stay usable, and its user cannot edit the file: it is checksummed."""
+    constant = CONSTANT[name]
+    if value == constant:
+        return
+    problem = f"{where}{name}: found {value!r}, but it is no longer a setting and always {constant}"
+    if not is_saved_run:
+        raise ConfigError(f"{problem}; remove it")
+    _log.warning("%s", problem)
+
+
+def old_place_of(flat_name: str) -> tuple[str, str] | None:
+    """Section and name of a setting that once had this name, and has it no longer."""
+    for old in (*MOVED, *CONSTANT):
+        section, _, name = old.partition(".")
+        if name == flat_name and not MOVED.get(old, "").endswith(f".{name}"):
+            return section, name
+    return None
+
+
+def announce(moves: Iterable[Move]) -> None:
+    """One line for all of them."""
+    names = ", ".join(f"{move.old} is now {move.new}" for move in moves)
+    if names:
+        _log.warning("Old names of settings still work, but please update them: %s", names)

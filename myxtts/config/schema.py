@@ -1,0 +1,82 @@
+"""Settings with a default, an explanation and bounds, checked when a section is created.
+
+Knows no particular setting.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from myxtts.config.names import did_you_mean
+from myxtts.errors import ConfigError
+
+# Settings by section and name, as far as they are given.
+Layer = dict[str, dict[str, Any]]
+
+
+def setting(
+    default: Any,
+    explanation: str,
+    *,
+    choices: tuple[str, ...] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """A field with its explanation and bounds; the settings pages are generated from these."""
+    bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
+    return dataclasses.field(default=default, metadata=bounds)
+
+
+class Section:
+    """Checks the type and bounds of each value; errors name the setting."""
+
+    section_name: typing.ClassVar[str]
+
+    def __post_init__(self) -> None:
+        hints = _type_hints(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            key = f"{self.section_name}.{field.name}"
+            value = _coerce(key, getattr(self, field.name), hints[field.name])
+            _check_bounds(key, value, field.metadata)
+            object.__setattr__(self, field.name, value)
+
+
+def _type_hints(section: type) -> dict[str, Any]:
+    return typing.get_type_hints(section)
+
+
+def _coerce(key: str, value: Any, hint: Any) -> Any:
+    """`value` as the declared type: a float may be an integer, or text such as 1e-4 in YAML."""
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None and types.NoneType in allowed:
+        return None
+    kind = next(item for item in allowed if item is not types.NoneType)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is float and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if type(value) is not kind:
+        expected = " or ".join(
+            "null" if item is types.NoneType else item.__name__ for item in allowed
+        )
+        raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), expected {expected}")
+    return value
+
+
+def _check_bounds(key: str, value: Any, bounds: Mapping[str, Any]) -> None:
+    if value is None:
+        return
+    if bounds["choices"] and value not in bounds["choices"]:
+        hint = did_you_mean(str(value), bounds["choices"])
+        raise ConfigError(f"{key}: found {value!r}, allowed: {', '.join(bounds['choices'])}{hint}")
+    if bounds["least"] is not None and not value >= bounds["least"]:
+        raise ConfigError(f"{key}: found {value}, allowed: {bounds['least']:g} or more")
+    if bounds["most"] is not None and not value <= bounds["most"]:
+        raise ConfigError(f"{key}: found {value}, allowed: {bounds['most']:g} or less")

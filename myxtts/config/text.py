@@ -1,0 +1,23 @@
+"""Settings of the text front end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from myxtts.config.schema import Section, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(Section):
+    """How text is turned into tokens."""
+
+    section_name = "text"
+    tokens: str = setting(
+        "phonemes",
+        "phonemes (from espeak-ng) need less training data; graphemes need no pronunciation "
+        "dictionary.",
+        choices=("phonemes", "graphemes"),
+    )
+    default_language: str = setting(
+        "en", "Language of corpora without a language column, as a code such as en or fa."
+    )

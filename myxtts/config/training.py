@@ -1,0 +1,119 @@
+"""Settings of a run: its length, optimisation, precision and GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from myxtts.config.schema import Section, setting
+
+OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+class Guidance(NamedTuple):
+    text: float
+    voice: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Section):
+    """Length, optimisation, precision and GPUs of a run."""
+
+    section_name = "training"
+    optimization_level: str = setting(
+        "basic", "Preset for optimisation and augmentation settings.", choices=OPTIMIZATION_LEVELS
+    )
+    max_steps: int | None = setting(
+        None,
+        "Length of the run in optimizer steps; if neither this nor `epochs` is set, it follows "
+        "from the size of the corpus.",
+        least=1,
+    )
+    epochs: int | None = setting(
+        None, "Length of the run in epochs; ignored if max_steps is set.", least=1
+    )
+    learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
+    warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", least=0)
+    weight_decay: float = setting(0.01, "AdamW weight decay, applied to matrices only.", least=0)
+    beta_2: float = setting(0.98, "AdamW decay rate of the second moment.", least=0, most=0.9999)
+    clip_norm: float = setting(
+        1.0, "Maximum global norm of the gradient; a larger one is scaled down to it.", least=1e-3
+    )
+    ema_decay: float = setting(
+        0.995,
+        "Decay of the exponential moving average (EMA) of the weights, which evaluation and "
+        "synthesis use; it ramps up to this value over the first steps.",
+        least=0,
+        most=1,
+    )
+    freeze: str | None = setting(
+        None,
+        'Parts of the model to freeze, by name, such as "voice_encoder, decoder.block_*".',
+    )
+    gradient_accumulation_steps: int = setting(
+        1,
+        "Micro-batches that each batch is split into; their gradients are accumulated into one "
+        "optimizer step.",
+        least=1,
+    )
+    text_drop_rate: float = setting(
+        0.0,
+        "Fraction of clips trained without text conditioning (classifier-free guidance); "
+        "text_guidance needs it.",
+        least=0,
+        most=0.9,
+    )
+    text_guidance: float = setting(
+        0.0,
+        "Default scale of classifier-free guidance towards the text in synthesis; 0 turns it "
+        "off, which is twice as fast. Ignored if text_drop_rate is 0.",
+        least=0,
+        most=10,
+    )
+    voice_drop_rate: float = setting(
+        0.0,
+        "Fraction of clips trained without voice conditioning (classifier-free guidance); "
+        "voice_guidance needs it.",
+        least=0,
+        most=0.9,
+    )
+    voice_guidance: float = setting(
+        0.0,
+        "Default scale of classifier-free guidance towards the voice in synthesis; 0 turns it "
+        "off. Ignored if voice_drop_rate is 0.",
+        least=0,
+        most=10,
+    )
+    seed: int = setting(
+        0, "Random seed; everything random in a run is derived from it.", least=0, most=2**31 - 1
+    )
+    xla: bool | None = setting(
+        None, "Compile the training step with XLA; null does so on GPUs but not on CPUs."
+    )
+    xla_cache_dir: str | None = setting(
+        None,
+        "Folder where XLA caches compiled programs between launches; null uses the user's cache "
+        "folder.",
+    )
+    precision: str = setting(
+        "float32",
+        "Data type of matrix products and convolutions; weights, losses and sums stay in "
+        "float32. Lower precision gains nothing on CPUs; on GPUs, measure it with `myxtts tune`. "
+        "float16, for cards without bfloat16, uses dynamic loss scaling.",
+        choices=PRECISIONS,
+    )
+    multi_gpu: bool = setting(
+        False, "Train on all visible GPUs with mirrored replicas of the model."
+    )
+    visible_gpus: str | None = setting(
+        None, 'Ids of the GPUs to use, such as "0,1"; null leaves all of them visible.'
+    )
+
+    @property
+    def usual_guidance(self) -> Guidance:
+        """Off for what was never dropped in training: the decoder has no output without it."""
+        return Guidance(
+            text=self.text_guidance if self.text_drop_rate else 0.0,
+            voice=self.voice_guidance if self.voice_drop_rate else 0.0,
+        )

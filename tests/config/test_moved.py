@@ -1,0 +1,133 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from myxtts.config.config import SECTIONS, XTTSConfig
+from myxtts.config.loading import load_config
+from myxtts.config.moved import CONSTANT, MOVED
+from myxtts.errors import ConfigError
+from myxtts.runs.checkpoints import find_checkpoint
+
+GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
+
+
+@pytest.fixture
+def notices(caplog):
+    caplog.set_level(logging.INFO, logger="myxtts.config")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "settings.yaml"
+
+
+def test_every_old_name_leads_to_a_setting():
+    settings = {f"{name}.{key}" for name in SECTIONS for key in vars(SECTIONS[name]())}
+    assert settings.issuperset(MOVED.values())
+    assert settings.isdisjoint([*MOVED, *CONSTANT])
+
+
+def test_old_names_in_a_file_load_with_one_line(file, notices):
+    file.write_text("training:\n  augment_speed: 0.1\n  save_every: 5\n  seed: 3\n")
+    config = load_config(file)
+    assert (config.augmentation.speed, config.saving.save_every) == (0.1, 5)
+    assert config.training.seed == 3
+    (line,) = notices()
+    assert "training.augment_speed is now augmentation.speed" in line
+    assert "training.save_every is now saving.save_every" in line
+
+
+def test_old_names_with_set_load_and_join_the_line_of_the_file(file, notices):
+    file.write_text("training:\n  augment_speed: 0.1\n")
+    config = load_config(file, assignments=["training.evaluate_every=7"])
+    assert (config.augmentation.speed, config.evaluation.evaluate_every) == (0.1, 7)
+    (line,) = notices()
+    assert "training.evaluate_every is now evaluation.evaluate_every" in line
+
+
+def test_new_names_are_no_news(file, notices):
+    file.write_text("augmentation:\n  speed: 0.1\n")
+    load_config(file, assignments=["saving.save_every=7"])
+    XTTSConfig(save_every=5, evaluate_every=6)
+    assert not notices()
+
+
+def test_the_command_line_wins_over_the_file_by_either_name(file):
+    file.write_text("training:\n  save_every: 5\n")
+    assert load_config(file, assignments=["saving.save_every=7"]).saving.save_every == 7
+    file.write_text("saving:\n  save_every: 5\n")
+    assert load_config(file, assignments=["training.save_every=7"]).saving.save_every == 7
+
+
+def test_old_names_from_python(notices):
+    config = XTTSConfig(augment_speed=0.1, training={"save_every": 5, "seed": 3})
+    assert (config.augmentation.speed, config.saving.save_every) == (0.1, 5)
+    assert config.training.seed == 3
+    assert len(notices()) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"training": {"save_every": 5}, "saving": {"save_every": 6}},
+        {"training": {"save_every": 5}, "save_every": 6},
+    ],
+)
+def test_both_names_at_once_from_python(settings):
+    with pytest.raises(ConfigError) as error:
+        XTTSConfig(**settings)
+    assert str(error.value) == (
+        "training.save_every is the old name of saving.save_every; both are given, keep one"
+    )
+
+
+def test_both_names_at_once_in_a_file_or_with_set(file):
+    file.write_text("training:\n  save_every: 5\nsaving:\n  save_every: 5\n")
+    line = "training.save_every is the old name of saving.save_every; both are given, keep one"
+    with pytest.raises(ConfigError) as error:
+        load_config(file)
+    assert str(error.value) == f"{file}: {line}"
+    with pytest.raises(ConfigError) as error:
+        load_config(assignments=["training.save_every=5", "saving.save_every=5"])
+    assert str(error.value) == f"--set: {line}"
+
+
+def test_a_run_saved_under_old_names_loads_without_a_word(notices):
+    config = find_checkpoint(GOLDEN).config()
+    assert (config.evaluation.evaluate_every, config.saving.save_every) == (100, 3)
+    assert not notices()
+
+
+def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):
+    config = load_config(
+        GOLDEN / "config.yaml", assignments=["training.save_every=7"], is_saved_run=True
+    )
+    assert config.saving.save_every == 7
+    (line,) = notices()
+    assert "evaluate_every" not in line
+
+
+def test_what_became_a_constant_loads_with_its_value(file, notices):
+    file.write_text("training:\n  beta_1: 0.9\n  final_learning_rate_fraction: 0.02\n")
+    assert load_config(file) == XTTSConfig(beta_1=0.9) == XTTSConfig()
+    assert not notices()
+
+
+def test_another_value_of_a_constant_is_refused(file):
+    file.write_text("training:\n  beta_1: 0.8\n")
+    line = "training.beta_1: found 0.8, but it is no longer a setting and always 0.9"
+    with pytest.raises(ConfigError) as error:
+        load_config(file)
+    assert str(error.value) == f"{file}: {line}; remove it"
+    with pytest.raises(ConfigError) as error:
+        XTTSConfig(beta_1=0.8)
+    assert str(error.value) == f"{line}; remove it"
+
+
+def test_a_saved_run_with_another_value_of_a_constant_loads_with_a_line(file, notices):
+    file.write_text("training:\n  beta_1: 0.8\n  seed: 3\n")
+    assert load_config(file, is_saved_run=True).training.seed == 3
+    (line,) = notices()
+    assert line.endswith("training.beta_1: found 0.8, but it is no longer a setting and always 0.9")
