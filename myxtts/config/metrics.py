@@ -6,7 +6,18 @@ no better direction of their own, such as the pace of speech, are not here.
 
 from __future__ import annotations
 
-TRAINING_LOSSES = ("loss", "prior_loss", "duration_loss", "flow_loss")
+from typing import Any, NamedTuple
+
+
+class LossParts(NamedTuple):
+    """The parts of the loss of `myxtts.models.xtts`: their names stand here and nowhere else."""
+
+    prior: Any
+    duration: Any
+    flow: Any
+
+
+TRAINING_LOSSES = ("loss", *(f"{name}_loss" for name in LossParts._fields))
 VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
 
 LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | {

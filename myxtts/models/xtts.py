@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
+from myxtts.config.metrics import LossParts
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.layers import length_mask, stack_frames
@@ -40,12 +41,6 @@ class Counts(NamedTuple):
     tokens: tf.Tensor
     positions: tf.Tensor
     segment_positions: tf.Tensor
-
-
-class LossParts(NamedTuple):
-    prior: tf.Tensor
-    duration: tf.Tensor
-    flow: tf.Tensor
 
 
 class XTTS(keras.Model):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.config.metrics import LossParts
 from myxtts.data.feeding.batches import BatchLoader, batch_signature, blank_batch
 from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import Corpus
@@ -18,7 +19,7 @@ from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
-from myxtts.models.xtts import XTTS, Counts, Draws, LossParts
+from myxtts.models.xtts import XTTS, Counts, Draws
 from myxtts.runs.checkpoint_files import Tensors
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.training.acoustic_validation import AcousticValidation

@@ -11,11 +11,12 @@ import tensorflow as tf
 from myxtts.audio.vocoder import Vocoder
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
+from myxtts.config.metrics import LossParts
 from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.opening import CorpusPart
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.xtts import XTTS, LossParts
+from myxtts.models.xtts import XTTS
 from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)

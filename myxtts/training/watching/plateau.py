@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
-
 # Losses fall ever more slowly, about as a power of the step. So the last quarter of a run is held
 # against the quarter before it, whatever the evaluations' distance: a loss that falls with the
 # step to the power of -0.1, which is slow, is 3 % lower there.
@@ -77,7 +75,7 @@ def judge(history: Sequence[Evaluation]) -> Finding | None:
         return None
     changes = {
         name: _change([evaluation.losses[name] for evaluation in history[-2 * size :]])
-        for name in (*TRAINING_LOSSES, *VALIDATION_LOSSES)
+        for name in history[-1].losses
     }
     since = history[-2 * size].step
     loss = changes["validation_loss"]
@@ -131,8 +129,8 @@ def _learnt_by_heart(changes: Mapping[str, _Change]) -> str | None:
     """The part of the loss that rises most on validation clips while it falls in training."""
     rises = {
         name.removesuffix("_loss"): changes[f"validation_{name}"]
-        for name in TRAINING_LOSSES
-        if name != "loss" and changes[name].falls and changes[f"validation_{name}"].rises
+        for name in changes
+        if _is_training_part(name) and changes[name].falls and changes[f"validation_{name}"].rises
     }
     return max(rises, key=lambda name: rises[name].recent - rises[name].before, default=None)
 
@@ -162,23 +160,28 @@ class LossWatch:
 
     def tell(self, step: int, line: Mapping[str, float | None]) -> Finding | None:
         """What this line is the first to show; lines without numbers are passed over."""
-        training = _numbers(line, TRAINING_LOSSES)
+        names = ["loss", *filter(_is_training_part, line)]
+        training = _numbers(line, names)
         if training:
             self._training.append(training)
-        validation, rate = _numbers(line, VALIDATION_LOSSES), line.get("learning_rate")
+        validated = [f"validation_{name}" for name in names]
+        validation, rate = _numbers(line, validated), line.get("learning_rate")
         if not validation or not self._training or rate is None:
             return None
         means = np.mean(self._training, axis=0).tolist()
         self._training = []
-        losses = dict(
-            zip((*TRAINING_LOSSES, *VALIDATION_LOSSES), (*means, *validation), strict=True)
-        )
+        losses = dict(zip((*names, *validated), (*means, *validation), strict=True))
         self._history.append(Evaluation(step, rate, losses))
         self.finding = judge(self._history)
         if self.finding is None or self.finding.kind in self._found:
             return None
         self._found.add(self.finding.kind)
         return self.finding
+
+
+def _is_training_part(name: str) -> bool:
+    """Whatever the task calls the parts of its loss."""
+    return name.endswith("_loss") and not name.startswith("validation_")
 
 
 def _numbers(line: Mapping[str, float | None], names: Sequence[str]) -> list[float]:

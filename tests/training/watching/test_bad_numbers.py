@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from myxtts.config.metrics import LossParts
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.errors import NonFiniteLossError
-from myxtts.models.xtts import LossParts
 from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.training.step import StepResult
 from myxtts.training.trainer import XTTSTrainer
