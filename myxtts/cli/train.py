@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,16 +268,9 @@ def _is_chief(options: argparse.Namespace) -> bool:
 
 
 def _xla_cache(config: XTTSConfig) -> Path | None:
-    """Where XLA keeps compiled programs for the next launch; none if it is surely not used."""
-    from myxtts.devices.loading import gpu_driver_is_there
+    from myxtts.devices.program_cache import program_cache
 
-    wanted = config.training.xla
-    if wanted is False or (wanted is None and not gpu_driver_is_there()):
-        return None
-    if config.training.xla_cache_dir is not None:
-        return Path(config.training.xla_cache_dir)
-    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(user_cache) / "myxtts" / "xla"
+    return program_cache(config.training.xla, config.training.xla_cache_dir)
 
 
 def _print_plan(config: XTTSConfig, dry_run: bool, plan_file: Path | None) -> int:
