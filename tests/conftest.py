@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # As programs have it, to the last bit.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs
+# that they start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small enough for seconds, whole enough that every part of the model is there.
 MINIATURE = {

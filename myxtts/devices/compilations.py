@@ -26,15 +26,18 @@ _MARK = b"<myxtts asks for the count of compilations>"
 
 # With the standard library alone it starts in milliseconds. What TensorFlow marks as information
 # or warning (I or W and a date) is kept from the screen, and so are its complaints about entries of
-# the persistent cache, which it tries to read as text before it reads them as what they are, and
-# about strings, which oneDNN leaves to others. The mark may stand behind words without an end of
-# line. A screen that is gone is no reason to stop counting.
+# the persistent cache, which it tries to read as text before it reads them as what they are, about
+# strings, which oneDNN leaves to others, and about kept programs whose compiler was told to prefer
+# one instruction to another (so on every CPU with AVX-512), which it takes for instructions that
+# the CPU lacks. Those that it lacks indeed are shown. The mark may stand behind words without an
+# end of line. A screen that is gone is no reason to stop counting.
 _READER = """
 import contextlib, re, sys
 count = 0
 noise = re.compile(
     rb"[IW]\\d{4} |\\d{4}-\\d\\d-\\d\\d [^ ]+ [IW] |"
-    rb".*text-format tensorflow.XlaSerializedCacheEntry|.*oneDNN supports DT_STRING"
+    rb".*text-format tensorflow.XlaSerializedCacheEntry|.*oneDNN supports DT_STRING|"
+    rb".*Loading XLA:CPU AOT result. Target machine feature \\+prefer-no-(?:gather|scatter) "
 )
 for line in sys.stdin.buffer:
     if b"device_compilation_profiler" in line and b" Compiled " in line:

@@ -1,4 +1,4 @@
-"""Measures checkpoints while a run goes on: in one process of its own, at the lowest priority.
+"""Measures checkpoints while a run goes on: in one process of its own, which gives way to it.
 
 The process sees no GPU, uses one thread and ends with its parent. There is never more than one;
 a checkpoint that comes meanwhile waits, and one that comes later still takes its place.
@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 _FOLDER = ".measuring"
 _RESULT, _COMPLAINTS = "measured.json", "complaints.txt"
+_LOWEST, _ORDINARY = "lowest", "ordinary"
 _LOWEST_PRIORITY = 19
 _ONE_THREAD = {
     "TF_NUM_INTRAOP_THREADS": "1",
@@ -50,11 +51,21 @@ class BackgroundEvaluation:
     """Takes checkpoints of one run and gives back what they scored, some time later."""
 
     def __init__(
-        self, run_dir: Path, sentences: Sequence[Sentence], *, only: Sequence[str] = ()
+        self,
+        run_dir: Path,
+        sentences: Sequence[Sentence],
+        *,
+        only: Sequence[str] = (),
+        gives_way: bool = True,
     ) -> None:
-        """`only` names the measures; none: all that are installed."""
+        """`only` names the measures; none: all that are installed.
+
+        A process that gives way gets what others leave of the cores, which may be nothing. Whoever
+        waits for the figures and does nothing else needs one that does not.
+        """
         self._folder = run_dir / _FOLDER
         self._only = tuple(only)
+        self._priority = _LOWEST if gives_way else _ORDINARY
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
         save_sentences(sentences, self._folder / "sentences.json")
@@ -117,7 +128,7 @@ class BackgroundEvaluation:
         with open(self._measuring / _COMPLAINTS, "wb") as complaints:
             # The child reads from the pipe until its parent is gone.
             self._process = subprocess.Popen(
-                [*command, *self._only],
+                [*command, self._priority, *self._only],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
@@ -166,16 +177,21 @@ def measure_snapshot(snapshot: Path, only: Sequence[str]) -> dict[str, float]:
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def _main(snapshot: Path, only: Sequence[str]) -> None:
-    os.nice(_LOWEST_PRIORITY)
-    if hasattr(os, "SCHED_IDLE"):
-        # Gives way at once, and not at the end of its slice.
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+def _main(snapshot: Path, priority: str, only: Sequence[str]) -> None:
+    if priority == _LOWEST:
+        _give_way()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from myxtts.evaluation.results import as_json, write_whole
 
     content = measure_snapshot(snapshot, only)
     write_whole(snapshot / _RESULT, as_json(content).encode())
+
+
+def _give_way() -> None:
+    os.nice(_LOWEST_PRIORITY)
+    if hasattr(os, "SCHED_IDLE"):
+        # At once, and not at the end of its slice.
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _end_with_parent() -> None:
@@ -187,4 +203,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), sys.argv[2:])
+    _main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -79,6 +79,26 @@ print(log.count())
     assert (result.stdout, result.stderr) == ("0\n", "half a line")
 
 
+def test_a_kept_programs_preferences_are_no_threat(user_environment):
+    # As on every CPU with AVX-512; with instructions that the CPU lacks the threat is a real one.
+    result = run_alone(
+        """
+threat = (
+    "E0000 00:00:1794864033.216261    9249 cpu_aot_loader.cc:220] Loading XLA:CPU AOT result. "
+    "Target machine feature {} is not  supported on the host machine. Compile machine features: "
+    "[+avx512f,+prefer-no-scatter,+prefer-no-gather]. This could lead to SIGILL."
+)
+for feature in ("+prefer-no-scatter", "+avx512f", "+prefer-no-gather"):
+    print(threat.format(feature), file=sys.stderr)
+log.stop()
+""",
+        user_environment,
+        capture_output=True,
+    )
+    (shown,) = result.stderr.splitlines()
+    assert "Target machine feature +avx512f is not" in shown
+
+
 def test_a_screen_that_is_gone_does_not_stop_the_count(user_environment):
     result = run_alone(
         """

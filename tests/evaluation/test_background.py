@@ -30,44 +30,63 @@ def sentences(miniature):
     return held_out_sentences(miniature(), ("en",), 1)
 
 
-def test_measures_one_at_a_time_and_the_newest_of_those_that_wait(trained_run, sentences):
-    checkpoint = find_checkpoint(trained_run).folder
-    background = BackgroundEvaluation(
-        trained_run, sentences, only=["mel_cepstral_distance", "clipping"]
-    )
-    try:
-        for step in (1, 2, 3):
-            background.start(step, checkpoint)
-        assert background.is_busy
-        found = []
-        deadline = time.monotonic() + 300
-        while background.is_busy and time.monotonic() < deadline:
-            for measured in background.poll():
-                found.append(measured.step)
-                assert measured.values["mel_cepstral_distance"] > 0
-                assert set(measured.values) == {"mel_cepstral_distance", "clipping"}
-                assert TTS(measured.snapshot).step == 6
-            time.sleep(0.1)
-        assert found == [1, 3]
-        assert background.poll() == []
-    finally:
+@pytest.fixture
+def measuring(trained_run, sentences):
+    """One that does not give way: on a busy machine its figures might never come."""
+    opened = []
+
+    def start(*only):
+        opened.append(BackgroundEvaluation(trained_run, sentences, only=only, gives_way=False))
+        return opened[-1]
+
+    yield start
+    for background in opened:
         background.close()
+
+
+def test_measures_one_at_a_time_and_the_newest_of_those_that_wait(trained_run, measuring):
+    checkpoint = find_checkpoint(trained_run).folder
+    background = measuring("mel_cepstral_distance", "clipping")
+    for step in (1, 2, 3):
+        background.start(step, checkpoint)
+    assert background.is_busy
+    found = []
+    while background.is_busy:
+        for measured in background.poll():
+            found.append(measured.step)
+            assert measured.values["mel_cepstral_distance"] > 0
+            assert set(measured.values) == {"mel_cepstral_distance", "clipping"}
+            assert TTS(measured.snapshot).step == 6
+        time.sleep(0.1)
+    assert found == [1, 3]
+    assert background.poll() == []
+    background.close()
     assert not (trained_run / ".measuring").exists()
 
 
 def test_a_checkpoint_that_cannot_be_measured_is_said_and_the_next_is_measured(
-    trained_run, sentences, caplog
+    trained_run, measuring, caplog
 ):
     checkpoint = find_checkpoint(trained_run).folder
-    background = BackgroundEvaluation(trained_run, sentences, only=["clipping"])
+    background = measuring("clipping")
+    background.start(1, checkpoint)
+    (trained_run / ".measuring" / "00000001" / "tokenizer.json").unlink()
+    background.start(2, checkpoint)
+    assert [measured.step for measured in background.wait()] == [2]
+    assert "step 1 could not be measured" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs a scheduler that tells")
+def test_gives_way_to_the_run(trained_run, sentences):
+    background = BackgroundEvaluation(trained_run, sentences)
     try:
-        background.start(1, checkpoint)
-        (trained_run / ".measuring" / "00000001" / "tokenizer.json").unlink()
-        background.start(2, checkpoint)
-        assert [measured.step for measured in background.wait()] == [2]
+        background.start(1, find_checkpoint(trained_run).folder)
+        assert background._process is not None
+        while os.sched_getscheduler(background._process.pid) != os.SCHED_IDLE:
+            assert background._process.poll() is None
+            time.sleep(0.1)
     finally:
         background.close()
-    assert "step 1 could not be measured" in caplog.text
 
 
 def test_close_leaves_nothing_running(trained_run, sentences):
@@ -93,7 +112,7 @@ def test_ends_with_a_parent_that_is_killed(trained_run, sentences, tmp_path, use
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while _is_running(child) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not _is_running(child)

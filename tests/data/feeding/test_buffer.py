@@ -28,7 +28,7 @@ class Counted:
 
     def wait_until_asked(self, times):
         with self.reached:
-            assert self.reached.wait_for(lambda: self.asked >= times, timeout=10)
+            assert self.reached.wait_for(lambda: self.asked >= times, timeout=60)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_error_comes_before_what_is_ready(open_buffer):
         raise OSError("disk on fire")
 
     buffer = open_buffer(failing(), size=5)
-    buffer._thread.join(10)
+    buffer._thread.join(60)
     assert len(buffer) == 2
     with pytest.raises(OSError, match="disk on fire"):
         next(buffer)
@@ -83,7 +83,7 @@ def test_a_thread_that_was_ended_from_outside_is_an_error(open_buffer):
         raise SystemExit
 
     buffer = open_buffer(ended())
-    buffer._thread.join(10)
+    buffer._thread.join(60)
     with pytest.raises(DeviceError, match="ended before its time"):
         next(buffer)
 
@@ -94,7 +94,7 @@ def test_closing_ends_the_thread_and_whoever_waits(open_buffer):
 
     def stuck():
         yield 0
-        waits_for_ever.wait(20)
+        waits_for_ever.wait(120)
 
     buffer = open_buffer(stuck())
     assert next(buffer) == 0
@@ -102,7 +102,7 @@ def test_closing_ends_the_thread_and_whoever_waits(open_buffer):
     taker.start()
     waits_for_ever.set()
     buffer.close()
-    taker.join(10)
+    taker.join(60)
     assert not taker.is_alive()
     assert taken == []
     assert not buffer._thread.is_alive()
@@ -112,17 +112,17 @@ def test_closing_a_buffer_ends_the_one_that_takes_from_it(open_buffer):
     released = threading.Event()
 
     def stuck():
-        released.wait(20)
+        released.wait(120)
         yield 0
 
     first = open_buffer(stuck())
     second = open_buffer(first)
     closing = threading.Thread(target=first.close)
     closing.start()
-    second._thread.join(10)
+    second._thread.join(60)
     assert not second._thread.is_alive()
     released.set()
-    closing.join(10)
+    closing.join(60)
     assert list(second) == []
 
 
