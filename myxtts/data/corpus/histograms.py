@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from myxtts.data.corpus.statistics import CorpusMeasures
 from myxtts.errors import DataError
+from myxtts.whole_files import whole_file
 from myxtts.wording import plural
 
 _WIDTH_PIXELS = 1_200
@@ -61,12 +61,11 @@ class _Bars:
 
 def save_histograms(measures: CorpusMeasures, file: Path) -> None:
     """Writes the PNG beside its place and moves it there when whole."""
-    part = file.with_name(f".{file.name}.part")
+    image = draw_histograms(measures)
     try:
-        draw_histograms(measures).save(part, format="PNG", optimize=True)
-        os.replace(part, file)
+        with whole_file(file) as stream:
+            image.save(stream, format="PNG", optimize=True)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
 
 
