@@ -150,10 +150,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace, interruption: Interruption) -> int:
-    from myxtts.data.planning.plan_files import PLAN_FILE
-    from myxtts.runs.checkpoints import find_checkpoint
-    from myxtts.runs.lock import lock_of
     from myxtts.runs.resuming import changes_since
+    from myxtts.runs.run_dir import RunDir, find_checkpoint
 
     resumed = _run_to_resume(options)
     saved = find_checkpoint(resumed) if resumed else None
@@ -163,7 +161,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
     if is_chief:
         _refuse_to_mix_runs(options, resumed)
     _require_corpora(config)
-    plan_file = saved.folder / PLAN_FILE if saved else None
+    plan_file = saved.plan_file if saved else None
     source = saved or origin
     vocabulary = source.tokenizer() if source else None
     if options.json:
@@ -202,7 +200,7 @@ def _train(options: argparse.Namespace, interruption: Interruption) -> int:
         run_dir = resumed or _make_run_folder(options.run_dir)
         say(f"Run folder: {run_dir}")
         if is_chief:
-            stack.enter_context(lock_of(run_dir))
+            stack.enter_context(RunDir(run_dir).lock())
         trainer = start_trainer(
             config,
             corpus,
@@ -339,14 +337,14 @@ def _configuration(
     return configuration(
         options,
         settings,
-        base=saved.folder / "config.yaml" if saved else None,
+        base=saved.config_file if saved else None,
         below=settings_of_the_model(origin.config()) if origin else None,
     )
 
 
 def _origin(options: argparse.Namespace) -> Checkpoint | None:
     """What --init-from names."""
-    from myxtts.runs.checkpoints import find_checkpoint
+    from myxtts.runs.run_dir import find_checkpoint
 
     if options.init_from is None:
         if options.init_partially:
@@ -356,6 +354,8 @@ def _origin(options: argparse.Namespace) -> Checkpoint | None:
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
+    from myxtts.runs.run_dir import RunDir
+
     if options.resume is None:
         return None
     if str(options.resume) == _AUTO:
@@ -367,26 +367,28 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
     if options.init_from is not None:
         raise CheckpointError("--resume: goes on with a run, so --init-from has no place beside it")
-    if not (folder / "checkpoints").is_dir():
+    if not RunDir(folder).checkpoints.is_dir():
         raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
     return folder
 
 
 def _newest_run(run_dir: Path | None) -> Path | None:
     """--run-dir, or the newest in runs/, where it has saved something."""
-    from myxtts.runs.checkpoints import checkpoint_folders
-    from myxtts.runs.resuming import newest_run
+    from myxtts.runs.run_dir import RunDir
 
     if run_dir is None:
-        return newest_run(RUNS)
-    return run_dir if checkpoint_folders(run_dir) else None
+        newest = RunDir.newest_in(RUNS)
+        return newest.path if newest else None
+    return run_dir if RunDir(run_dir).checkpoint_folders() else None
 
 
 def _refuse_to_mix_runs(options: argparse.Namespace, resumed: Path | None) -> None:
+    from myxtts.runs.run_dir import RunDir
+
     folder: Path | None = options.run_dir
     if resumed is not None or folder is None:
         return
-    if (folder / "config.yaml").exists() and str(options.resume) != _AUTO:
+    if RunDir(folder).holds_a_run and str(options.resume) != _AUTO:
         raise CheckpointError(
             f"{folder}: holds a run already; go on with it by --resume, or give another --run-dir"
         )
@@ -406,18 +408,12 @@ def _require_corpora(config: XTTSConfig) -> None:
 
 def _make_run_folder(given: Path | None) -> Path:
     """The folder that was given, or the next free number in runs/."""
-    if given is not None:
-        given.mkdir(parents=True, exist_ok=True)
-        return given
-    number = 1
-    while True:
-        folder = RUNS / f"{number:04d}"
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
+    from myxtts.runs.run_dir import RunDir
+
+    if given is None:
+        return RunDir.make_next_in(RUNS).path
+    RunDir(given).make()
+    return given
 
 
 def _with_demo_corpus(config: XTTSConfig) -> XTTSConfig:

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.evaluation.sentences import Sentence, load_sentences, save_sentences
+from myxtts.runs.run_dir import RunDir
 from myxtts.runs.snapshots import take_snapshot
 
 _log = logging.getLogger(__name__)
 
-_FOLDER = ".measuring"
 _RESULT, _COMPLAINTS = "measured.json", "complaints.txt"
 _LOWEST_PRIORITY = 19
 _ONE_THREAD = {
@@ -50,10 +50,10 @@ class BackgroundEvaluation:
     """Takes checkpoints of one run and gives back what they scored, some time later."""
 
     def __init__(
-        self, run_dir: Path, sentences: Sequence[Sentence], *, only: Sequence[str] = ()
+        self, run_dir: RunDir | Path, sentences: Sequence[Sentence], *, only: Sequence[str] = ()
     ) -> None:
         """`only` names the measures; none: all that are installed."""
-        self._folder = run_dir / _FOLDER
+        self._folder = RunDir(run_dir).measuring
         self._only = tuple(only)
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
         self._folder.mkdir(parents=True)
@@ -172,10 +172,10 @@ def _main(snapshot: Path, only: Sequence[str]) -> None:
         # Gives way at once, and not at the end of its slice.
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from myxtts.evaluation.results import as_json, write_whole
+    from myxtts.evaluation.results import as_json, write_result
 
     content = measure_snapshot(snapshot, only)
-    write_whole(snapshot / _RESULT, as_json(content).encode())
+    write_result(snapshot / _RESULT, as_json(content).encode())
 
 
 def _end_with_parent() -> None:

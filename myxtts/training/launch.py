@@ -13,7 +13,6 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.opening import Corpus, OnProgress, open_corpus
-from myxtts.data.planning.plan_files import PLAN_FILE
 from myxtts.devices.cluster import Cluster, find_cluster
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.discovery import Accelerators, find_accelerators
@@ -29,6 +28,7 @@ from myxtts.devices.strategy import (
 )
 from myxtts.errors import DeviceError
 from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.run_dir import RunDir
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.interruption import Interruption
 from myxtts.training.replicas import ReplicasFailedError
@@ -243,7 +243,7 @@ def start_trainer(
             first,
         )
     alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
-    plan_file = run_dir / PLAN_FILE
+    plan_file = RunDir(run_dir).plan_file
     corpus = open_corpus_for(
         alone.strategy, config, observer.on_prepare, plan_file, corpus.tokenizer
     )

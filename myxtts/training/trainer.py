@@ -19,7 +19,7 @@ from myxtts.config.loading import save_config
 from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.feeding.pipeline import HOST, MULTI_GPU, Feed
 from myxtts.data.opening import Corpus
-from myxtts.data.planning.plan_files import PLAN_FILE, save_plan
+from myxtts.data.planning.plan_files import save_plan
 from myxtts.data.planning.shapes import Shape
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
@@ -41,15 +41,9 @@ from myxtts.errors import (
 )
 from myxtts.models.sampler import SpeechSampler
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import (
-    Checkpoint,
-    CheckpointInfo,
-    checkpoint_folders,
-    find_checkpoint,
-    has_checkpoint,
-    remove_unfinished,
-)
+from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.resuming import add_seconds, changes_since
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.interruption import Interruption
 from myxtts.training.model_building import build_model
@@ -83,7 +77,7 @@ class XTTSTrainer:
         self,
         config: XTTSConfig,
         corpus: Corpus,
-        run_dir: Path,
+        run_dir: str | Path | RunDir,
         *,
         strategy: tf.distribute.Strategy | None = None,
         observer: Observer | None = None,
@@ -95,7 +89,7 @@ class XTTSTrainer:
     ) -> None:
         self.config = config
         self.corpus = corpus
-        self.run_dir = run_dir
+        self.run_dir = RunDir(run_dir)
         self.strategy = strategy or tf.distribute.get_strategy()
         self.observer = observer or SilentObserver()
         self.account = account or TimeAccount()
@@ -107,7 +101,7 @@ class XTTSTrainer:
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
-        evidence = run_dir / "evidence" if self.place.is_chief else None
+        evidence = self.run_dir.evidence if self.place.is_chief else None
         self._bad_numbers = BadNumbers(corpus.train, evidence)
         self._measurer = measurer
         self._feed = feed
@@ -127,7 +121,7 @@ class XTTSTrainer:
 
     def resume(self, checkpoint: Checkpoint | None = None) -> int:
         """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
-        checkpoint = checkpoint or find_checkpoint(self.run_dir)
+        checkpoint = checkpoint or self.run_dir.newest_checkpoint()
         if checkpoint.info.step >= self.total_steps:
             raise CheckpointError(
                 f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
@@ -235,13 +229,13 @@ class XTTSTrainer:
     def _train(self, feed: Feed) -> dict[str, Any]:
         if not self.place.is_chief:
             return self._loop(feed, None)
-        self.run_dir.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(self.run_dir)
-        save_config(self.config, self.run_dir / "config.yaml")
-        self.corpus.tokenizer.save(self.run_dir / "tokenizer.json")
-        save_plan(self.corpus.train.plan, self.config, self.run_dir / PLAN_FILE)
+        self.run_dir.make()
+        self.run_dir.remove_unfinished()
+        save_config(self.config, self.run_dir.config_file)
+        self.corpus.tokenizer.save(self.run_dir.tokenizer_file)
+        save_plan(self.corpus.train.plan, self.config, self.run_dir.plan_file)
         if self._start is not None:
-            self._start.save(self.run_dir)
+            self._start.save(self.run_dir.start_report_file)
         with (
             contextlib.closing(RunWriter(self.run_dir, self._step_now())) as writer,
             self._checkpoint_writer() as self._checkpoints,
@@ -260,8 +254,8 @@ class XTTSTrainer:
         """To the newest checkpoint, where there is one, and on with a lower learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
-        if checkpoint_folders(self.run_dir):
-            checkpoint = find_checkpoint(self.run_dir)
+        if self.run_dir.checkpoint_folders():
+            checkpoint = self.run_dir.newest_checkpoint()
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         elif self._step_now() >= self.total_steps:
             raise NonFiniteLossError(
@@ -446,7 +440,7 @@ class XTTSTrainer:
         """Saves the last whole step, which every machine has; one of those that are left does."""
         # The first of those that are left to come writes; the others find its checkpoint.
         time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
-        if not has_checkpoint(self.run_dir, step):
+        if not self.run_dir.has_checkpoint(step):
             if not self.place.is_chief:
                 self._checkpoints = self._checkpoint_writer()
             self.save(step)

@@ -11,7 +11,6 @@ from myxtts.data.planning.shapes import ShapePlan
 from myxtts.errors import CheckpointError
 from myxtts.whole_files import write_whole_file
 
-PLAN_FILE = "shapes.json"
 _LARGEST_SIZE = 1 << 20
 
 
