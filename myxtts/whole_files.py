@@ -23,17 +23,13 @@ _Made = TypeVar("_Made")
 
 TEMPORARY_SUFFIX = ".part"
 _REPLACED_SUFFIX = ".replaced"
-# The digits may be missing: folders that are still in use have temporaries without them.
+# The digits may be missing: run folders out there have temporaries without them.
 _TEMPORARY = re.compile(r"\.(.+?)(?:\.[0-9a-f]{8})?\.(?:part|replaced)", re.DOTALL)
 _RANDOM_BYTES = 4
 _ATTEMPTS = 100
+# Not every system has the last two: O_BINARY is of Windows, O_NOFOLLOW of the others.
 _EXCLUSIVELY = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    # Windows has no links to follow, and translates line ends unless told not to.
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 )
 
 
