@@ -29,7 +29,7 @@ from step import build_step, random_batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.evaluation.background import BackgroundEvaluation  # noqa: E402
 from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
-from myxtts.runs.checkpoints import find_checkpoint  # noqa: E402
+from myxtts.runs.run_dir import find_checkpoint  # noqa: E402
 
 LIMIT = 1.15
 _BLOCK_STEPS = 10

@@ -39,7 +39,7 @@ from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
 from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
-from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint  # noqa: E402
+from myxtts.runs.run_dir import RunDir, find_checkpoint  # noqa: E402
 from myxtts.training.watching.accounting import stepping_seconds  # noqa: E402
 
 FIGURES = (
@@ -138,7 +138,7 @@ def main() -> None:
         **ceiling,
         "checkpoints": [],
     }
-    for folder in checkpoint_folders(options.run):
+    for folder in RunDir(options.run).checkpoint_folders():
         measured = means(TTS(folder), folder, sentences, toolbox, (MODEL,))[MODEL]
         row = minutes(folder) | measured
         result["checkpoints"].append(row)

@@ -27,11 +27,8 @@ from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.runs.checkpoint_writer import CheckpointWriter  # noqa: E402
-from myxtts.runs.checkpoints import (  # noqa: E402
-    FILES_OF_RUN,
-    CheckpointInfo,
-    find_checkpoint,
-)
+from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo  # noqa: E402
+from myxtts.runs.run_dir import RunDir  # noqa: E402
 
 LIMIT = 1.05
 
@@ -44,7 +41,7 @@ def measure(size: str, window: int, rounds: int, run_dir: Path) -> dict[str, Any
         (run_dir / name).write_text("{}")
     seconds: dict[str, list[float]] = {"without": [], "with": []}
     pauses, writes = [], []
-    with CheckpointWriter(run_dir, keep=2) as writer:
+    with CheckpointWriter(RunDir(run_dir), keep=2) as writer:
         for number in range(-1, 2 * rounds + 1):
             saves = number % 2 == 1
             started = time.perf_counter()
@@ -61,7 +58,7 @@ def measure(size: str, window: int, rounds: int, run_dir: Path) -> dict[str, Any
                 writes.append(time.perf_counter() - started - spent)
             if number >= 0:  # the first window is for tracing
                 seconds["with" if saves else "without"].append(spent / window)
-    folder = find_checkpoint(run_dir).folder
+    folder = RunDir(run_dir).newest_checkpoint().folder
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     before_and_after = zip(seconds["without"], seconds["without"][1:], strict=False)
     ratios = [

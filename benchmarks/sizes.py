@@ -33,8 +33,8 @@ from step import build_step, random_batch, seconds_of  # noqa: E402
 
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.config.presets import SIZES  # noqa: E402
-from myxtts.runs.checkpoint_files import Tensors  # noqa: E402
 from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint  # noqa: E402
+from myxtts.runs.tensor_files import Tensors  # noqa: E402
 
 _PARTS = ("text_encoder", "voice_encoder", "decoder")
 # Weights, two moments, average and the decay of each weight.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import soxr
 
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
+from myxtts.whole_files import whole_file
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -155,13 +155,21 @@ def _missing_wav_seconds(file: Path) -> float:
 def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:
     """Writes 16-bit samples beside the target and moves them into place."""
     file = file.resolve()
-    part = file.with_name(f".{file.name}.part")
     try:
-        soundfile.write(part, waveform, sample_rate_hz, subtype="PCM_16", format="WAV")
-        os.replace(part, file)
-    except (soundfile.SoundFileError, OSError) as error:
-        part.unlink(missing_ok=True)
+        with whole_file(file) as stream:
+            # By its descriptor: errors in a Python object would be lost inside the library.
+            soundfile.write(
+                stream.fileno(),
+                waveform,
+                sample_rate_hz,
+                subtype="PCM_16",
+                format="WAV",
+                closefd=False,
+            )
+    except soundfile.SoundFileError as error:
         raise DataError(f"{file}: cannot be written ({error})") from None
+    except OSError as error:
+        raise DataError(f"{file}: cannot be written ({error.strerror})") from None
 
 
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:

@@ -45,15 +45,15 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.drawing import as_png
     from myxtts.evaluation.curves import draw_curves
     from myxtts.evaluation.history import AXES, read_history
-    from myxtts.evaluation.results import as_json, write_whole
+    from myxtts.evaluation.results import as_json, write_result
 
     runs = {str(folder): read_history(folder) for folder in options.runs}
     options.out.mkdir(parents=True, exist_ok=True)
     pictures = {axis: options.out / f"curves_over_{axis}.png" for axis in AXES}
     for axis, file in pictures.items():
-        write_whole(file, as_png(draw_curves(runs, axis)))
+        write_result(file, as_png(draw_curves(runs, axis)))
     content = _content(runs, pictures)
-    write_whole(options.out / "comparison.json", as_json(content).encode())
+    write_result(options.out / "comparison.json", as_json(content).encode())
     if options.json:
         print(as_json(content))
         return 0

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from myxtts.synthesis.tts import TTS
 
 _DEFAULT_COUNT = 20
-_FOLDER = "evaluation"
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -56,7 +55,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--whisper", type=Path, metavar="DIR", help="local Whisper model, for other languages"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help=f"where to write (default: RUN/{_FOLDER})"
+        "--out", type=Path, metavar="DIR", help="where to write (default: RUN/evaluation)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -70,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.evaluation.evaluate import evaluate, own_voice
     from myxtts.evaluation.results import as_json, save_evaluation
     from myxtts.evaluation.toolbox import open_toolbox
+    from myxtts.runs.run_dir import RunDir
     from myxtts.synthesis.tts import TTS
 
     tts = TTS(options.run_dir)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     bar = counting_bar("Measuring", "clips") if not options.json else contextlib.nullcontext(_mute)
     with bar as show:
         evaluation = evaluate(tts, str(options.run_dir), sentences, toolbox, on_progress=show)
-    out = options.out or options.run_dir / _FOLDER
+    out = options.out or RunDir(options.run_dir).evaluation
     content = save_evaluation(evaluation, out)
     if options.json:
         print(as_json(content))

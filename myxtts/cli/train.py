@@ -95,9 +95,10 @@ def run(options: argparse.Namespace) -> int:
 
             with open_run(config, start, live):
                 return 0
+        from myxtts.runs.run_dir import RunDir
         from myxtts.training.run import train_from
 
-        train_from(start, config, run_dir, live)
+        train_from(start, config, RunDir(run_dir) if run_dir else None, live)
     return 0
 
 
@@ -132,14 +133,14 @@ def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
     return configuration(
         options,
         settings,
-        base=start.resumed.folder / "config.yaml" if start.resumed else None,
+        base=start.resumed.config_file if start.resumed else None,
         below=settings_of_the_model(start.init_from.config()) if start.init_from else None,
     )
 
 
 def _find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
     """The run folder, if one is named or found, and what the run starts from."""
-    from myxtts.runs.checkpoints import find_checkpoint
+    from myxtts.runs.run_dir import find_checkpoint
     from myxtts.training.opening import Start
 
     resumed = _run_to_resume(options)
@@ -154,6 +155,8 @@ def _find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
+    from myxtts.runs.run_dir import RunDir
+
     if options.resume is None:
         return None
     if str(options.resume) == _AUTO:
@@ -165,17 +168,17 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
     if options.init_from is not None:
         raise CheckpointError("--resume: goes on with a run, so --init-from has no place beside it")
-    if not (folder / "checkpoints").is_dir():
+    if not RunDir(folder).checkpoints.is_dir():
         raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
     return folder
 
 
 def _newest_run(run_dir: Path | None) -> Path | None:
     """--run-dir, or the newest in runs/, where it has saved something."""
-    from myxtts.runs.checkpoints import checkpoint_folders
-    from myxtts.runs.resuming import newest_run
+    from myxtts.runs.run_dir import RunDir
     from myxtts.training.run import RUNS
 
     if run_dir is None:
-        return newest_run(RUNS)
-    return run_dir if checkpoint_folders(run_dir) else None
+        newest = RunDir.newest_in(RUNS)
+        return newest.path if newest else None
+    return run_dir if RunDir(run_dir).checkpoint_folders() else None

@@ -76,7 +76,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from myxtts.runs.checkpoints import find_checkpoint
+    from myxtts.runs.run_dir import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
 
     checkpoint = find_checkpoint(options.checkpoint, to_speak=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from myxtts.config.moved import announce, relocated
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
+from myxtts.whole_files import write_whole_file
 
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
@@ -136,8 +135,5 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 def save_config(config: XTTSConfig, file: Path) -> None:
     """Writes every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=file.parent, suffix=".part", delete=False, encoding="utf-8"
-    ) as part:
-        part.write(text)
-    os.replace(part.name, file)
+    # For its owner alone: it names folders of this machine.
+    write_whole_file(file, text, mode=0o600)

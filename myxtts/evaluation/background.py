@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.evaluation.sentences import Sentence, load_sentences, save_sentences
+from myxtts.runs.run_dir import RunDir
 from myxtts.runs.snapshots import take_snapshot
 
 _log = logging.getLogger(__name__)
 
-_FOLDER = ".measuring"
 _RESULT, _COMPLAINTS = "measured.json", "complaints.txt"
 _LOWEST, _ORDINARY = "lowest", "ordinary"
 _LOWEST_PRIORITY = 19
@@ -52,7 +52,7 @@ class BackgroundEvaluation:
 
     def __init__(
         self,
-        run_dir: Path,
+        run_dir: RunDir | Path,
         sentences: Sequence[Sentence],
         *,
         only: Sequence[str] = (),
@@ -63,7 +63,7 @@ class BackgroundEvaluation:
         A process that gives way gets what others leave of the cores, which may be nothing. Whoever
         waits for the figures and does nothing else needs one that does not.
         """
-        self._folder = run_dir / _FOLDER
+        self._folder = RunDir(run_dir).measuring
         self._only = tuple(only)
         self._priority = _LOWEST if gives_way else _ORDINARY
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
@@ -181,10 +181,10 @@ def _main(snapshot: Path, priority: str, only: Sequence[str]) -> None:
     if priority == _LOWEST:
         _give_way()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from myxtts.evaluation.results import as_json, write_whole
+    from myxtts.evaluation.results import as_json, write_result
 
     content = measure_snapshot(snapshot, only)
-    write_whole(snapshot / _RESULT, as_json(content).encode())
+    write_result(snapshot / _RESULT, as_json(content).encode())
 
 
 def _give_way() -> None:

@@ -14,8 +14,9 @@ from myxtts.config.loading import load_config
 from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Figure
+from myxtts.evaluation.results import RESULT_FILE
 from myxtts.evaluation.toolbox import FIGURES
-from myxtts.runs.lines import read_lines
+from myxtts.runs.run_dir import RunDir
 
 AXES = ("steps", "hours", "utterances")
 METRICS: tuple[Figure, ...] = (
@@ -55,17 +56,17 @@ class RunHistory:
 
 
 def read_history(folder: Path) -> RunHistory:
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such folder; expected the folder of a run")
-    lines = read_lines(folder / "metrics.jsonl")
+    run = RunDir(folder)
+    run.require_folder()
+    lines = run.metric_lines()
     if not lines:
         raise CheckpointError(
-            f"{folder}: holds no metrics.jsonl with lines; expected the folder of a run that has "
-            "trained"
+            f"{folder}: holds no {run.metrics_file.name} with lines; expected the folder of a run "
+            "that has trained"
         )
-    lines += read_lines(folder / "measures.jsonl")
-    config = load_config(folder / "config.yaml", is_saved_run=True)
-    evaluation = _read_json(folder / "evaluation" / "evaluation.json")
+    lines += run.measure_lines()
+    config = load_config(run.config_file, is_saved_run=True)
+    evaluation = _read_json(run.evaluation / RESULT_FILE)
     if evaluation:
         means = {
             name: measure["means"]["model"] for name, measure in evaluation["measures"].items()
@@ -93,7 +94,7 @@ def read_history(folder: Path) -> RunHistory:
         hours=clock.hours_at(last),
         utterances=last * config.data.batch_size,
         curves=curves,
-        report=_read_json(folder / "report.json"),
+        report=_read_json(run.report_file),
         ceiling={
             name: measure["means"]["recordings"]
             for name, measure in recorded.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from myxtts.errors import DataError
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.page import page
 from myxtts.evaluation.pictures import bars_picture, mel_sheet
+from myxtts.whole_files import write_whole_file
 
 RESULT_FILE = "evaluation.json"
 
@@ -22,12 +22,12 @@ def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
     """Writes everything into the folder and returns what stands in evaluation.json."""
     content = as_dict(evaluation)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / RESULT_FILE, as_json(content).encode())
-    write_whole(folder / "evaluation.csv", _as_csv(evaluation).encode("utf-8-sig"))
+    write_result(folder / RESULT_FILE, as_json(content).encode())
+    write_result(folder / "evaluation.csv", _as_csv(evaluation).encode("utf-8-sig"))
     bars = as_png(bars_picture(evaluation))
-    write_whole(folder / "bars.png", bars)
-    write_whole(folder / "mels.png", as_png(mel_sheet(evaluation)))
-    write_whole(folder / "index.html", page(evaluation, bars).encode())
+    write_result(folder / "bars.png", bars)
+    write_result(folder / "mels.png", as_png(mel_sheet(evaluation)))
+    write_result(folder / "index.html", page(evaluation, bars).encode())
     return content
 
 
@@ -35,14 +35,10 @@ def as_json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1)
 
 
-def write_whole(file: Path, content: bytes) -> None:
-    """Beside its place first, so that a file that is there is whole."""
-    part = file.with_name(f".{file.name}.part")
+def write_result(file: Path, content: bytes) -> None:
     try:
-        part.write_bytes(content)
-        os.replace(part, file)
+        write_whole_file(file, content)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
 
 

@@ -12,12 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import Tensors
-from myxtts.runs.checkpoints import (
-    FILES_OF_RUN,
-    CheckpointInfo,
-    save_checkpoint,
-)
+from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint
+from myxtts.runs.run_dir import RunDir
+from myxtts.runs.tensor_files import Tensors
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +35,10 @@ class CheckpointWriter:
     attempt. Only at the end of the run is it an error.
     """
 
-    def __init__(self, run_dir: Path, keep: int) -> None:
-        self._run_dir = run_dir
+    def __init__(self, run_dir: RunDir, keep: int) -> None:
+        self._store = run_dir.checkpoints
         self._keep = keep
-        self._files_of_run = {name: (run_dir / name).read_bytes() for name in FILES_OF_RUN}
+        self._files_of_run = run_dir.files_for_checkpoints()
         self._thread = concurrent.futures.ThreadPoolExecutor(
             1, "checkpoints", initializer=_give_way
         )
@@ -73,7 +70,7 @@ class CheckpointWriter:
     def _write(self, info: CheckpointInfo, training_state: Tensors) -> Path:
         try:
             return save_checkpoint(
-                self._run_dir, info, training_state, self._files_of_run, self._keep
+                self._store, info, training_state, self._files_of_run, self._keep
             )
         except CheckpointError as error:
             _log.warning("step %d is not saved: %s", info.step, error)

@@ -1,10 +1,12 @@
 """What a run has learnt, on disk, as one unit: all that speaking and going on need.
 
-RUN/checkpoints/step_00001000/model.safetensors      averaged weights: all that speaking needs
-                              training.safetensors   weights, moments, step, rate factor
-                              config.yaml  tokenizer.json  shapes.json
-                              checkpoint.json        step, mel levels, seed, position, metrics
-                              manifest.json          checksums of all of these
+STORE/step_00001000/model.safetensors      averaged weights: all that speaking needs
+                    training.safetensors   weights, moments, step, rate factor
+                    config.yaml  tokenizer.json  shapes.json
+                    checkpoint.json        step, mel levels, seed, position, metrics
+                    manifest.json          checksums of all of these
+
+Knows the names in a checkpoint. Where in a run the store is, `run_dir` knows.
 """
 
 from __future__ import annotations
@@ -21,29 +23,24 @@ from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
-from myxtts.data.planning.plan_files import PLAN_FILE
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import (
+from myxtts.runs.sealed_folder import (
     MANIFEST,
-    Content,
-    Tensors,
     checksum_of,
-    read_json,
-    read_tensors,
-    verify_folder,
-    write_folder,
+    verify_sealed_folder,
+    write_sealed_folder,
 )
+from myxtts.runs.tensor_files import Content, Tensors, read_json, read_tensors
 from myxtts.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
-_FOLDER = "checkpoints"
 _NAME = re.compile(r"step_(\d{8,18})")
 _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
-_CONFIG, _TOKENIZER = "config.yaml", "tokenizer.json"
-# Files of the run folder that are a part of each checkpoint.
-FILES_OF_RUN = (_CONFIG, _TOKENIZER, PLAN_FILE)
-NEEDED_TO_SPEAK = (_MODEL, _INFO, _CONFIG, _TOKENIZER)
+CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
+# Files that the run folder has under the same names; every checkpoint has its own copy.
+FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
+NEEDED_TO_SPEAK = (_MODEL, _INFO, CONFIG, TOKENIZER)
 _AVERAGE = "average/"
 
 
@@ -81,22 +78,35 @@ class Checkpoint:
         averages = {f"{_AVERAGE}{name}": value for name, value in self.averaged_weights().items()}
         return read_tensors(self.folder / _TRAINING) | averages
 
+    @property
+    def config_file(self) -> Path:
+        return self.folder / CONFIG
+
+    @property
+    def plan_file(self) -> Path:
+        return self.folder / PLAN
+
     def config(self) -> XTTSConfig:
-        return load_config(self.folder / _CONFIG, is_saved_run=True)
+        return load_config(self.config_file, is_saved_run=True)
 
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.folder / _TOKENIZER)
+        return Tokenizer.load(self.folder / TOKENIZER)
+
+
+def step_name(step: int) -> str:
+    """As files and folders of a step are called."""
+    return f"step_{step:08d}"
 
 
 def save_checkpoint(
-    run_dir: Path,
+    store: Path,
     info: CheckpointInfo,
     training_state: Tensors,
     files_of_run: Mapping[str, bytes],
     keep: int,
 ) -> Path:
     """Writes a checkpoint, and once it is whole removes all but `keep`."""
-    folder = run_dir / _FOLDER / f"step_{info.step:08d}"
+    folder = store / step_name(info.step)
     # The same step twice is the same state: a run is a function of its configuration.
     if not _is_whole(folder):
         averages = {
@@ -113,30 +123,29 @@ def save_checkpoint(
             _TRAINING: rest,
             _INFO: json.dumps(asdict(info), indent=1).encode(),
         }
-        write_folder(folder, content)
-    _remove_older(run_dir, folder, keep)
+        write_sealed_folder(folder, content)
+    _remove_older(folder, keep)
     return folder
 
 
-def find_checkpoint(run_dir: Path, *, to_speak: bool = False) -> Checkpoint:
-    """The newest whole checkpoint of a run; damaged ones are named and passed over.
+def open_checkpoint(folder: Path, *, to_speak: bool = False) -> Checkpoint:
+    """One that is whole; to speak, only what that needs has to be."""
+    verify_sealed_folder(folder, NEEDED_TO_SPEAK if to_speak else None)
+    return Checkpoint(folder, _read_info(folder / _INFO))
 
-    `run_dir` may also be the folder of one checkpoint. To speak, only what that needs is read.
-    """
-    if not run_dir.is_dir():
-        raise CheckpointError(f"{run_dir}: no such folder; expected the folder of a run")
-    one = (run_dir / MANIFEST).is_file()
-    folders = [run_dir] if one else checkpoint_folders(run_dir)
+
+def newest_checkpoint(store: Path, *, to_speak: bool = False) -> Checkpoint:
+    """The newest that is whole; damaged ones are named and passed over."""
+    folders, run_dir = checkpoint_folders(store), store.parent
     if not folders:
         raise CheckpointError(
             f"{run_dir}: holds no checkpoint; expected the folder of a run that has saved one, "
-            f"with {_FOLDER}/ in it"
+            f"with {store.name}/ in it"
         )
     problems = []
     for folder in reversed(folders):
         try:
-            verify_folder(folder, NEEDED_TO_SPEAK if to_speak else None)
-            return Checkpoint(folder, _read_info(folder / _INFO))
+            return open_checkpoint(folder, to_speak=to_speak)
         except CheckpointError as error:
             problems.append(error)
             if len(problems) < len(folders):
@@ -149,33 +158,20 @@ def find_checkpoint(run_dir: Path, *, to_speak: bool = False) -> Checkpoint:
     )
 
 
-def run_of(folder: Path) -> Path:
-    """The run that a folder to speak with belongs to: itself, or the run that it lies in.
-
-    RUN/best and the checkpoints come and go, their run stays. A copy of one that lies elsewhere
-    stands for itself.
-    """
-    if not (folder / MANIFEST).is_file():
-        return folder
-    folder = folder.resolve()
-    around = (folder.parent, folder.parent.parent)
-    return next((run for run in around if (run / _TOKENIZER).is_file()), folder)
+def has_checkpoint(store: Path, step: int) -> bool:
+    return _is_whole(store / step_name(step))
 
 
-def has_checkpoint(run_dir: Path, step: int) -> bool:
-    return _is_whole(run_dir / _FOLDER / f"step_{step:08d}")
-
-
-def checkpoint_folders(run_dir: Path) -> list[Path]:
+def checkpoint_folders(store: Path) -> list[Path]:
     """Those that were moved into place, oldest first, whether they can be read or not."""
-    found = (run_dir / _FOLDER).glob("step_*")
+    found = store.glob("step_*")
     return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
 
 
-def remove_unfinished(run_dir: Path) -> None:
-    """What a run that was killed had begun to write; only for who holds the run's lock."""
-    for folder in (run_dir / _FOLDER).glob(".step_*"):
-        shutil.rmtree(folder, ignore_errors=True)
+def last_saved(store: Path) -> float:
+    """The time of the latest checkpoint, 0 where there is none."""
+    manifests = (folder / MANIFEST for folder in checkpoint_folders(store))
+    return max((file.stat().st_mtime for file in manifests if file.is_file()), default=0.0)
 
 
 def _step_of(folder: Path) -> int:
@@ -186,16 +182,18 @@ def _step_of(folder: Path) -> int:
 
 def _is_whole(folder: Path) -> bool:
     try:
-        verify_folder(folder)
+        verify_sealed_folder(folder)
     except CheckpointError:
         return False
     return True
 
 
-def _remove_older(run_dir: Path, newest: Path, keep: int) -> None:
+def _remove_older(newest: Path, keep: int) -> None:
     """Of those up to the one just written; later ones may be of a run that was gone back on."""
     up_to_newest = [
-        folder for folder in checkpoint_folders(run_dir) if _step_of(folder) <= _step_of(newest)
+        folder
+        for folder in checkpoint_folders(newest.parent)
+        if _step_of(folder) <= _step_of(newest)
     ]
     for folder in up_to_newest[:-keep]:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,15 +1,15 @@
-"""The files of a run that have a JSON object on every line: metrics.jsonl and measures.jsonl."""
+"""Files with a JSON object on every line, each of a step: metrics and measures of a run."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
+from myxtts.whole_files import write_whole_file
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
@@ -33,9 +33,7 @@ def drop_lines_after(file: Path, step: int) -> None:
         return
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
-    part = file.with_suffix(".part")
-    part.write_text("".join(kept), encoding="utf-8")
-    os.replace(part, file)
+    write_whole_file(file, "".join(kept))
 
 
 def _step_of(line: str) -> float:

@@ -25,20 +25,18 @@ except ImportError:  # not on Windows
 
 _log = logging.getLogger(__name__)
 
-LOCK_FILE = ".lock"
 _LARGEST_BYTES = 4_096
 
 
 @contextlib.contextmanager
-def lock_of(run_dir: Path) -> Iterator[None]:
-    """Holds the run folder inside; another run that holds it is a CheckpointError."""
-    file = run_dir / LOCK_FILE
+def hold_lock(file: Path) -> Iterator[None]:
+    """Holds the folder of the lock file inside; another run that holds it is a CheckpointError."""
     with open(file, "a+b", buffering=0) as stream:
         owner = _read_owner(stream)
         if _is_held(stream, owner):
             raise CheckpointError(
-                f"{run_dir}: another run is under way there, {_describe(owner)}; wait for it, or "
-                "give this one another --run-dir"
+                f"{file.parent}: another run is under way there, {_describe(owner)}; wait for it, "
+                "or give this one another --run-dir"
             )
         if owner:
             _log.info("%s: the lock of %s is stale and is taken over", file, _describe(owner))

@@ -9,24 +9,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import MANIFEST, move_into_place
 from myxtts.runs.checkpoints import NEEDED_TO_SPEAK
+from myxtts.runs.sealed_folder import MANIFEST, failures_explained
+from myxtts.whole_files import whole_folder
 
 
 def take_snapshot(checkpoint: Path, target: Path) -> Path:
     """`target` becomes this checkpoint without its training state; what was there is replaced."""
-    part = target.with_name(f".{target.name}.part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+    with failures_explained(target), whole_folder(target, replace=True, durable=True) as part:
         for name in (*NEEDED_TO_SPEAK, MANIFEST):
             _second_name(checkpoint / name, part / name)
-        move_into_place(part, target)
-    except OSError as error:
-        raise CheckpointError(f"{target}: cannot be written ({error})") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return target
 
 

@@ -19,7 +19,7 @@ from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.synthesis.sentences import split_sentences
 from myxtts.synthesis.voices import (
     Reference,

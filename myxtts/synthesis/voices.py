@@ -10,9 +10,9 @@ of the tensors, and the right ones beside them under the name they were written 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,12 +24,12 @@ import numpy.typing as npt
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import CheckpointError, DataError
-from myxtts.runs.checkpoint_files import read_json, read_tensors, sync_folder, write_file
-from myxtts.runs.checkpoints import run_of
+from myxtts.runs.run_dir import RunDir
+from myxtts.runs.tensor_files import read_json, read_tensors, write_content
+from myxtts.whole_files import temporaries_of, whole_file
 
 FloatArray = npt.NDArray[np.float32]
 
-_FOLDER = "voices"
 _FORMAT = "myxtts-voice-1"
 # In UTF-8 and with what is put around a name it stays below the 255 bytes of a file name.
 _MOST_CHARACTERS = 50
@@ -80,9 +80,8 @@ class SavedVoice:
 
 def voices_folder(checkpoint: Path) -> Path:
     """Where the voices of a run or of one of its checkpoints are."""
-    if not checkpoint.is_dir():
-        raise CheckpointError(f"{checkpoint}: no such folder; expected the folder of a run")
-    return run_of(checkpoint) / _FOLDER
+    RunDir(checkpoint).require_folder()
+    return RunDir.around(checkpoint).voices
 
 
 def voice_names(folder: Path) -> list[str]:
@@ -110,12 +109,16 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
     tensors, facts = _files(folder, voice.facts.name)
     try:
         folder.mkdir(exist_ok=True)
-        entry = write_file(_part(tensors), {"vector": voice.vector, "latents": voice.latents})
-        content = {"format": _FORMAT, **asdict(voice.facts), "tensors_sha256": entry.sha256}
-        write_file(_part(facts), json.dumps(content, ensure_ascii=False, indent=1).encode())
-        os.replace(_part(tensors), tensors)
-        os.replace(_part(facts), facts)
-        sync_folder(folder)
+        # The blocks end from the inside out: tensors are moved first, facts last. Both are on the
+        # disk before that.
+        with (
+            whole_file(facts, durable=True) as facts_stream,
+            whole_file(tensors, durable=True) as tensors_stream,
+        ):
+            arrays = {"vector": voice.vector, "latents": voice.latents}
+            checksum = write_content(tensors_stream, arrays).sha256
+            content = {"format": _FORMAT, **asdict(voice.facts), "tensors_sha256": checksum}
+            write_content(facts_stream, json.dumps(content, ensure_ascii=False, indent=1).encode())
     except OSError as error:
         raise CheckpointError(f"{facts}: cannot be written ({error.strerror})") from None
 
@@ -127,8 +130,8 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
     try:
         checksum = _checksum(tensors)
         content = read_json(facts)
-        if content["tensors_sha256"] != checksum and _part(facts).is_file():
-            content = read_json(_part(facts))
+        if content["tensors_sha256"] != checksum:
+            content = _facts_not_yet_moved(facts, checksum) or content
         if content.pop("format") != _FORMAT:
             raise ValueError("another format")
         if content.pop("tensors_sha256") != checksum:
@@ -148,7 +151,7 @@ def remove_voice(folder: Path, name: str) -> None:
     tensors, facts = _files(folder, _require(folder, name))
     try:
         # Without its facts it is gone, whatever else is still there.
-        for file in (_part(facts), facts, tensors, _part(tensors)):
+        for file in (*temporaries_of(facts), facts, tensors, *temporaries_of(tensors)):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise CheckpointError(f"{facts}: cannot be removed ({error.strerror})") from None
@@ -193,8 +196,14 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.safetensors", folder / f"{name}.json"
 
 
-def _part(file: Path) -> Path:
-    return file.with_name(f".{file.name}.part")
+def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | None:
+    """Those that go with the tensors, where their writer was killed before it could move them."""
+    for file in temporaries_of(facts):
+        with contextlib.suppress(CheckpointError, KeyError, TypeError):
+            content: dict[str, Any] = read_json(file)
+            if content["tensors_sha256"] == tensors_sha256:
+                return content
+    return None
 
 
 def _checksum(file: Path) -> str:

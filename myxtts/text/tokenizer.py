@@ -12,6 +12,7 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.text.normalise import normalise
 from myxtts.text.phonemes import phoneme_symbols
 from myxtts.text.scripts import unsayable
+from myxtts.whole_files import write_whole_file
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -108,7 +109,7 @@ class Tokenizer:
             "symbols": self.symbols,
             "languages": self.languages,
         }
-        file.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+        write_whole_file(file, json.dumps(content, ensure_ascii=False, indent=1))
 
     @classmethod
     def load(cls, file: Path) -> Tokenizer:

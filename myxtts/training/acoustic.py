@@ -20,8 +20,8 @@ from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
-from myxtts.runs.checkpoint_files import Tensors
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.tensor_files import Tensors
 from myxtts.training.acoustic_validation import AcousticValidation
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.starting_weights import StartingWeights, starting_weights

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.audio.mel_geometry import seconds_of_frames
 from myxtts.config.config import XTTSConfig
 from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.accounting import stepping_seconds
 from myxtts.wording import plural
 
@@ -152,7 +153,7 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
     )
     yield from report.advice
     if report.best is not None:
-        best, folder = report.best, report.run_dir / "best"
+        best, folder = report.best, RunDir(report.run_dir).best
         yield f"Best by {best['metric']}: step {best['step']} ({best['value']:.3f}), {folder}"
     reference = corpus.validation.cache.audio_path(0)
     yield f"Checkpoints, samples and report: {report.run_dir}"

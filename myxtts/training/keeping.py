@@ -13,15 +13,11 @@ from typing import Any, Protocol
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.data.opening import Corpus
-from myxtts.data.planning.plan_files import PLAN_FILE, save_plan
+from myxtts.data.planning.plan_files import save_plan
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import (
-    CheckpointInfo,
-    find_checkpoint,
-    has_checkpoint,
-    remove_unfinished,
-)
+from myxtts.runs.checkpoints import CheckpointInfo
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.starting_weights import StartReport
 from myxtts.training.task import Task, Validation
@@ -58,7 +54,7 @@ class CheckpointKeeper:
 
     def __init__(
         self,
-        run_dir: Path,
+        run_dir: RunDir,
         config: XTTSConfig,
         corpus: Corpus,
         task: Task,
@@ -118,7 +114,7 @@ class RunKeeper:
 
     def __init__(
         self,
-        run_dir: Path,
+        run_dir: RunDir,
         config: XTTSConfig,
         corpus: Corpus,
         optimizer: FlatAdamW,
@@ -143,13 +139,13 @@ class RunKeeper:
 
     def __enter__(self) -> RunKeeper:
         run_dir = self._run_dir
-        run_dir.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(run_dir)
-        save_config(self._config, run_dir / "config.yaml")
-        self._corpus.tokenizer.save(run_dir / "tokenizer.json")
-        save_plan(self._corpus.train.plan, self._config, run_dir / PLAN_FILE)
+        run_dir.make()
+        run_dir.remove_unfinished()
+        save_config(self._config, run_dir.config_file)
+        self._corpus.tokenizer.save(run_dir.tokenizer_file)
+        save_plan(self._corpus.train.plan, self._config, run_dir.plan_file)
         if self._start is not None:
-            self._start.save(run_dir)
+            self._start.save(run_dir.start_report_file)
         with contextlib.ExitStack() as stack:
             writer = RunWriter(run_dir, int(self._optimizer.step.numpy()))
             self._writer = stack.enter_context(contextlib.closing(writer))
@@ -231,12 +227,12 @@ class Bystander:
         return []
 
 
-def describe_saved(run_dir: Path, step: int) -> str:
+def describe_saved(run_dir: RunDir, step: int) -> str:
     """What of a run is on disk after an attempt to save a step."""
-    if has_checkpoint(run_dir, step):
+    if run_dir.has_checkpoint(step):
         return f"the run is saved up to step {step}"
     try:
-        newest = find_checkpoint(run_dir).info.step
+        newest = run_dir.newest_checkpoint().info.step
     except CheckpointError:
         return f"step {step} could not be saved, and there is no checkpoint before it"
     return f"step {step} could not be saved, the newest checkpoint is of step {newest}"

@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -18,6 +17,7 @@ from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import name_of, place_of, sum_over_replicas
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import DataError, DeviceError
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import Keeper
 from myxtts.training.optimizer import FlatAdamW
@@ -60,7 +60,7 @@ class LostMachineError(DeviceError):
 class TrainingLoop:
     """From the optimizer's present step to the last, or to an interruption."""
 
-    run_dir: Path
+    run_dir: RunDir
     config: XTTSConfig
     corpus: Corpus
     task: Task
@@ -163,7 +163,7 @@ class TrainingLoop:
         seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
         shapes = self.stepper.shapes_met() if plan.dynamic else plan.shapes
         return RunReport(
-            run_dir=self.run_dir,
+            run_dir=self.run_dir.path,
             state=state,
             planned_steps=self.total_steps,
             steps=step,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from myxtts.runs.checkpoint_files import Tensors
+from myxtts.runs.tensor_files import Tensors
 
 _FIRST_SCALE = 2.0**15
 # So many good steps in a row say that a larger scale is worth a try.

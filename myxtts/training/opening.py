@@ -6,7 +6,6 @@ TensorFlow is loaded in here, so this module imports nothing that imports it.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ConfigError
-from myxtts.runs.checkpoints import Checkpoint, find_checkpoint
+from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
@@ -39,7 +39,7 @@ class Start:
 
     @classmethod
     def from_run(cls, run: str | Path, *, partially: bool = False) -> Start:
-        return cls(init_from=find_checkpoint(Path(run), to_speak=True), partially=partially)
+        return cls(init_from=find_checkpoint(run, to_speak=True), partially=partially)
 
     @property
     def vocabulary(self) -> Tokenizer | None:
@@ -70,9 +70,12 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     if config.data.train_data is None:
         config = _with_demo_corpus(config, observer)
     from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.program_cache import program_cache
 
     observer.on_phase("loading TensorFlow")
-    compilation_log = load_tensorflow(_xla_cache(config))
+    compilation_log = load_tensorflow(
+        program_cache(config.training.xla, config.training.xla_cache_dir)
+    )
     with contextlib.ExitStack() as stack:
         if compilation_log is not None:
             stack.callback(compilation_log.stop)
@@ -88,14 +91,14 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         yield opened
 
 
-def is_chief(run_dir: Path | None) -> bool:
+def is_chief(*, has_folder: bool) -> bool:
     """Whether this process writes the run; of several machines only one does."""
     from myxtts.devices.cluster import find_cluster
 
     cluster = find_cluster()
     if cluster is None:
         return True
-    if run_dir is None:
+    if not has_folder:
         raise ConfigError(
             f"--run-dir: needed for training on {cluster.workers} machines; name a folder that "
             "all of them see"
@@ -126,16 +129,3 @@ def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
     settings = config.as_dict()
     settings["data"]["train_data"] = str(DEMO_CORPUS)
     return XTTSConfig(**settings)
-
-
-def _xla_cache(config: XTTSConfig) -> Path | None:
-    """Where XLA keeps compiled programs for the next launch; none if it is surely not used."""
-    from myxtts.devices.loading import gpu_driver_is_there
-
-    wanted = config.training.xla
-    if wanted is False or (wanted is None and not gpu_driver_is_there()):
-        return None
-    if config.training.xla_cache_dir is not None:
-        return Path(config.training.xla_cache_dir)
-    user_cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(user_cache) / "myxtts" / "xla"

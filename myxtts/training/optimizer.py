@@ -23,7 +23,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import Tensors
+from myxtts.runs.tensor_files import Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import average_decay, learning_rate
 from myxtts.training.weight_names import frozen_paths

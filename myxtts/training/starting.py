@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from pathlib import Path
 
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.opening import Corpus, OnProgress, open_corpus
-from myxtts.data.planning.plan_files import PLAN_FILE
 from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
 from myxtts.errors import DeviceError
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.acoustic import AcousticTask
 from myxtts.training.device_setup import turn_multi_gpu_mode_off
 from myxtts.training.interruption import Interruption
@@ -42,7 +41,7 @@ def open_corpus_for(
         on_progress,
         replicas=strategy.num_replicas_in_sync,
         xla=uses_xla(strategy, config.training.xla),
-        plan_file=start.resumed.folder / PLAN_FILE if start.resumed else None,
+        plan_file=start.resumed.plan_file if start.resumed else None,
         vocabulary=start.vocabulary,
     )
     if is_chief:
@@ -51,7 +50,7 @@ def open_corpus_for(
 
 
 def start_trainer(
-    opened: OpenedRun, run_dir: Path, observer: Observer, interruption: Interruption
+    opened: OpenedRun, run_dir: RunDir, observer: Observer, interruption: Interruption
 ) -> XTTSTrainer:
     """Where mirrored training fails its trial, one device goes on alone, unless it is strict."""
     try:
@@ -74,7 +73,7 @@ def start_trainer(
 
 
 def _start(
-    opened: OpenedRun, run_dir: Path, observer: Observer, interruption: Interruption
+    opened: OpenedRun, run_dir: RunDir, observer: Observer, interruption: Interruption
 ) -> XTTSTrainer:
     start, task = opened.start, AcousticTask(opened.config, opened.corpus)
     with contextlib.ExitStack() as on_failure:

@@ -19,14 +19,13 @@ from myxtts.config.changes import changes_of_the_model
 from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import Corpus
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import Tensors
 from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.tensor_files import Tensors
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.weight_names import short_name
+from myxtts.whole_files import write_whole_file
 
 Tensor = npt.NDArray[Any]
-
-REPORT_FILE = "init_from.json"
 
 _SYMBOLS = "text_encoder/symbols/embeddings"
 _MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
@@ -82,9 +81,8 @@ class StartReport:
         for name, reason in self.not_taken.items():
             yield f"  not taken: {name}: {reason}"
 
-    def save(self, run_dir: Path) -> None:
-        text = json.dumps(asdict(self), ensure_ascii=False, indent=1)
-        (run_dir / REPORT_FILE).write_text(text, encoding="utf-8")
+    def save(self, file: Path) -> None:
+        write_whole_file(file, json.dumps(asdict(self), ensure_ascii=False, indent=1))
 
 
 @dataclass(frozen=True)

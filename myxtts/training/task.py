@@ -15,8 +15,8 @@ import tensorflow as tf
 from myxtts.data.feeding.sources import BatchSource
 from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.shapes import Shape, ShapePlan
-from myxtts.runs.checkpoint_files import Tensors
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.tensor_files import Tensors
 from myxtts.training.starting_weights import StartingWeights
 from myxtts.training.watching.reporting import RunWriter
 

@@ -24,13 +24,9 @@ from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import devices_here, place_of, wait_for_all
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteLossError
-from myxtts.runs.checkpoints import (
-    Checkpoint,
-    checkpoint_folders,
-    find_checkpoint,
-    has_checkpoint,
-)
+from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import add_seconds, changes_since
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.acoustic import AcousticTask
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import Bystander, CheckpointKeeper, RunKeeper, describe_saved
@@ -59,7 +55,7 @@ class XTTSTrainer:
         self,
         config: XTTSConfig,
         corpus: Corpus,
-        run_dir: str | Path,
+        run_dir: str | Path | RunDir,
         *,
         strategy: tf.distribute.Strategy | None = None,
         task: Task | None = None,
@@ -72,7 +68,7 @@ class XTTSTrainer:
     ) -> None:
         self.config = config
         self.corpus = corpus
-        self.run_dir = Path(run_dir)
+        self.run_dir = RunDir(run_dir)
         self.strategy = strategy or tf.distribute.get_strategy()
         self.task = task or AcousticTask(config, corpus)
         self.observer = observer or Observer()
@@ -88,7 +84,7 @@ class XTTSTrainer:
         _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
-        evidence = self.run_dir / "evidence" if self.place.is_chief else None
+        evidence = self.run_dir.evidence if self.place.is_chief else None
         self._bad_numbers = BadNumbers(corpus.train, evidence)
         keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
@@ -105,7 +101,7 @@ class XTTSTrainer:
 
     def resume(self, checkpoint: Checkpoint | None = None) -> int:
         """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
-        checkpoint = checkpoint or find_checkpoint(self.run_dir)
+        checkpoint = checkpoint or self.run_dir.newest_checkpoint()
         if checkpoint.info.step >= self.total_steps:
             raise CheckpointError(
                 f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
@@ -257,8 +253,8 @@ class XTTSTrainer:
         """To the newest checkpoint, where there is one, and on with a lower learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
-        if checkpoint_folders(self.run_dir):
-            checkpoint = find_checkpoint(self.run_dir)
+        if self.run_dir.checkpoint_folders():
+            checkpoint = self.run_dir.newest_checkpoint()
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         elif self._step_now() >= self.total_steps:
             raise NonFiniteLossError(
@@ -276,7 +272,7 @@ class XTTSTrainer:
         """Saves the last whole step, which every machine has; one of those that are left does."""
         # The first of those that are left to come writes; the others find its checkpoint.
         time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
-        if not has_checkpoint(self.run_dir, step):
+        if not self.run_dir.has_checkpoint(step):
             if isinstance(keeper, Bystander):
                 with self._checkpoint_keeper() as checkpoints:
                     checkpoints.save_and_wait(step)

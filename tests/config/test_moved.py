@@ -7,7 +7,7 @@ from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.config.moved import CONSTANT, MOVED
 from myxtts.errors import ConfigError
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
 

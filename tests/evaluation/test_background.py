@@ -10,7 +10,7 @@ import pytest
 
 from myxtts.evaluation.background import BackgroundEvaluation
 from myxtts.evaluation.sentences import held_out_sentences, save_sentences
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.synthesis.tts import TTS
 
 _PARENT = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -35,8 +35,8 @@ from myxtts.config.loading import load_config, parse_assignments
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.planning.plan_files import load_padded_shapes
 from myxtts.errors import MyXTTSError
-from myxtts.runs.checkpoints import find_checkpoint
 from myxtts.runs.resuming import changes_since
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
 ROOT = Path(__file__).parents[2]

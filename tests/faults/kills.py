@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.data.corpus.demo import make_demo_corpus
-from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEP = "... first step"
@@ -102,10 +102,11 @@ def killed_run(run_dir: Path, corpus: Path, steps: int, kills: int, seed: int) -
         if any((run_dir / "checkpoints").glob(".step_*.part")):
             phase = "saving"
         counts[phase] += 1
-        if checkpoint_folders(run_dir):
+        if RunDir(run_dir).checkpoint_folders():
             # A damaged one would be passed over, and the step before it found.
             found = find_checkpoint(run_dir)
-            assert found.folder == checkpoint_folders(run_dir)[-1], f"{found.folder} is not newest"
+            newest = RunDir(run_dir).checkpoint_folders()[-1]
+            assert found.folder == newest, f"{found.folder} is not newest"
             assert found.info.step >= newest
             newest = found.info.step
     finish(start(run_dir, corpus, steps))

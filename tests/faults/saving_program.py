@@ -12,7 +12,8 @@ import numpy as np
 
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, find_checkpoint
+from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo
+from myxtts.runs.run_dir import RunDir
 
 run_dir = Path(sys.argv[1])
 logging.basicConfig(format="%(levelname)s %(message)s")
@@ -21,8 +22,8 @@ for name in FILES_OF_RUN:
     (run_dir / name).write_text("{}")
 step = 0
 if (run_dir / "checkpoints").exists():
-    step = find_checkpoint(run_dir).info.step
-with CheckpointWriter(run_dir, keep=2) as writer:
+    step = RunDir(run_dir).newest_checkpoint().info.step
+with CheckpointWriter(RunDir(run_dir), keep=2) as writer:
     while True:
         step += 1
         if len(sys.argv) > 2 and step == 3:

@@ -14,8 +14,7 @@ import pytest
 
 from myxtts.cli.main import main
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import checkpoint_folders, find_checkpoint
-from myxtts.runs.lock import lock_of
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 
 HERE = Path(__file__).parent
 
@@ -110,7 +109,7 @@ def test_a_writer_killed_at_20_moments_leaves_what_it_said_was_saved(start, tmp_
         lines = process.communicate()[0].splitlines()
         said = max([said, *(int(line.split()[1]) for line in lines)])
         found = find_checkpoint(tmp_path / "run")
-        assert found.folder == checkpoint_folders(tmp_path / "run")[-1]
+        assert found.folder == RunDir(tmp_path / "run").checkpoint_folders()[-1]
         assert found.info.step in (said, said + 1)
         assert (found.training_state()["weights/3"] == found.info.step).all()
 
@@ -129,7 +128,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_write(start, tmp_path):
 
 
 def test_two_runs_in_one_folder(demo_corpus, tmp_path, capsys):
-    with lock_of(tmp_path):
+    with RunDir(tmp_path).lock():
         arguments = ["--train-data", demo_corpus, "--run-dir", tmp_path, "--set=data.workers=1"]
         assert main(["train", *map(str, arguments)]) == 2
     assert f"{tmp_path}: another run is under way there" in capsys.readouterr().err
@@ -172,7 +171,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_the_command(
     trained_run, tmp_path, capsys, monkeypatch
 ):
     shutil.copytree(trained_run, tmp_path / "run")
-    (newest,) = checkpoint_folders(tmp_path / "run")[-1:]
+    (newest,) = RunDir(tmp_path / "run").checkpoint_folders()[-1:]
     (newest / "training.safetensors").write_bytes(b"")
     assert main(["train", "--resume", str(tmp_path / "run"), "--dry-run"]) == 0
     # What differs is listed, and what would break the model is refused.
@@ -241,7 +240,7 @@ def test_a_signal_while_training_saves(train, tmp_path, phase):
 def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
     process = train(tmp_path / "run", "--max-steps=100000", save_every=1, evaluate_every=10**6)
     wait_for(process, "... first step")
-    while not checkpoint_folders(tmp_path / "run"):
+    while not RunDir(tmp_path / "run").checkpoint_folders():
         assert process.poll() is None
         time.sleep(0.1)
     for _ in range(2):
@@ -249,7 +248,7 @@ def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
         time.sleep(0.05)
     assert ended(process)[0] in (0, 130)
     found = find_checkpoint(tmp_path / "run")
-    assert found.folder == checkpoint_folders(tmp_path / "run")[-1]
+    assert found.folder == RunDir(tmp_path / "run").checkpoint_folders()[-1]
 
 
 @pytest.mark.slow
@@ -319,9 +318,11 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
     """The target is taken by a file that cannot be moved: the rename itself fails."""
-    from myxtts.runs.checkpoint_files import move_into_place
+    from myxtts.runs.sealed_folder import failures_explained
+    from myxtts.whole_files import move_into_place
 
-    part = tmp_path / ".step_00000001.part"
+    part, target = tmp_path / ".step_00000001.part", Path("/proc/step_00000001")
     part.mkdir()
-    with pytest.raises(CheckpointError, match="keep runs on a file system that can rename"):
-        move_into_place(part, Path("/proc/step_00000001"))
+    expected = "keep runs on a file system that can rename"
+    with pytest.raises(CheckpointError, match=expected), failures_explained(target):
+        move_into_place(part, target, replace=True, durable=True)

@@ -8,16 +8,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint_files import write_folder
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import (
-    FILES_OF_RUN,
-    CheckpointInfo,
-    checkpoint_folders,
-    find_checkpoint,
-    has_checkpoint,
-    save_checkpoint,
-)
+from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.sealed_folder import write_sealed_folder
 
 STATE = {
     "step": np.array(7),
@@ -30,7 +24,8 @@ def save(run_dir, step, keep=3, state=STATE):
     info = CheckpointInfo(
         step=step, mel_mean=-5.5, mel_deviation=2.0, metrics={"loss": 1.5}, seconds={"wall": 9.0}
     )
-    return save_checkpoint(run_dir, info, state, dict.fromkeys(FILES_OF_RUN, b"{}"), keep)
+    files = dict.fromkeys(FILES_OF_RUN, b"{}")
+    return save_checkpoint(RunDir(run_dir).checkpoints, info, state, files, keep)
 
 
 def damage(file, place=None):
@@ -40,7 +35,7 @@ def damage(file, place=None):
 
 
 def steps(run_dir):
-    return [int(folder.name[5:]) for folder in checkpoint_folders(run_dir)]
+    return [int(folder.name[5:]) for folder in RunDir(run_dir).checkpoint_folders()]
 
 
 def test_the_newest_is_found_and_old_ones_go(tmp_path):
@@ -67,9 +62,9 @@ def test_saving_again_keeps_a_whole_one_and_replaces_a_damaged_one(tmp_path):
     folder = save(tmp_path, 1)
     save(tmp_path, 1)
     damage(folder / "training.safetensors")
-    assert not has_checkpoint(tmp_path, 1)
+    assert not RunDir(tmp_path).has_checkpoint(1)
     save(tmp_path, 1)
-    assert has_checkpoint(tmp_path, 1)
+    assert RunDir(tmp_path).has_checkpoint(1)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step_00000001"]
 
 
@@ -148,11 +143,11 @@ def test_a_damaged_newer_one_does_not_push_out_whole_ones(tmp_path):
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside", "a/b", ".hidden", ""])
 def test_a_manifest_that_leads_elsewhere_is_refused(tmp_path, name):
     """Its seal is right: whoever made it knew how."""
-    from myxtts.runs import checkpoint_files
+    from myxtts.runs.sealed_folder import _manifest
+    from myxtts.runs.tensor_files import Written
 
     folder = save(tmp_path, 1)
-    entry = checkpoint_files._Entry(0, "")
-    (folder / "manifest.json").write_bytes(checkpoint_files._manifest({name: entry}))
+    (folder / "manifest.json").write_bytes(_manifest({name: Written(0, "")}))
     with pytest.raises(CheckpointError, match="is no file of a checkpoint"):
         find_checkpoint(tmp_path)
 
@@ -166,7 +161,7 @@ def test_facts_that_cannot_be_are_refused(tmp_path, change):
     info = json.loads((folder / "checkpoint.json").read_text()) | change
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
     del files["manifest.json"]
-    write_folder(folder, files | {"checkpoint.json": json.dumps(info).encode()})
+    write_sealed_folder(folder, files | {"checkpoint.json": json.dumps(info).encode()})
     with pytest.raises(CheckpointError, match=r"checkpoint\.json: not of a checkpoint"):
         find_checkpoint(tmp_path)
 
@@ -192,7 +187,7 @@ def test_too_little_space_is_said_before_anything_is_written(tmp_path):
 def writer(tmp_path):
     for name in FILES_OF_RUN:
         (tmp_path / name).write_bytes(b"{}")
-    return CheckpointWriter(tmp_path, keep=2)
+    return CheckpointWriter(RunDir(tmp_path), keep=2)
 
 
 def info_of(step):

@@ -8,7 +8,7 @@ import pytest
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import XTTS
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.synthesis.tts import TTS
 from myxtts.training.optimizer import FlatAdamW
 

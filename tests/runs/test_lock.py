@@ -9,13 +9,12 @@ import pytest
 
 from myxtts.errors import CheckpointError
 from myxtts.runs import lock as run_lock
-from myxtts.runs.lock import LOCK_FILE, lock_of
+from myxtts.runs.run_dir import RunDir
 
 HOLDER = """
 import sys, time
-from pathlib import Path
-from myxtts.runs.lock import lock_of
-with lock_of(Path(sys.argv[1])):
+from myxtts.runs.run_dir import RunDir
+with RunDir(sys.argv[1]).lock():
     print("held", flush=True)
     time.sleep(600)
 """
@@ -37,7 +36,7 @@ def holder(tmp_path, user_environment):
 
 def test_a_second_run_is_kept_out_and_told_who_is_there(tmp_path, holder):
     expected = f"another run is under way there, process {holder.pid} on {socket.gethostname()}"
-    with pytest.raises(CheckpointError, match=expected), lock_of(tmp_path):
+    with pytest.raises(CheckpointError, match=expected), RunDir(tmp_path).lock():
         pass
 
 
@@ -45,30 +44,30 @@ def test_the_lock_of_a_killed_run_is_stale(tmp_path, holder, caplog):
     caplog.set_level("INFO")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with lock_of(tmp_path):
+    with RunDir(tmp_path).lock():
         assert f"process {holder.pid}" in caplog.text
         assert "is stale" in caplog.text
     caplog.clear()
-    with lock_of(tmp_path):
+    with RunDir(tmp_path).lock():
         assert caplog.text == ""
 
 
 @pytest.mark.parametrize("content", ["", "nonsense", "[" * 3_000, '{"pid": "x"}', "{}"])
 def test_whatever_stands_in_the_file_only_the_lock_counts(tmp_path, content):
-    (tmp_path / LOCK_FILE).write_text(content)
-    with lock_of(tmp_path):
+    (tmp_path / ".lock").write_text(content)
+    with RunDir(tmp_path).lock():
         pass
 
 
 def test_without_locks_of_the_system_the_named_process_decides(tmp_path, monkeypatch, holder):
     monkeypatch.setattr(run_lock, "fcntl", None)
-    with pytest.raises(CheckpointError, match=f"process {holder.pid}"), lock_of(tmp_path):
+    with pytest.raises(CheckpointError, match=f"process {holder.pid}"), RunDir(tmp_path).lock():
         pass
     holder.kill()
     holder.wait()
-    with lock_of(tmp_path):
+    with RunDir(tmp_path).lock():
         pass
     other = {"pid": os.getpid(), "host": "another-machine"}
-    (tmp_path / LOCK_FILE).write_text(json.dumps(other))
-    with pytest.raises(CheckpointError, match="on another-machine"), lock_of(tmp_path):
+    (tmp_path / ".lock").write_text(json.dumps(other))
+    with pytest.raises(CheckpointError, match="on another-machine"), RunDir(tmp_path).lock():
         pass

@@ -226,17 +226,35 @@ def test_a_file_that_is_missing(tmp_path):
         read_voice(tmp_path, "anna")
 
 
-def test_stopped_between_the_two_files(tmp_path):
+def test_a_voice_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    write_voice(tmp_path, voice_of("anna", 1.0))
+    files = sorted(tmp_path.iterdir())
+    tensors = tmp_path / "anna.safetensors"
+    tensors.rename(tmp_path / "kept")
+    tensors.mkdir()
+    with pytest.raises(CheckpointError, match=r"anna\.json: cannot be written"):
+        write_voice(tmp_path, voice_of("anna", 2.0))
+    tensors.rmdir()
+    (tmp_path / "kept").rename(tensors)
+    assert sorted(tmp_path.iterdir()) == files
+    assert read_voice(tmp_path, "anna").vector[0, 0] == 1.0
+
+
+@pytest.mark.parametrize("beside", [".anna.json.0123abcd.part", ".anna.json.part"])
+def test_stopped_between_the_two_files(tmp_path, beside):
     """The tensors are the later ones, and the facts that go with them still beside their place."""
     facts = tmp_path / "anna.json"
     write_voice(tmp_path, voice_of("anna", 1.0))
     before = facts.read_bytes()
     write_voice(tmp_path, voice_of("anna", 2.0))
-    facts.rename(tmp_path / ".anna.json.part")
+    facts.rename(tmp_path / beside)
+    (tmp_path / ".anna.json.00000000.part").write_text("half of some oth")
     facts.write_bytes(before)
     voice = read_voice(tmp_path, "anna")
     assert_whole(voice)
     assert voice.vector[0, 0] == 2.0
+    remove_voice(tmp_path, "anna")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_writer_killed_at_any_moment_leaves_a_whole_voice(tmp_path, user_environment):

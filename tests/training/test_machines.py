@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 
 

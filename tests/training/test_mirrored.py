@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 
 STEPS = 20
 # Replicas, micro-batches, XLA: two cases by default, all of them with the slow tests.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.synthesis.tts import TTS
 from myxtts.training.trainer import XTTSTrainer
 

@@ -7,7 +7,7 @@ import pytest
 from myxtts.data.corpus.demo import make_demo_corpus
 from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.starting_weights import starting_weights
 from myxtts.training.trainer import XTTSTrainer

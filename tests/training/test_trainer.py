@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.accounting import BUCKETS
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -21,6 +18,7 @@ import soundfile
 
 from myxtts.errors import DataError
 from myxtts.text import espeak
+from myxtts.whole_files import whole_folder
 from myxtts.wording import plural
 
 LANGUAGES = ("en", "fa")
@@ -117,23 +115,18 @@ def make_demo_corpus(
     train, held_out = plan_lines(utterances, languages, speakers, seed)
     folder = folder.resolve()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+        with whole_folder(folder) as part:
+            (part / "wavs").mkdir()
+            seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
+            _write_metadata(part / "metadata_train.csv", train)
+            _write_metadata(part / "metadata_eval.csv", held_out)
+            part.chmod(0o755)
+            if folder.exists():
+                folder.rmdir()
+    except soundfile.SoundFileError as error:
+        raise DataError(f"{folder}: cannot be written ({error})") from None
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
-    try:
-        (part / "wavs").mkdir()
-        seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
-        _write_metadata(part / "metadata_train.csv", train)
-        _write_metadata(part / "metadata_eval.csv", held_out)
-        part.chmod(0o755)
-        if folder.exists():
-            folder.rmdir()
-        os.replace(part, folder)
-    except (OSError, soundfile.SoundFileError) as error:
-        raise DataError(f"{folder}: cannot be written ({error})") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return seconds
 
 

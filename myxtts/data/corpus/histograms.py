@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from myxtts.drawing import (
     round_ticks,
 )
 from myxtts.errors import DataError
+from myxtts.whole_files import write_whole_file
 from myxtts.wording import plural
 
 _WIDTH_PIXELS = 1_200
@@ -68,12 +68,10 @@ class _Bars:
 
 def save_histograms(measures: CorpusMeasures, file: Path) -> None:
     """Writes the PNG beside its place and moves it there when whole."""
-    part = file.with_name(f".{file.name}.part")
+    image = draw_histograms(measures)
     try:
-        part.write_bytes(as_png(draw_histograms(measures)))
-        os.replace(part, file)
+        write_whole_file(file, as_png(image))
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
 
 

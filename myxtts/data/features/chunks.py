@@ -12,9 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -28,6 +25,7 @@ from myxtts.data.corpus.checks import Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
 from myxtts.text.tokenizer import EDGE_SYMBOL
+from myxtts.whole_files import whole_folder
 
 CLIPS_PER_CHUNK = 64
 _READ_BYTES = 1 << 20
@@ -128,17 +126,13 @@ def make_chunk(
             writer.rejections.append(found)
         else:
             writer.add(row, item, content, found)
-    build_dir.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{number:06d}.", suffix=".part", dir=build_dir))
     try:
-        writer.write(part, config.data.n_mels)
-        os.replace(part, folder)
+        with whole_folder(folder) as part:
+            writer.write(part, config.data.n_mels)
     except OSError:
         # Another process may have put the same chunk there first.
         if not folder.is_dir():
             raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return len(utterances)
 
 

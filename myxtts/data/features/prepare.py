@@ -12,9 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +40,7 @@ from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
+from myxtts.whole_files import TEMPORARY_SUFFIX, whole_folder
 
 Progress = Callable[[int, int], None]
 Shard = tuple[int, int]
@@ -211,7 +210,7 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
         same = its["source"] == about["source"] and its["settings"] == about["settings"]
         if same and about["source"] and other != folder:
             shutil.rmtree(other, ignore_errors=True)
-    for kind in ("*.build", "*.part"):
+    for kind in ("*.build", f"*{TEMPORARY_SUFFIX}"):
         for unfinished in folder.parent.glob(kind):
             with contextlib.suppress(OSError):
                 if time.time() - unfinished.stat().st_mtime > _ABANDONED_SECONDS:
@@ -220,7 +219,7 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
 
 def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     for file in sorted(cache_root.glob("*/cache.json")):
-        if file.parent.suffix == ".part":
+        if file.parent.suffix == TEMPORARY_SUFFIX:
             continue
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -258,8 +257,7 @@ def _join(
     left_out = {rejection.source for rejection in duplicates}
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
-    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
-    try:
+    with whole_folder(folder) as part:
         level = _join_arrays(build_dir, numbers, tokenizer, kept, part)
         content = {
             "format": CACHE_FORMAT,
@@ -277,9 +275,6 @@ def _join(
             json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8"
         )
         part.chmod(0o755)
-        os.replace(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     shutil.rmtree(build_dir, ignore_errors=True)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
 from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.prepare import open_checked, settings_fingerprint
 from myxtts.errors import ConfigError
+from myxtts.whole_files import write_whole_file
 
 CACHE_FOLDER = "myxtts-cache"
 LARGE_METADATA_BYTES = 4_000_000
@@ -77,10 +77,8 @@ class PartRequest:
     def remember(self, cache: FeatureCache) -> None:
         """A cache folder that cannot be written to only costs time at the next start."""
         content = {"request": self._digest(self._metadata_file()), "cache": cache.folder.name}
-        part = self._answer_file().with_suffix(f".{os.getpid()}.part")
         with contextlib.suppress(OSError):
-            part.write_text(json.dumps(content), encoding="utf-8")
-            os.replace(part, self._answer_file())
+            write_whole_file(self._answer_file(), json.dumps(content))
 
     def _metadata_file(self) -> Path:
         train_file, eval_file = metadata_files(self.folder, self.subset)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.planning.shapes import ShapePlan
 from myxtts.errors import CheckpointError
+from myxtts.whole_files import write_whole_file
 
-PLAN_FILE = "shapes.json"
 _LARGEST_SIZE = 1 << 20
 
 
@@ -28,9 +27,7 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
         "valid_work_ratio": None if plan.dynamic else plan.valid_work_ratio,
         "rejected": plan.rejected,
     }
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    os.replace(part, file)
+    write_whole_file(file, json.dumps(content, indent=1))
 
 
 def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, int]] | None:

@@ -19,7 +19,8 @@ import numpy as np
 from myxtts.batch import Batch
 from myxtts.data.opening import CorpusPart
 from myxtts.errors import CheckpointError, NonFiniteLossError
-from myxtts.runs.checkpoint_files import write_folder
+from myxtts.runs.checkpoints import step_name
+from myxtts.runs.sealed_folder import write_sealed_folder
 from myxtts.training.step import StepResult
 
 _log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class BadNumbers:
     def _evidence_of(self, step: int, batch: Batch, result: StepResult) -> str:
         if self._evidence is None:
             return "the chief has kept the last batch"
-        folder = self._evidence / f"step_{step:08d}"
+        folder = self._evidence / step_name(step)
         try:
             self._save_evidence(folder, step, batch, result)
         except CheckpointError as error:
@@ -133,7 +134,7 @@ class BadNumbers:
             "metrics": {name: str(float(value)) for name, value in values.items()},
             "clips": clips,
         }
-        write_folder(
+        write_sealed_folder(
             folder,
             {
                 "batch.safetensors": {

@@ -15,9 +15,7 @@ from typing import Any, Protocol
 from myxtts.config.config import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import find_checkpoint
-from myxtts.runs.lines import read_lines
-from myxtts.runs.snapshots import take_snapshot
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.best import BestCheckpoint
 from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.plateau import LossWatch
@@ -25,7 +23,6 @@ from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
 
-BEST = "best"
 # The last checkpoints are measured when the run is over; it waits no longer for them.
 _SECONDS_FOR_THE_LAST = 900
 
@@ -57,7 +54,7 @@ class Measurer(Protocol):
 class Judge:
     def __init__(
         self,
-        run_dir: Path,
+        run_dir: RunDir,
         evaluation: EvaluationConfig,
         writer: RunWriter,
         observer: Observer,
@@ -70,7 +67,7 @@ class Judge:
         self._measurer = measurer
         self._best = self._remembered()
         self._watch = LossWatch()
-        for line in read_lines(run_dir / "metrics.jsonl"):
+        for line in run_dir.metric_lines():
             self._watch.tell(line["step"], line)
 
     @property
@@ -143,26 +140,25 @@ class Judge:
 
     def _keep(self, checkpoint: Path) -> None:
         with _warning_of_failure("the best checkpoint is not kept apart"):
-            take_snapshot(checkpoint, self._run_dir / BEST)
+            self._run_dir.keep_as_best(checkpoint)
 
     def _remembered(self) -> BestCheckpoint:
         """What the lines of a resumed run say was its best, if that is what it has kept."""
         settings = self._settings
         best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
-        for file in ("metrics.jsonl", "measures.jsonl"):
-            for line in read_lines(self._run_dir / file):
-                best.tell(line["step"], line)
-        if best.step is None or best.step == _step_kept(self._run_dir / BEST):
+        for line in (*self._run_dir.metric_lines(), *self._run_dir.measure_lines()):
+            best.tell(line["step"], line)
+        if best.step is None or best.step == self._step_kept():
             return best
-        _log.warning("%s is not the best by %s so far: it is looked for anew", BEST, best.metric)
+        kept = self._run_dir.best.name
+        _log.warning("%s is not the best by %s so far: it is looked for anew", kept, best.metric)
         return BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
 
-
-def _step_kept(folder: Path) -> int | None:
-    try:
-        return find_checkpoint(folder, to_speak=True).info.step
-    except CheckpointError:
-        return None
+    def _step_kept(self) -> int | None:
+        try:
+            return self._run_dir.best_checkpoint().info.step
+        except CheckpointError:
+            return None
 
 
 @contextlib.contextmanager

@@ -6,10 +6,8 @@ import contextlib
 import json
 import logging
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +16,9 @@ import tensorflow as tf
 from myxtts.audio.files import write_wav
 from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
-from myxtts.runs.lines import drop_lines_after
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.report import RunReport
+from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +33,12 @@ class RunWriter:
     A disk that is full costs lines and samples, which are warned of, and not the run.
     """
 
-    def __init__(self, run_dir: Path, first_step: int) -> None:
+    def __init__(self, run_dir: RunDir, first_step: int) -> None:
         self._run_dir = run_dir
-        (run_dir / "samples").mkdir(parents=True, exist_ok=True)
-        for file in ("metrics.jsonl", "measures.jsonl"):
-            drop_lines_after(run_dir / file, first_step)
-        self._metrics_file = open(run_dir / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
-        self._events = tf.summary.create_file_writer(str(run_dir / "events"))
+        run_dir.samples.mkdir(parents=True, exist_ok=True)
+        run_dir.drop_lines_after(first_step)
+        self._metrics_file = open(run_dir.metrics_file, "a", encoding="utf-8")  # noqa: SIM115
+        self._events = tf.summary.create_file_writer(str(run_dir.events))
 
     def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
         with _warning_of_failure("metrics", step):
@@ -53,7 +51,7 @@ class RunWriter:
         line = json.dumps({"step": step, "time": time.time(), **numbers_or_null(values)})
         with (
             _warning_of_failure("measures", step),
-            open(self._run_dir / "measures.jsonl", "a", encoding="utf-8") as file,
+            open(self._run_dir.measures_file, "a", encoding="utf-8") as file,
         ):
             file.write(line + "\n")
         self._write_scalars(step, values)
@@ -66,7 +64,7 @@ class RunWriter:
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
         with _warning_of_failure("the sample", step):
-            write_wav(self._run_dir / "samples" / f"step_{step:08d}.wav", waveform, sample_rate_hz)
+            write_wav(self._run_dir.sample_file(step), waveform, sample_rate_hz)
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
 
@@ -79,18 +77,15 @@ class RunWriter:
             "positions",
             "tokens",
         )
-        file = self._run_dir / "samples" / f"step_{step:08d}_alignment.png"
         with _warning_of_failure("the alignment", step):
-            file.write_bytes(as_png(picture))
+            write_whole_file(self._run_dir.alignment_file(step), as_png(picture))
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.image("alignment", np.asarray(picture)[None])
 
     def write_report(self, report: RunReport) -> None:
-        part = self._run_dir / ".report.json.part"
         text = json.dumps(report.as_json(), indent=1, ensure_ascii=False)
         with _warning_of_failure("the report", report.steps):
-            part.write_text(text, encoding="utf-8")
-            os.replace(part, self._run_dir / "report.json")
+            write_whole_file(self._run_dir.report_file, text)
 
     def close(self) -> None:
         for file in (self._metrics_file, self._events):

@@ -9,7 +9,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import open_corpus
 from myxtts.data.planning.balance import Voices, balanced_weights
 from myxtts.data.planning.diagnosis import measured_ratios, typical_lengths
-from myxtts.data.planning.plan_files import PLAN_FILE, load_padded_shapes, save_plan
+from myxtts.data.planning.plan_files import load_padded_shapes, save_plan
 from myxtts.data.planning.schedule import Clips, Schedule
 from myxtts.data.planning.shapes import assign_shapes, describe_plan, plan_shapes
 
@@ -243,11 +243,11 @@ def test_replicas_share_the_batches_of_one_with_equally_many_frames():
 def test_another_balance_is_another_plan(tmp_path):
     clips, config = uneven_clips(), XTTSConfig(speaker_balance=0.5)
     plan, _ = schedule_of(clips, config)
-    save_plan(plan, config, tmp_path / PLAN_FILE)
+    save_plan(plan, config, tmp_path / "shapes.json")
     padded = [shape.padded for shape in plan.shapes]
-    assert load_padded_shapes(tmp_path / PLAN_FILE, config) == padded
+    assert load_padded_shapes(tmp_path / "shapes.json", config) == padded
     for change in ({}, {"speaker_balance": 0.6}, {"speaker_balance": 0.5, "language_balance": 1}):
-        assert load_padded_shapes(tmp_path / PLAN_FILE, XTTSConfig(**change)) is None
+        assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +277,7 @@ def test_training_is_balanced_and_validation_as_it_is(miniature, lopsided_corpus
     schedules = [it.validation.schedule for it in (plain, balanced)]
     assert heard(schedules[0], 2).tolist() == heard(schedules[1], 2).tolist()
 
-    save_plan(balanced.train.plan, config, tmp_path / PLAN_FILE)
-    resumed = open_corpus(config, plan_file=tmp_path / PLAN_FILE)
+    save_plan(balanced.train.plan, config, tmp_path / "shapes.json")
+    resumed = open_corpus(config, plan_file=tmp_path / "shapes.json")
     assert resumed.train.plan.shapes == balanced.train.plan.shapes
     assert heard(resumed.train.schedule, 2).tolist() == heard(balanced.train.schedule, 2).tolist()

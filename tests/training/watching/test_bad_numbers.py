@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from myxtts.config.metrics import LossParts
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.errors import NonFiniteLossError
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.step import StepResult
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.bad_numbers import BadNumbers, TooManyBadStepsError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.runs.checkpoints import find_checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.training.interruption import Interruption
@@ -127,7 +127,7 @@ def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
 ):
     run = tmp_path / "run"
     run.mkdir()
-    (run / ".best.part").write_text("in the way")
+    (run / "best").write_text("in the way")
     report = XTTSTrainer(miniature(), corpus, run).fit()
     assert report.steps == 6
     assert find_checkpoint(run).info.step == 6

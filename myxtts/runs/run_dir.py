@@ -1,0 +1,216 @@
+"""The folder of a run: every name in it, and where to find its parts.
+
+RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
+    init_from.json                              what it took of another run's weights
+    metrics.jsonl  measures.jsonl  events/      how it goes
+    samples/  report.json  evaluation/          what there is to hear and to read
+    checkpoints/  best/                         what it has learnt
+    voices/                                     voices that its weights have heard
+    evidence/                                   batches that gave no finite loss
+    .lock  .measuring/                          of the process that is training
+
+Knows names and places. How a checkpoint, a line or a lock is read and written, the modules beside
+this one know. The names in a checkpoint are in `checkpoints`.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import CheckpointError
+from myxtts.runs import checkpoints
+from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
+from myxtts.runs.lines import drop_lines_after, read_lines
+from myxtts.runs.lock import hold_lock
+from myxtts.runs.sealed_folder import is_sealed_folder
+from myxtts.runs.snapshots import take_snapshot
+from myxtts.whole_files import remove_temporaries
+
+
+@dataclass(frozen=True)
+class RunDir(os.PathLike[str]):
+    path: Path
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "path", Path(path))
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def around(cls, folder: Path) -> RunDir:
+        """The run that a folder to speak with belongs to: itself, or the run that it lies in.
+
+        RUN/best and the checkpoints come and go, their run stays. A copy of one that lies
+        elsewhere stands for itself.
+        """
+        if not is_sealed_folder(folder):
+            return cls(folder)
+        folder = folder.resolve()
+        runs = map(cls, (folder.parent, folder.parent.parent))
+        return next((run for run in runs if run.tokenizer_file.is_file()), cls(folder))
+
+    @classmethod
+    def newest_in(cls, folder: Path) -> RunDir | None:
+        """Of the runs in a folder, the one that was saved last."""
+        runs = [run for run in map(cls, folder.glob("*")) if run.checkpoint_folders()]
+        return max(runs, key=_last_saved_and_name, default=None)
+
+    @classmethod
+    def make_next_in(cls, folder: Path) -> RunDir:
+        """A new run with the next free number."""
+        number = 1
+        while True:
+            try:
+                (folder / f"{number:04d}").mkdir(parents=True)
+            except FileExistsError:
+                number += 1
+            else:
+                return cls(folder / f"{number:04d}")
+
+    def make(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def require_folder(self) -> None:
+        if not self.path.is_dir():
+            raise CheckpointError(f"{self.path}: no such folder; expected the folder of a run")
+
+    @property
+    def holds_a_run(self) -> bool:
+        """Whether a run was started here; it need not have saved anything."""
+        return self.config_file.exists()
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / CONFIG
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.path / TOKENIZER
+
+    @property
+    def plan_file(self) -> Path:
+        return self.path / PLAN
+
+    @property
+    def start_report_file(self) -> Path:
+        return self.path / "init_from.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def measures_file(self) -> Path:
+        return self.path / "measures.jsonl"
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / "report.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.path / ".lock"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        return self.path / "best"
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
+    @property
+    def evidence(self) -> Path:
+        return self.path / "evidence"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.path / "evaluation"
+
+    @property
+    def voices(self) -> Path:
+        return self.path / "voices"
+
+    @property
+    def measuring(self) -> Path:
+        return self.path / ".measuring"
+
+    def sample_file(self, step: int) -> Path:
+        return self.samples / f"{step_name(step)}.wav"
+
+    def alignment_file(self, step: int) -> Path:
+        return self.samples / f"{step_name(step)}_alignment.png"
+
+    def checkpoint_folders(self) -> list[Path]:
+        return checkpoints.checkpoint_folders(self.checkpoints)
+
+    def has_checkpoint(self, step: int) -> bool:
+        return checkpoints.has_checkpoint(self.checkpoints, step)
+
+    def newest_checkpoint(self, *, to_speak: bool = False) -> Checkpoint:
+        self.require_folder()
+        return checkpoints.newest_checkpoint(self.checkpoints, to_speak=to_speak)
+
+    def best_checkpoint(self) -> Checkpoint:
+        """As far as speaking needs it."""
+        return find_checkpoint(self.best, to_speak=True)
+
+    def keep_as_best(self, checkpoint: Path) -> None:
+        take_snapshot(checkpoint, self.best)
+
+    def files_for_checkpoints(self) -> dict[str, bytes]:
+        """Those that every checkpoint has a copy of."""
+        return {name: (self.path / name).read_bytes() for name in FILES_OF_RUN}
+
+    def metric_lines(self) -> list[dict[str, Any]]:
+        return read_lines(self.metrics_file)
+
+    def measure_lines(self) -> list[dict[str, Any]]:
+        return read_lines(self.measures_file)
+
+    def drop_lines_after(self, step: int) -> None:
+        for file in (self.metrics_file, self.measures_file):
+            drop_lines_after(file, step)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keeps other runs out while it is held."""
+        return hold_lock(self.lock_file)
+
+    def remove_unfinished(self) -> None:
+        """What a run that was killed had begun to write; only for who holds the lock.
+
+        Voices are written without it and are left alone.
+        """
+        for folder in (self.path, self.checkpoints, self.samples, self.evidence):
+            remove_temporaries(folder)
+
+
+def find_checkpoint(folder: str | os.PathLike[str], *, to_speak: bool = False) -> Checkpoint:
+    """The newest whole checkpoint of a run; or the one that the folder itself is.
+
+    To speak, only what that needs is read.
+    """
+    folder = Path(folder)
+    if is_sealed_folder(folder):
+        return checkpoints.open_checkpoint(folder, to_speak=to_speak)
+    return RunDir(folder).newest_checkpoint(to_speak=to_speak)
+
+
+def _last_saved_and_name(run: RunDir) -> tuple[float, str]:
+    return checkpoints.last_saved(run.checkpoints), run.path.name

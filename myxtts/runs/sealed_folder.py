@@ -1,0 +1,145 @@
+"""A folder of files as one unit: either all of it is there and unchanged, or it does not count.
+
+    FOLDER/<files>
+           manifest.json    format, version, size and SHA-256 of every file and of the manifest
+
+It is written beside its place, read back from the disk, and moved there when it is whole. Knows
+nothing of what the files are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from myxtts.errors import CheckpointError
+from myxtts.runs.tensor_files import Content, Written, content_of, read_json, write_content
+from myxtts.whole_files import MoveError, whole_folder
+
+MANIFEST = "manifest.json"
+_FORMAT = "myxtts-checkpoint"
+_VERSION = 1
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+# What declares more than this is not from MyXTTS.
+_LARGEST_FILE_BYTES = 1 << 37
+# Manifest, directories and blocks that are not full.
+_SPARE_BYTES = 1 << 20
+
+
+def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
+    """Writes all files and moves them into place as one; what stood there is replaced."""
+    with failures_explained(folder):
+        _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
+        with whole_folder(folder, replace=True, durable=True) as part:
+            entries = {name: _write(part / name, content) for name, content in files.items()}
+            _write(part / MANIFEST, _manifest(entries))
+            verify_sealed_folder(part)
+
+
+@contextlib.contextmanager
+def failures_explained(folder: Path) -> Iterator[None]:
+    """What the system says about writing a folder of a run, as a CheckpointError."""
+    try:
+        yield
+    except MoveError as error:
+        raise CheckpointError(
+            f"{folder}: was written whole and cannot be moved into place ({_reason(error)}); keep "
+            "runs on a file system that can rename a folder, by --run-dir DIR"
+        ) from None
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be written ({_reason(error)})") from None
+
+
+def is_sealed_folder(folder: Path) -> bool:
+    """Whether it claims to be one; verifying is another matter."""
+    return (folder / MANIFEST).is_file()
+
+
+def verify_sealed_folder(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Compares the named files, or all, with their checksums; a difference is an error."""
+    entries = _read_manifest(folder)
+    for name in entries if names is None else names:
+        if name not in entries:
+            raise CheckpointError(f"{folder}: {name} is not part of it")
+        found = content_of(folder / name, entries[name].bytes)
+        if found != entries[name]:
+            raise CheckpointError(f"{folder / name}: damaged, its checksum is not the one it had")
+
+
+def checksum_of(folder: Path, name: str) -> str:
+    """The SHA-256 that a file of the folder was written with."""
+    entries = _read_manifest(folder)
+    if name not in entries:
+        raise CheckpointError(f"{folder}: {name} is not part of it")
+    return entries[name].sha256
+
+
+def _size_bytes(content: Content) -> int:
+    if isinstance(content, bytes):
+        return len(content)
+    return sum(value.nbytes for value in content.values())
+
+
+def _require_free_space(folder: Path, needed_bytes: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes + _SPARE_BYTES:
+        raise CheckpointError(
+            f"{folder}: too little disk space, {free / 1e6:.0f} MB are free and the checkpoint "
+            f"takes {(needed_bytes + _SPARE_BYTES) / 1e6:.0f} MB; make room, or lower "
+            "saving.keep_checkpoints"
+        )
+
+
+def _write(file: Path, content: Content) -> Written:
+    with open(file, "xb") as stream:
+        return write_content(stream, content)
+
+
+def _manifest(entries: Mapping[str, Written]) -> bytes:
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "files": {name: asdict(entry) for name, entry in entries.items()},
+    }
+    return _sealed(content)
+
+
+def _sealed(content: dict[str, Any]) -> bytes:
+    seal = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return json.dumps({**content, "seal": seal}, indent=1).encode()
+
+
+def _read_manifest(folder: Path) -> dict[str, Written]:
+    file = folder / MANIFEST
+    content = read_json(file)
+    try:
+        if content["format"] != _FORMAT:
+            raise ValueError("another format")
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
+        # Written anew it has to be the same, byte for byte: then nothing in it was changed.
+        del content["seal"]
+        if _sealed(content) != file.read_bytes():
+            raise ValueError("damaged, its checksum is not the one it had")
+        entries = {name: Written(**entry) for name, entry in content["files"].items()}
+        for name, entry in entries.items():
+            if not _FILE_NAME.fullmatch(name) or not 0 <= entry.bytes <= _LARGEST_FILE_BYTES:
+                raise ValueError(f"{name[:64]!r} is no file of a checkpoint")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{file}: not a checkpoint of this version ({error})") from None
+    return entries
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{error.strerror}; make room, or keep runs elsewhere by --run-dir DIR"
+    return error.strerror or str(error)

@@ -1,0 +1,110 @@
+"""Single files of tensors or JSON: written so that they outlive a power cut, read without trust.
+
+Tensors are in the safetensors format, so nothing is pickled and a file from a stranger runs no
+code. Knows no folder and no name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+from safetensors.numpy import load_file
+
+from myxtts.errors import CheckpointError
+from myxtts.whole_files import sync_stream
+
+Tensors = dict[str, npt.NDArray[Any]]
+Content = bytes | Tensors
+
+_LARGEST_TEXT_BYTES = 1 << 24
+_CHUNK_BYTES = 1 << 22
+_DTYPES = {"float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What tells the content of a file from any other."""
+
+    bytes: int
+    sha256: str
+
+
+def write_content(stream: IO[bytes], content: Content) -> Written:
+    """Bytes, or tensors as safetensors, on the disk when this returns."""
+    checksum = hashlib.sha256()
+    for piece in [content] if isinstance(content, bytes) else _safetensors(content):
+        stream.write(piece)
+        checksum.update(piece)
+    sync_stream(stream)
+    _forget_pages(stream)
+    return Written(stream.tell(), checksum.hexdigest())
+
+
+def content_of(file: Path, expected_bytes: int) -> Written:
+    """As it stands on the disk; a file of another size is not read to the end."""
+    checksum, size = hashlib.sha256(), 0
+    try:
+        with open(file, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size == expected_bytes:
+                while piece := stream.read(_CHUNK_BYTES):
+                    checksum.update(piece)
+                    size += len(piece)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    return Written(size, checksum.hexdigest())
+
+
+def read_tensors(file: Path) -> Tensors:
+    try:
+        return load_file(file)
+    # The library lets the errors of NumPy through for types that NumPy does not have.
+    except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file}: cannot be read ({error})") from None
+
+
+def read_json(file: Path) -> Any:
+    """The content of a small JSON file; whatever is wrong with it is a CheckpointError."""
+    try:
+        if file.stat().st_size > _LARGEST_TEXT_BYTES:
+            raise ValueError("too large")
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file}: cannot be read ({error})") from None
+
+
+def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:
+    """The file in pieces. The library's own writer would hold up the training thread meanwhile."""
+    header: dict[str, Any] = {}
+    arrays = []
+    end = 0
+    for name, value in tensors.items():
+        start, end = end, end + value.nbytes
+        header[name] = {
+            "dtype": _DTYPES[value.dtype.name],
+            "shape": list(value.shape),
+            "data_offsets": [start, end],
+        }
+        arrays.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for array in arrays:
+        for place in range(0, array.size, _CHUNK_BYTES):
+            yield array[place : place + _CHUNK_BYTES].data
+
+
+def _forget_pages(stream: IO[bytes]) -> None:
+    """What is read next then comes from the disk itself; where that cannot be, from memory."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
