@@ -27,9 +27,8 @@ import tensorflow as tf  # noqa: E402
 from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
-from myxtts.evaluation.background import BackgroundEvaluation  # noqa: E402
-from myxtts.evaluation.sentences import held_out_sentences  # noqa: E402
-from myxtts.runs.run_dir import find_checkpoint  # noqa: E402
+from myxtts.runs.run_dir import RunDir, find_checkpoint  # noqa: E402
+from myxtts.training.watching.background import BackgroundEvaluation  # noqa: E402
 
 LIMIT = 1.15
 _BLOCK_STEPS = 10
@@ -42,17 +41,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    config = XTTSConfig(train_data=options.train_data)
+    # Enough sentences to last until all steps are taken.
+    config = XTTSConfig(train_data=options.train_data, measured_sentences=60)
     batch = random_batch(config, tokens=48, frames=240)
     step, _ = build_step(config)
     step(batch, tf.constant(True)).loss.numpy()
 
     checkpoint = find_checkpoint(options.run).folder
-    # Enough of them to last until all steps are taken.
-    sentences = held_out_sentences(config, ["en"], count=60)
     seconds: dict[str, list[float]] = {"alone": [], "beside measuring": []}
     with tempfile.TemporaryDirectory() as folder:
-        measurer = BackgroundEvaluation(Path(folder), sentences)
+        measurer = BackgroundEvaluation(RunDir(folder), config, ["en"])
         for block in range(options.steps // _BLOCK_STEPS):
             if measurer.poll() or not measurer.is_busy:
                 measurer.start(block, checkpoint)

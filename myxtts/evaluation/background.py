@@ -1,175 +1,57 @@
-"""Measures checkpoints while a run goes on: in one process of its own, which gives way to it.
+"""The program that measures the checkpoints of a run beside it.
 
-The process sees no GPU, uses one thread and ends with its parent. There is never more than one;
-a checkpoint that comes meanwhile waits, and one that comes later still takes its place.
+python -m myxtts.evaluation.background choose CONFIG SENTENCES LANGUAGE...
+python -m myxtts.evaluation.background measure SNAPSHOT SENTENCES RESULT PRIORITY [MEASURE...]
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import shutil
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from myxtts.evaluation.sentences import Sentence, load_sentences, save_sentences
-from myxtts.runs.run_dir import RunDir
-from myxtts.runs.snapshots import take_snapshot
+from myxtts.config.loading import load_config
+from myxtts.config.metrics import MEASURES
+from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.evaluation.results import as_json, write_result
+from myxtts.evaluation.sentences import held_out_sentences, load_sentences, save_sentences
 
-_log = logging.getLogger(__name__)
-
-_RESULT, _COMPLAINTS = "measured.json", "complaints.txt"
-_LOWEST, _ORDINARY = "lowest", "ordinary"
 _LOWEST_PRIORITY = 19
-_ONE_THREAD = {
-    "TF_NUM_INTRAOP_THREADS": "1",
-    "TF_NUM_INTEROP_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-}
 
 
-@dataclass(frozen=True)
-class Measured:
-    step: int
-    values: dict[str, float]
-    """The model's means, by the measures' names."""
-    snapshot: Path
-    """The measured checkpoint as a run folder; it stays until the next `poll` or `close`."""
+def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequence[str]) -> None:
+    """Held-out sentences of the configuration's corpus, if its best metric can be measured."""
+    from myxtts.evaluation.toolbox import open_toolbox
 
-
-class BackgroundEvaluation:
-    """Takes checkpoints of one run and gives back what they scored, some time later."""
-
-    def __init__(
-        self,
-        run_dir: RunDir | Path,
-        sentences: Sequence[Sentence],
-        *,
-        only: Sequence[str] = (),
-        gives_way: bool = True,
-    ) -> None:
-        """`only` names the measures; none: all that are installed.
-
-        A process that gives way gets what others leave of the cores, which may be nothing. Whoever
-        waits for the figures and does nothing else needs one that does not.
-        """
-        self._folder = RunDir(run_dir).measuring
-        self._only = tuple(only)
-        self._priority = _LOWEST if gives_way else _ORDINARY
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
-        self._folder.mkdir(parents=True)
-        save_sentences(sentences, self._folder / "sentences.json")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._measuring: Path | None = None
-        self._waiting: Path | None = None
-        self._reported: list[Path] = []
-
-    def start(self, step: int, checkpoint: Path) -> None:
-        """Measures the checkpoint at once, or when the one under way is done."""
-        snapshot = take_snapshot(checkpoint, self._folder / f"{step:08d}")
-        if self._waiting is not None:
-            shutil.rmtree(self._waiting, ignore_errors=True)
-        self._waiting = snapshot
-        self._start_waiting()
-
-    def poll(self) -> list[Measured]:
-        """What has been measured since the last call; does not wait."""
-        for folder in self._reported:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._reported = []
-        if self._process is None or self._process.poll() is None:
-            return []
-        measured = self._collect()
-        self._start_waiting()
-        return [measured] if measured else []
-
-    @property
-    def is_busy(self) -> bool:
-        return self._process is not None or self._waiting is not None
-
-    def wait(self, timeout_seconds: float | None = None) -> list[Measured]:
-        """At the end of a run: what is under way and what waits, as far as the time allows."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        found: list[Measured] = []
-        while self._process is not None:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            try:
-                self._process.wait(left)
-            except subprocess.TimeoutExpired:
-                break
-            measured = self._collect()
-            found += [measured] if measured else []
-            self._start_waiting()
-        return found
-
-    def close(self) -> None:
-        """Ends what is under way; nothing is left running or lying about."""
-        self._waiting = None
-        if self._process is not None:
-            self._process.kill()
-            self._let_go()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _start_waiting(self) -> None:
-        if self._process is not None or self._waiting is None:
-            return
-        self._measuring, self._waiting = self._waiting, None
-        command = [sys.executable, "-m", "myxtts.evaluation.background", str(self._measuring)]
-        with open(self._measuring / _COMPLAINTS, "wb") as complaints:
-            # The child reads from the pipe until its parent is gone.
-            self._process = subprocess.Popen(
-                [*command, self._priority, *self._only],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=complaints,
-                env=os.environ | _ONE_THREAD,
-                # An interrupt at the terminal is for the parent to handle. A session of its own
-                # would do that too, but Linux gives every session an equal share of the cores,
-                # whatever the priorities in it.
-                process_group=0,
+    config = load_config(config_file, is_saved_run=True)
+    settings = config.evaluation
+    sentences = held_out_sentences(config, languages, settings.measured_sentences)
+    if settings.best_metric in MEASURES:
+        toolbox = open_toolbox(only=[settings.best_metric])
+        problems = [left_out.reason for left_out in toolbox.left_out]
+        for measure in toolbox.measures:
+            if not any(measure.tool.understands(item.language) for item in sentences):
+                problems.append(f"{measure.tool.name} does not know {', '.join(languages)}")
+        if problems:
+            raise ConfigError(
+                f"evaluation.best_metric: {settings.best_metric} cannot be measured here: "
+                f"{problems[0]}"
             )
-
-    def _collect(self) -> Measured | None:
-        assert self._measuring is not None
-        folder, step = self._measuring, int(self._measuring.name)
-        code = self._let_go()
-        self._reported.append(folder)
-        if code != 0:
-            lines = (folder / _COMPLAINTS).read_text(encoding="utf-8", errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "no reason")
-            _log.warning("step %d could not be measured: exit code %d, %s", step, code, last)
-            return None
-        values = json.loads((folder / _RESULT).read_text(encoding="utf-8"))
-        return Measured(step, values, folder)
-
-    def _let_go(self) -> int:
-        """Of a process that has ended; returns its exit code."""
-        assert self._process is not None
-        process, self._process, self._measuring = self._process, None, None
-        assert process.stdin is not None
-        process.stdin.close()
-        return process.wait()
+    save_sentences(sentences, sentences_file)
 
 
-def measure_snapshot(snapshot: Path, only: Sequence[str]) -> dict[str, float]:
+def measure_snapshot(snapshot: Path, sentences_file: Path, only: Sequence[str]) -> dict[str, float]:
     """The model's means; recordings and their copies stay as they are and are not measured."""
     from myxtts.evaluation.evaluate import MODEL, evaluate, own_voice
     from myxtts.evaluation.toolbox import open_toolbox
     from myxtts.synthesis.tts import TTS
 
     tts = TTS(snapshot)
-    sentences = load_sentences(snapshot.parent / "sentences.json")
     toolbox = open_toolbox(own_voice=own_voice(tts), only=only)
+    sentences = load_sentences(sentences_file)
     evaluation = evaluate(tts, str(snapshot), sentences, toolbox, columns=(MODEL,))
     means: dict[str, Any] = {
         figure.name: evaluation.mean(MODEL, figure) for figure in toolbox.figures
@@ -177,14 +59,14 @@ def measure_snapshot(snapshot: Path, only: Sequence[str]) -> dict[str, float]:
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def _main(snapshot: Path, priority: str, only: Sequence[str]) -> None:
-    if priority == _LOWEST:
+def _measure(
+    snapshot: str, sentences_file: str, result_file: str, priority: str, *only: str
+) -> None:
+    if priority == "lowest":
         _give_way()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from myxtts.evaluation.results import as_json, write_result
-
-    content = measure_snapshot(snapshot, only)
-    write_result(snapshot / _RESULT, as_json(content).encode())
+    values = measure_snapshot(Path(snapshot), Path(sentences_file), only)
+    write_result(Path(result_file), as_json(values).encode())
 
 
 def _give_way() -> None:
@@ -202,5 +84,18 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+def _main(action: str, *arguments: str) -> int:
+    try:
+        if action == "choose":
+            config_file, sentences_file, *languages = arguments
+            choose_sentences(Path(config_file), Path(sentences_file), languages)
+        else:
+            _measure(*arguments)
+    except MyXTTSError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - it is a program
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    sys.exit(_main(*sys.argv[1:]))

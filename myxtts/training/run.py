@@ -11,6 +11,7 @@ from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import Start, is_chief, open_run
+from myxtts.training.watching.background import open_measurer
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
@@ -60,9 +61,12 @@ def train_from(
             run = run or RunDir.make_next_in(RUNS)
             run.make()
             observer.on_notice(f"Run folder: {run}")
+            measurer = None
             if writes:
                 stack.enter_context(run.lock())
-            report = start_trainer(opened, run, observer, interruption).fit()
+                languages = opened.corpus.own_words.languages
+                measurer = stack.enter_context(open_measurer(run, opened.config, languages))
+            report = start_trainer(opened, run, observer, interruption, measurer).fit()
             if writes:
                 observer.on_end(report, opened.corpus)
             return report

@@ -21,6 +21,7 @@ from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.task import Task
 from myxtts.training.trainer import XTTSTrainer, make_feed
+from myxtts.training.watching.judging import Measurer
 from myxtts.training.watching.observer import Observer
 
 _log = logging.getLogger(__name__)
@@ -50,11 +51,15 @@ def open_corpus_for(
 
 
 def start_trainer(
-    opened: OpenedRun, run_dir: RunDir, observer: Observer, interruption: Interruption
+    opened: OpenedRun,
+    run_dir: RunDir,
+    observer: Observer,
+    interruption: Interruption,
+    measurer: Measurer | None = None,
 ) -> XTTSTrainer:
     """Where mirrored training fails its trial, one device goes on alone, unless it is strict."""
     try:
-        return _start(opened, run_dir, observer, interruption)
+        return _start(opened, run_dir, observer, interruption, measurer)
     except ReplicasFailedError as error:
         devices = opened.devices
         if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
@@ -69,11 +74,15 @@ def start_trainer(
     alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
     corpus = open_corpus_for(alone.strategy, opened.config, opened.start, observer.on_prepare)
     opened = dataclasses.replace(opened, devices=alone, corpus=corpus)
-    return _start(opened, run_dir, observer, interruption)
+    return _start(opened, run_dir, observer, interruption, measurer)
 
 
 def _start(
-    opened: OpenedRun, run_dir: RunDir, observer: Observer, interruption: Interruption
+    opened: OpenedRun,
+    run_dir: RunDir,
+    observer: Observer,
+    interruption: Interruption,
+    measurer: Measurer | None = None,
 ) -> XTTSTrainer:
     start, task = opened.start, AcousticTask(opened.config, opened.corpus)
     with contextlib.ExitStack() as on_failure:
@@ -90,6 +99,7 @@ def _start(
             compilation_log=opened.compilation_log,
             feed=feed,
             interruption=interruption,
+            measurer=measurer,
         )
         if start.resumed:
             step = trainer.resume(start.resumed)

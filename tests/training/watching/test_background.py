@@ -8,35 +8,37 @@ import time
 
 import pytest
 
-from myxtts.evaluation.background import BackgroundEvaluation
-from myxtts.evaluation.sentences import held_out_sentences, save_sentences
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.errors import ConfigError
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.synthesis.tts import TTS
+from myxtts.training.watching.background import BackgroundEvaluation
 
 _PARENT = """
 import sys, time
 from pathlib import Path
-from myxtts.evaluation.background import BackgroundEvaluation
-from myxtts.evaluation.sentences import load_sentences
-background = BackgroundEvaluation(Path(sys.argv[1]), load_sentences(Path(sys.argv[2])))
-background.start(6, Path(sys.argv[3]))
+from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.training.watching.background import BackgroundEvaluation
+checkpoint = find_checkpoint(Path(sys.argv[2]))
+background = BackgroundEvaluation(RunDir(sys.argv[1]), checkpoint.config(), ["en"])
+background.start(6, checkpoint.folder)
 print(background._process.pid, flush=True)
 time.sleep(600)
 """
 
 
-@pytest.fixture(scope="module")
-def sentences(miniature):
-    return held_out_sentences(miniature(), ("en",), 1)
+@pytest.fixture
+def one_sentence(miniature):
+    return miniature(measured_sentences=1)
 
 
 @pytest.fixture
-def measuring(trained_run, sentences):
+def measuring(trained_run, one_sentence):
     """One that does not give way: on a busy machine its figures might never come."""
     opened = []
 
     def start(*only):
-        opened.append(BackgroundEvaluation(trained_run, sentences, only=only, gives_way=False))
+        run = RunDir(trained_run)
+        opened.append(BackgroundEvaluation(run, one_sentence, ["en"], only=only, gives_way=False))
         return opened[-1]
 
     yield start
@@ -77,8 +79,8 @@ def test_a_checkpoint_that_cannot_be_measured_is_said_and_the_next_is_measured(
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs a scheduler that tells")
-def test_gives_way_to_the_run(trained_run, sentences):
-    background = BackgroundEvaluation(trained_run, sentences)
+def test_gives_way_to_the_run(trained_run, one_sentence):
+    background = BackgroundEvaluation(RunDir(trained_run), one_sentence, ["en"])
     try:
         background.start(1, find_checkpoint(trained_run).folder)
         assert background._process is not None
@@ -89,8 +91,8 @@ def test_gives_way_to_the_run(trained_run, sentences):
         background.close()
 
 
-def test_close_leaves_nothing_running(trained_run, sentences):
-    background = BackgroundEvaluation(trained_run, sentences)
+def test_close_leaves_nothing_running(trained_run, one_sentence):
+    background = BackgroundEvaluation(RunDir(trained_run), one_sentence, ["en"])
     background.start(1, find_checkpoint(trained_run).folder)
     assert background._process is not None
     pid = background._process.pid
@@ -100,10 +102,14 @@ def test_close_leaves_nothing_running(trained_run, sentences):
     assert not (trained_run / ".measuring").exists()
 
 
-def test_ends_with_a_parent_that_is_killed(trained_run, sentences, tmp_path, user_environment):
-    save_sentences(sentences, tmp_path / "sentences.json")
-    checkpoint = find_checkpoint(trained_run).folder
-    arguments = [tmp_path / "run", tmp_path / "sentences.json", checkpoint]
+def test_what_cannot_be_measured_is_said_at_once(trained_run, miniature):
+    with pytest.raises(ConfigError, match="held-out clips are in en, and the run speaks xx"):
+        BackgroundEvaluation(RunDir(trained_run), miniature(), ["xx"])
+    assert not (trained_run / ".measuring").exists()
+
+
+def test_ends_with_a_parent_that_is_killed(trained_run, tmp_path, user_environment):
+    arguments = [tmp_path / "run", trained_run]
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT, *map(str, arguments)],
         stdout=subprocess.PIPE,
