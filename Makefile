@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env demo test faults docs check clean
+.PHONY: env demo quick test faults docs check clean
 
 env: $(STAMP)
 
@@ -27,6 +27,9 @@ demo: $(STAMP)
 	echo "Voice of:  $$voice (a clip that the model was not trained on)" && \
 	echo "Listen to: demo/speech.wav" && \
 	echo "Next:      your own recordings: docs/en/quick-start.md"
+
+quick: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow and not training'
 
 # Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
 test: $(STAMP)

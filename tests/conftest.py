@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -40,6 +41,27 @@ MINIATURE = {
 
 
 ROOT = Path(__file__).parents[1]
+# What is given a corpus there trains on it, or runs programs that do.
+TRAINING_FOLDERS = ("training", "faults", "examples")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        trains = folder in TRAINING_FOLDERS and "demo_corpus" in item.fixturenames
+        if trains or "trained_run" in item.fixturenames:
+            item.add_marker("training")
+
+
+def pytest_sessionfinish() -> None:
+    """Collects what tests left before pytest does so twice.
+
+    A process of pytest-xdist has five seconds to end once its tests are done; then it interrupts
+    itself, in the middle of a destructor. Graphs of TensorFlow may take longer than that.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

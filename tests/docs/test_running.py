@@ -15,7 +15,7 @@ def marked_pages():
             yield pytest.param(file, True, id=f"{file.name}-slow", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("file", "slow"), marked_pages())
+@pytest.mark.parametrize(("file", "slow"), list(marked_pages()))
 def test_marked_blocks_do_what_the_page_says(file, slow, tmp_path, user_environment):
     make_clone(tmp_path)
     for step in steps_of(read_page(file)):
