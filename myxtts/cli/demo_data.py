@@ -18,7 +18,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("dir", type=Path, help="folder to make; must not exist or be empty")
     parser.add_argument("--utterances", type=int, help="clips to train on (default: 1000)")
-    parser.add_argument("--languages", default="en", help="en, fa or en,fa (default: en)")
+    parser.add_argument("--languages", default="en", help="such as en,fa (default: en)")
     parser.add_argument("--speakers", type=int, help="number of voices (default: 4)")
     parser.add_argument("--seed", type=int, default=0, help="which voice says what (default: 0)")
     return parser
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
-        raise DataError("--languages: found nothing, allowed: en, fa or en,fa")
+        raise DataError("--languages: found nothing, expected tags such as en,fa")
     make(
         options.dir,
         utterances=demo.DEFAULT_UTTERANCES if options.utterances is None else options.utterances,

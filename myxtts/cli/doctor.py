@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
 _LEAST_DISK_MB, _ENOUGH_DISK_MB = 1_024, 10_240
-_SPOKEN_WORDS = {"en": "hello", "fa": "سلام"}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -161,11 +160,12 @@ def check_phonemes() -> Finding:
     from myxtts.devices.checkup import Finding, pip_command
 
     try:
+        from myxtts.text.languages import REGISTRY
         from myxtts.text.phonemes import phoneme_symbols
 
         spoken = [
-            f"{language} ({''.join(phoneme_symbols(word, language))})"
-            for language, word in _SPOKEN_WORDS.items()
+            f"{code} ({''.join(phoneme_symbols(language.greeting, code))})"
+            for code, language in REGISTRY.items()
         ]
     except (ImportError, OSError, MyXTTSError) as error:
         return Finding(

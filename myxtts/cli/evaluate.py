@@ -115,8 +115,7 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 
     if options.sentences is None:
         return held_out_sentences(_configuration(options, tts), tts.languages, options.count)
-    language = options.language or tts.languages[0]
-    tts.tokenizer.language_id(language)
+    language = tts.tokenizer.own_language(options.language or tts.languages[0])
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
         for _, file in voices:

@@ -47,6 +47,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
+    from myxtts.text.languages import parse_tag
+
+    language = options.language and parse_tag(options.language, "--language")
     config = configuration(
         options,
         given(
@@ -54,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
                 "layout": options.layout,
                 "delimiter": options.delimiter,
                 "workers": options.workers,
-                "default_language": options.language,
+                "default_language": language,
             }
         ),
     )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import soxr
 
 from myxtts.config.metrics import LOWER_IS_BETTER
+from myxtts.text.languages import find_language
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -36,8 +37,7 @@ class Tool:
     """False: it was trained together with the model that it judges."""
 
     def understands(self, language: str) -> bool:
-        base = language.replace("_", "-").partition("-")[0].lower()
-        return self.languages is None or base in self.languages
+        return self.languages is None or find_language(language).base in self.languages
 
 
 BUILT_IN = Tool(name="computed here", licence="Apache-2.0")

@@ -19,6 +19,7 @@ from myxtts.evaluation.measure import (
     Speech,
     Tool,
 )
+from myxtts.text.languages import find_language
 from myxtts.text.normalise import normalise
 
 # Recognisers are trained on speech that does not start at the first sample.
@@ -81,7 +82,7 @@ class Whisper:
         )
 
     def hear(self, samples: FloatArray, language: str) -> str:
-        segments, _ = self._model.transcribe(samples, language=language.partition("-")[0])
+        segments, _ = self._model.transcribe(samples, language=find_language(language).base)
         return " ".join(segment.text for segment in segments)
 
 

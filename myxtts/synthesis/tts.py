@@ -20,7 +20,6 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.runs.run_dir import find_checkpoint
-from myxtts.synthesis.sentences import split_sentences
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
@@ -30,6 +29,7 @@ from myxtts.synthesis.voices import (
     voices_folder,
     write_voice,
 )
+from myxtts.text.languages import find_language
 
 FloatArray = npt.NDArray[np.float32]
 Paths = str | Path | Sequence[str | Path]
@@ -144,7 +144,7 @@ class TTS:
     ) -> FloatArray:
         """Samples in [-1, 1] at `sample_rate_hz`."""
         options = options or SpeechOptions()
-        language = language or self.languages[0]
+        language = self.tokenizer.own_language(language or self.languages[0])
         language_id = self.tokenizer.language_id(language)
         training = self.config.training
         _check_guidance("text", options.text_guidance, training.text_drop_rate)
@@ -206,7 +206,7 @@ class TTS:
                 f"a text of {len(text)} characters, expected at most {_MOST_CHARACTERS}; say it in "
                 "parts"
             )
-        sentences = split_sentences(text) if split else [text]
+        sentences = find_language(language).sentences.split(text) if split else [text]
         encoded = []
         for sentence in sentences:
             try:

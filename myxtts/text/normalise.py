@@ -1,56 +1,12 @@
-"""Turn written text into the words a reader would say; one module per language."""
+"""Turn written text into the words a reader would say, by the rules of its language."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Callable, Mapping
-from functools import cache
 
-from num2words import CONVERTER_CLASSES, num2words  # type: ignore[import-untyped, unused-ignore]
+from myxtts.text.languages import find_language
 
 __all__ = ["normalise"]
-
-HALF_SPACE = "\u200c"
-JOINERS = "\u200c\u200d"
-LONGEST_CARDINAL = 15
-
-PLAIN_QUOTES_AND_DASHES = str.maketrans(
-    {
-        **dict.fromkeys("“”„‟«»″〝〞", '"'),
-        **dict.fromkeys("‘’‚‛‹›′`´", "'"),
-        **dict.fromkeys("‐‑‒–−﹣－", "-"),
-        **dict.fromkeys("—―", " - "),
-    }
-)
-
-DECIMAL_COMMA_LANGUAGES = frozenset({
-    "az", "be", "ca", "cs", "da", "de", "eo", "es", "fi", "fr", "hu", "id", "is", "it", "kz", "lt",
-    "lv", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "tg", "tr", "uk", "vi",
-})  # fmt: skip
-UNSPACED_LANGUAGES = frozenset({"ja", "ko", "th"})
-
-# Faults of num2words 0.5.14: Amharic loops for ever on a million, these decimals are rounded or
-# wrong, and these negatives fail or lose the sign.
-UNUSABLE_CONVERTERS = frozenset({"am"})
-UNUSABLE_DECIMALS = frozenset({"ar", "bn", "tr", "vi"})
-UNUSABLE_NEGATIVES = frozenset({"bn", "ce", "cs", "kn", "pl", "sk", "te", "vi"})
-# What the converters of num2words raise on numbers that they do not cover.
-CONVERTER_FAILURES = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError,
-    ValueError,
-)  # fmt: skip
-
-_ADDRESS = re.compile(
-    r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.[\w-]+)+"
-    r"|https?://(?=\w)\S+"
-    r"|\bwww\.\w\S*"
-    r"|(?<![\w.-])[a-zA-Z0-9][\w-]*(?:\.[\w-]+)*"
-    r"\.(?:com|org|net|edu|gov|info|io|dev|ir|co\.uk)\b(?:/\S*)?"
-)
-_ADDRESS_SCHEME = re.compile(r"^https?://")
-_ADDRESS_QUERY = re.compile(r"[?#].*")
-_ADDRESS_TAIL = re.compile(r"[^\w/]+$")
 
 
 def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
@@ -58,173 +14,12 @@ def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> st
 
     Vowel signs of Persian tell espeak-ng how to read a word; without them a word has one spelling.
     """
-    base = language.replace("_", "-").partition("-")[0].lower()
-    if base == "en":
-        from myxtts.text.english import normalise_english
-
-        spoken = normalise_english(text)
-    elif base == "fa":
-        from myxtts.text.persian import normalise_persian
-
-        spoken = normalise_persian(text, keep_vowel_signs=keep_vowel_signs)
-    else:
-        spoken = settle(lambda current: _normalise_general(current, language), text)
-    return spoken or _bare_letters(text)
-
-
-def settle(step: Callable[[str], str], text: str) -> str:
-    """Repeat step until the text stops changing, since one expansion may expose another."""
-    for _ in range(20):
-        stepped = step(text)
-        if stepped == text:
-            break
-        text = stepped
-    return text
-
-
-def fold_spaces(text: str) -> str:
-    """Turn every run of white space into one space and strip the ends."""
-    return " ".join(text.split())
-
-
-def remove_invisible(text: str, keep: str = JOINERS) -> str:
-    """Remove control, format, bidi and surrogate characters, after folding white space."""
-    folded = fold_spaces(text)
-    return "".join(
-        char
-        for char in folded
-        if char in keep or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
-    )
-
-
-def ascii_numerals(text: str) -> str:
-    """Write every numeral that is not a letter with the digits 0 to 9."""
-    return "".join(char if char.isascii() else _ascii_numeral(char) for char in text)
-
-
-def fold_compatibility(text: str) -> str:
-    """Apply NFKC, setting a character such as ½ apart so that 2½ does not become 21/2."""
-    apart = "".join(
-        f" {char} " if unicodedata.decomposition(char).startswith("<fraction>") else char
-        for char in text
-    )
-    return unicodedata.normalize("NFKC", apart)
-
-
-def keep_speakable(text: str, marks: str) -> str:
-    """Replace all but letters, their combining signs and the given marks with a space."""
-    kept: list[str] = []
-    after_letter = False
-    for char in text:
-        is_sign = after_letter and unicodedata.category(char).startswith("M")
-        after_letter = is_sign or char.isalpha()
-        kept.append(char if after_letter or char in marks else " ")
-    return "".join(kept)
-
-
-def tidy_marks(text: str, marks: str) -> str:
-    """Keep the strongest mark of each run, where marks lists them strongest first."""
-
-    def strongest(run: re.Match[str]) -> str:
-        return min(run.group().replace(" ", ""), key=marks.index) + " "
-
-    return fold_spaces(_mark_run(marks).sub(strongest, fold_spaces(text))).lstrip(marks + " ")
-
-
-def speak_addresses(text: str, names: Mapping[str, str]) -> str:
-    """Read web and e-mail addresses aloud, saying names[char] for their punctuation."""
-
-    def speak(match: re.Match[str]) -> str:
-        address = _ADDRESS_QUERY.sub("", _ADDRESS_SCHEME.sub("", match.group()))
-        tail = _ADDRESS_TAIL.search(match.group())
-        spoken = "".join(
-            f" {names[char]} " if char in names else char if char.isalnum() else " "
-            for char in _ADDRESS_TAIL.sub("", address).rstrip("/")
-        )
-        return f" {spoken} " + (tail.group() if tail else "")
-
-    return _ADDRESS.sub(speak, text)
+    entry = find_language(language)
+    step = entry.normalise
+    if keep_vowel_signs and entry.normalise_for_phonemes is not None:
+        step = entry.normalise_for_phonemes
+    return step(text) or _bare_letters(text)
 
 
 def _bare_letters(text: str) -> str:
     return "".join(filter(str.isalpha, unicodedata.normalize("NFC", text)))
-
-
-def _ascii_numeral(char: str) -> str:
-    digit = unicodedata.decimal(char, None)
-    if digit is not None:
-        return str(digit)
-    value = unicodedata.numeric(char, None)
-    if value is None or char.isalpha():
-        return char
-    return f" {int(value)} " if value >= 0 and value.is_integer() else " "
-
-
-@cache
-def _mark_run(marks: str) -> re.Pattern[str]:
-    return re.compile(rf" ?[{re.escape(marks)}][ {re.escape(marks)}]*")
-
-
-def _normalise_general(text: str, language: str) -> str:
-    text = remove_invisible(unicodedata.normalize("NFC", text))
-    text = text.translate(PLAIN_QUOTES_AND_DASHES)
-    text = _speak_numbers(text, language)
-    return fold_spaces(unicodedata.normalize("NFC", text))
-
-
-def _converter_for(language: str) -> str | None:
-    base, _, region = language.replace("_", "-").partition("-")
-    names = (f"{base.lower()}_{region.upper()}", base.lower())
-    usable = (name for name in names if name in CONVERTER_CLASSES)
-    return next((name for name in usable if name not in UNUSABLE_CONVERTERS), None)
-
-
-def _speak_numbers(text: str, language: str) -> str:
-    converter = _converter_for(language)
-    if converter is None:
-        return text
-    base = converter.partition("_")[0]
-    group, point = (".", ",") if base in DECIMAL_COMMA_LANGUAGES else (",", ".")
-    space = "" if base in UNSPACED_LANGUAGES else " "
-
-    def speak(match: re.Match[str]) -> str:
-        written = match.group().replace(group, "").replace(point, ".")
-        words = _number_words(written, converter)
-        if words is None:
-            return match.group()
-        start, end = match.span()
-        before = space if text[max(start - 1, 0) : start].isalnum() else ""
-        after = space if text[end : end + 1].isalnum() else ""
-        return before + words + after
-
-    return _general_number(group, point).sub(speak, text)
-
-
-@cache
-def _general_number(group: str, point: str) -> re.Pattern[str]:
-    group, point = re.escape(group), re.escape(point)
-    whole = rf"(?:\d{{1,3}}(?:{group}\d{{3}})+(?!\d)|\d+)"
-    return re.compile(rf"(?:(?<!\S)-)?{whole}(?:{point}\d+)?")
-
-
-def _number_words(written: str, converter: str) -> str | None:
-    """Words for a number written with ASCII point, or None when num2words cannot say it."""
-    base = converter.partition("_")[0]
-    if "." in written and base in UNUSABLE_DECIMALS:
-        return None
-    if written.startswith("-") and base in UNUSABLE_NEGATIVES:
-        words = _number_words(written[1:], converter)
-        return words and "-" + words
-    whole = written.partition(".")[0].lstrip("-")
-    by_digit = len(whole) > LONGEST_CARDINAL or (len(whole) > 2 and whole.startswith("0"))
-    pieces = list(written.replace(".", "").lstrip("-")) if by_digit else [written]
-    try:
-        words = " ".join(str(num2words(_value(piece), lang=converter)) for piece in pieces)
-    except CONVERTER_FAILURES:
-        return None
-    return fold_spaces(words) if words and not any(map(str.isdigit, words)) else None
-
-
-def _value(written: str) -> int | float:
-    # Several converters drop the fraction of a number given as a string or a Decimal.
-    return float(written) if "." in written else int(written)

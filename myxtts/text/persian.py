@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from functools import partial
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
-from myxtts.text.normalise import (
+from myxtts.text.characters import (
     HALF_SPACE,
     LONGEST_CARDINAL,
     PLAIN_QUOTES_AND_DASHES,
+    any_of,
     ascii_numerals,
     fold_compatibility,
     fold_spaces,
@@ -20,9 +21,12 @@ from myxtts.text.normalise import (
     speak_addresses,
     tidy_marks,
 )
+from myxtts.text.language import Language
+from myxtts.text.persian_for_espeak import spelt_for_espeak
+from myxtts.text.sentences import SentenceRules
 from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs
 
-__all__ = ["normalise_persian"]
+__all__ = ["PERSIAN", "normalise_persian"]
 
 MARKS = "؟!.؛:،"
 
@@ -102,11 +106,6 @@ _LETTER = r"[^\W\d_]"
 _NUMBER = r"(?:\d{1,3}(?:٬\d{3})+(?!\d)|\d+)"
 _DECIMAL = rf"(?:{_NUMBER}(?:[./٫]\d+)?)"
 
-
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-
-
 _HE_WITH_HAMZA = re.compile(rf"ه[ {HALF_SPACE}]?{HAMZA_ABOVE}+")
 _YE_WITH_HAMZA = re.compile(rf"ی{HAMZA_ABOVE}+")
 _OTHER_HAMZA = re.compile(rf"(?<!ه){HAMZA_ABOVE}")
@@ -133,8 +132,8 @@ _DOTTED_ABBREVIATION = re.compile(
     + "|".join(key.replace(".", r"\. ?") for key in DOTTED_ABBREVIATIONS)
     + rf")(?:\.(?!{_LETTER})|(?![{_EDGE}.]))"
 )
-_BLESSING = re.compile(rf"(?<={_LETTER}) ?\( ?({_any_of(BLESSINGS)}) ?\)")
-_BEFORE_NUMBER = re.compile(rf"(?<![{_EDGE}])({_any_of(BEFORE_NUMBER)}) ?(?=\d)")
+_BLESSING = re.compile(rf"(?<={_LETTER}) ?\( ?({any_of(BLESSINGS)}) ?\)")
+_BEFORE_NUMBER = re.compile(rf"(?<![{_EDGE}])({any_of(BEFORE_NUMBER)}) ?(?=\d)")
 _AFTER_YEAR = re.compile(
     rf"(?<!\d)(?P<year>\d{{3,4}}(?= ?[مقش]\.)|\d{{4}}(?=[مقش])) ?(?P<era>[مقش])(?![{_EDGE}])\.?"
 )
@@ -175,7 +174,7 @@ _RANGE = re.compile(rf"(?<![\w./٫-])({_DECIMAL}%?)( ?)- ?({_DECIMAL})(?!-\d)")
 _MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
 _PLUS = re.compile(r"(?<![\w)])(?<![\w)] )\+(?=\d)")
 _PERCENT_FIRST = re.compile(rf"(?<!\d)(?<!\d )% ?({_DECIMAL})")
-_UNIT = re.compile(rf"({_DECIMAL}) ?({_any_of(UNITS)})(?![A-Za-z\d])")
+_UNIT = re.compile(rf"({_DECIMAL}) ?({any_of(UNITS)})(?![A-Za-z\d])")
 _POWER = re.compile(r"\^([23])(?!\d)")
 _VERSION = re.compile(r"\d+(?:\.\d+){2,}")
 _BARE_NUMBER = re.compile(_DECIMAL)
@@ -397,3 +396,17 @@ def _speak_symbols(text: str) -> str:
     text = _CLOSING.sub("، ", _OPENING.sub("، ", _DASH.sub("، ", text)))
     text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
     return _APOSTROPHE.sub("", text)
+
+
+PERSIAN = Language(
+    code="fa",
+    names=("Persian", "Farsi"),
+    normalise=normalise_persian,
+    normalise_for_phonemes=partial(normalise_persian, keep_vowel_signs=True),
+    respell_for_espeak=spelt_for_espeak,
+    espeak_voice="fa",
+    scripts=frozenset({"ARABIC"}),
+    sentences=SentenceRules(),
+    greeting="سلام",
+    demo_file="fa.txt",
+)

@@ -12,28 +12,25 @@ import re
 import unicodedata
 
 from myxtts.text import espeak
-from myxtts.text.persian_for_espeak import spelt_for_espeak
+from myxtts.text.languages import find_language
 
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
 _STRESS_MARKS = "ˈˌ"
 # espeak-ng answers "(en)word(fa)" when it reads a word in another language.
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
-_ESPEAK_VOICES = {"en": "en-us"}
 
 
 @functools.lru_cache(maxsize=4_096)
 def phoneme_symbols(text: str, language: str) -> tuple[str, ...]:
     """The symbols of a normalised text: phonemes, ' ' between words and punctuation marks."""
-    voice = _ESPEAK_VOICES.get(language, language)
-    if language == "fa":
-        text = spelt_for_espeak(text)
+    entry = find_language(language)
     symbols: list[str] = []
-    for part in _PUNCTUATION.split(text):
+    for part in _PUNCTUATION.split(entry.respell_for_espeak(text)):
         if _PUNCTUATION.fullmatch(part):
             symbols.append(part.translate(_PERSIAN_TO_LATIN))
         elif part.strip():
-            spoken = _LANGUAGE_SWITCH.sub("", espeak.phonemes(part, voice))
+            spoken = _LANGUAGE_SWITCH.sub("", espeak.phonemes(part, entry.espeak_voice))
             if symbols and spoken:
                 symbols.append(" ")
             symbols.extend(split_symbols(spoken))

@@ -1,16 +1,17 @@
-"""Which characters of a normalised text can be said in its language."""
+"""Which scripts languages are written in, and the script of a letter.
+
+A script is the first word of a character's Unicode name. A language with an entry of its own
+names its scripts there; the table is for the others.
+"""
 
 from __future__ import annotations
 
-import functools
 import unicodedata
 
-from myxtts.text.phonemes import phoneme_symbols
-
-_LATIN = frozenset({"LATIN"})
-# Scripts as the first word of a character's Unicode name; other languages are written in Latin.
+LATIN = frozenset({"LATIN"})
+# Languages that are not here are written in Latin.
 _SCRIPTS_OF_LANGUAGES = {
-    "ar ckb fa ps sd ug ur": "ARABIC",
+    "ar ckb ps sd ug ur": "ARABIC",
     "be bg ky mk mn ru tg uk": "CYRILLIC",
     "am ti": "ETHIOPIC",
     "as bn": "BENGALI",
@@ -43,35 +44,10 @@ _SCRIPTS = {
 }
 
 
-def unsayable(words: str, language: str, kind: str) -> list[str]:
-    """Characters of a normalised text that stay silent or are read as the name of a letter.
-
-    `kind` is text.tokens of the configuration. Graphemes have a sound only as letters of the
-    language's script; espeak-ng also reads Latin words, and numbers and signs that it knows.
-    """
-    return [
-        character for character in sorted(set(words)) if not _sayable(character, language, kind)
-    ]
+def scripts_of(code: str) -> frozenset[str]:
+    """The scripts of a language that has no entry of its own."""
+    return _SCRIPTS.get(code.partition("-")[0], LATIN)
 
 
-def foreign_scripts(text: str, language: str, kind: str) -> list[str]:
-    """The scripts of letters that cannot be said, such as Arabic in an English text."""
-    letters = unsayable("".join(filter(str.isalpha, text)), language, kind)
-    scripts = sorted({_script(letter) for letter in letters})
-    return [script if script == "CJK" else script.title() for script in scripts]
-
-
-def _script(letter: str) -> str:
+def script_of(letter: str) -> str:
     return unicodedata.name(letter, "unnamed").split()[0]
-
-
-@functools.lru_cache(maxsize=16_384)
-def _sayable(character: str, language: str, kind: str) -> bool:
-    group = unicodedata.category(character)[0]
-    if group == "L":
-        base = language.replace("_", "-").partition("-")[0].lower()
-        known = _SCRIPTS.get(base, _LATIN) | (_LATIN if kind == "phonemes" else frozenset())
-        return _script(character) in known or unicodedata.category(character) == "Lm"
-    if group in "NS":
-        return kind == "phonemes" and bool(phoneme_symbols(character, language))
-    return True

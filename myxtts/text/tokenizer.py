@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import CheckpointError, DataError
+from myxtts.text.languages import find_language, nearest_tag
 from myxtts.text.normalise import normalise
 from myxtts.text.phonemes import phoneme_symbols
-from myxtts.text.scripts import unsayable
+from myxtts.text.sayable import unsayable
 from myxtts.whole_files import write_whole_file
 
 PADDING_ID = 0
@@ -25,6 +26,8 @@ _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
 _KINDS = ("phonemes", "graphemes")
+# Weights saved under this name know British phonemes; as a tag, EN means en, which is American.
+_BRITISH_PHONEMES = {"EN": "en-gb"}
 _LARGEST_FILE_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 80
 
@@ -54,6 +57,18 @@ def _names(values: object) -> tuple[str, ...]:
     if len(set(values)) != len(values):
         raise ValueError("a word that stands twice")
     return tuple(values)
+
+
+def _canonical(languages: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    """Of a file: codes in the form that tags are parsed to, each in its place."""
+    codes: list[str] = []
+    for name in languages:
+        code = _BRITISH_PHONEMES.get(name) if kind == "phonemes" else None
+        code = code or find_language(name).code
+        # Two names of one language were learnt as two: the second keeps its own.
+        taken = code in codes or (code != name and code in languages)
+        codes.append(name if taken else code)
+    return tuple(codes)
 
 
 def _beginning(text: str) -> str:
@@ -95,12 +110,18 @@ class Tokenizer:
         """Those of the symbols that have no id here."""
         return sorted(set(symbols) - set(self.symbols))
 
-    def language_id(self, language: str) -> int:
-        if language not in self.languages:
-            raise DataError(
-                f"language '{language}' is not one of this model's: {', '.join(self.languages)}"
-            )
-        return self.languages.index(language)
+    def own_language(self, tag: str) -> str:
+        """The language here that a tag means."""
+        for code in (tag, find_language(tag).code):
+            if code in self.languages:
+                return code
+        raise DataError(
+            f"language '{tag}' is not one of this model's: {', '.join(self.languages)}"
+            f"{nearest_tag(tag, self.languages)}"
+        )
+
+    def language_id(self, tag: str) -> int:
+        return self.languages.index(self.own_language(tag))
 
     def save(self, file: Path) -> None:
         content = {
@@ -122,7 +143,7 @@ class Tokenizer:
             symbols, languages = _names(content["symbols"]), _names(content["languages"])
             if symbols[: len(_SPECIAL_SYMBOLS)] != _SPECIAL_SYMBOLS or not languages:
                 raise ValueError("symbols or languages are missing")
-            return cls(content["kind"], symbols, languages)
+            return cls(content["kind"], symbols, _canonical(languages, content["kind"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{file}: not a tokenizer of MyXTTS ({error})") from None
 

@@ -117,8 +117,8 @@ def test_fix_writes_the_rows_without_errors(tmp_path, capsys):
     assert f"Wrote 2 rows to {out}; its paths are relative to {folder}" in output.splitlines()
     assert out.read_text(encoding="utf-8").splitlines() == [
         "audio_file|text|speaker_name|language",
-        "wavs/c0.wav|One, two   three.|ann|en-us",
-        "wavs/c1.wav|Four five six.|bob|en-us",
+        "wavs/c0.wav|One, two   three.|ann|en",
+        "wavs/c1.wav|Four five six.|bob|en",
     ]
     _, rows = read_metadata(out, "en")
     assert all(row.audio_path.is_file() for row in rows)

@@ -5,6 +5,7 @@ import pytest
 
 from myxtts.data.corpus.demo import make_demo_corpus
 from myxtts.data.opening import open_corpus
+from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 from myxtts.training.trainer import XTTSTrainer
@@ -36,6 +37,28 @@ def test_one_run_speaks_both_languages_in_either_voice(tts, bilingual_corpus):
             spoken = tts.tts(text, reference, language, options=OPTIONS)
             assert spoken.size > 0.2 * tts.sample_rate_hz
             assert np.isfinite(spoken).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "tags"),
+    [
+        ("Good morning. My friend!", "en", ["EN", "en_US", "en-us"]),
+        ("صبح بخیر. دوستِ من!", "fa", ["FA", "fa-IR", "fa_IR"]),
+    ],
+)
+def test_a_language_sounds_the_same_however_its_tag_is_written(
+    tts, bilingual_corpus, text, code, tags
+):
+    voice = tts.voice(next((bilingual_corpus / "wavs").glob("en-*.wav")))
+    expected = tts.tts(text, voice, code, options=OPTIONS)
+    for tag in tags:
+        np.testing.assert_array_equal(tts.tts(text, voice, tag, options=OPTIONS), expected)
+
+
+def test_what_is_not_a_tag_is_named_with_the_nearest(tts, bilingual_corpus):
+    reference = next((bilingual_corpus / "wavs").glob("en-*.wav"))
+    with pytest.raises(DataError, match=r"'farsi' is not .*: en, fa; did you mean 'fa'\?"):
+        tts.tts("سلام", reference, "farsi")
 
 
 def test_the_language_is_heard_beside_the_text(tts, bilingual_corpus):

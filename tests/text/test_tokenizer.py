@@ -1,6 +1,10 @@
+import json
+
 import pytest
 
 from myxtts.errors import CheckpointError, DataError
+from myxtts.text import espeak
+from myxtts.text.phonemes import split_symbols
 from myxtts.text.tokenizer import EDGE_ID, PADDING_ID, Tokenizer, text_symbols
 
 
@@ -39,6 +43,50 @@ def test_languages_by_id(tokenizer):
     assert tokenizer.language_id("en") == 0
     with pytest.raises(DataError, match="language 'de' is not one of this model's: en"):
         tokenizer.language_id("de")
+
+
+@pytest.mark.parametrize("tag", ["en", "EN", "en_US", "en-us"])
+def test_any_spelling_of_a_tag_finds_its_language(tag):
+    both = Tokenizer.learn("phonemes", "a", ["en", "fa"])
+    assert (both.own_language(tag), both.language_id(tag)) == ("en", 0)
+    assert both.own_language("fa_IR") == "fa"
+
+
+def test_the_nearest_language_of_the_model(tokenizer):
+    with pytest.raises(DataError, match=r"'english' is not .*: en; did you mean 'en'\?"):
+        tokenizer.own_language("english")
+
+
+@pytest.mark.parametrize(
+    ("saved", "kind", "languages"),
+    [
+        (["en", "fa"], "phonemes", ("en", "fa")),
+        (["en-us", "fa", "pt-BR"], "phonemes", ("en", "fa", "pt-br")),
+        (["EN"], "phonemes", ("en-gb",)),
+        (["EN"], "graphemes", ("en",)),
+        (["en", "en-us"], "phonemes", ("en", "en-us")),
+        (["en-us", "en"], "phonemes", ("en-us", "en")),
+        (["german"], "phonemes", ("german",)),
+    ],
+)
+def test_a_saved_vocabulary_speaks_as_it_learnt_to(tmp_path, saved, kind, languages):
+    file = tmp_path / "tokenizer.json"
+    symbols = Tokenizer.learn(kind, "ab", []).symbols
+    content = {"format": "myxtts-tokenizer-1", "kind": kind, "symbols": symbols}
+    file.write_text(json.dumps(content | {"languages": saved}), encoding="utf-8")
+    tokenizer = Tokenizer.load(file)
+    assert tokenizer.languages == languages
+    assert [tokenizer.language_id(code) for code in languages] == list(range(len(languages)))
+
+
+@pytest.mark.parametrize("name", ["en-us", "EN", "DE", "pt-BR", "german"])
+def test_a_saved_name_keeps_the_voice_that_it_was(tmp_path, name):
+    """Names of runs from before tags were parsed went to espeak-ng as they are."""
+    file = tmp_path / "tokenizer.json"
+    said = split_symbols(espeak.phonemes("tomato", name))
+    Tokenizer.learn("phonemes", said, [name]).save(file)
+    (code,) = Tokenizer.load(file).languages
+    assert list(text_symbols("tomato", code, "phonemes")) == said
 
 
 def test_saved_as_json_and_loaded(tmp_path, tokenizer):

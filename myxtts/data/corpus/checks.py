@@ -25,7 +25,7 @@ from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
-from myxtts.text.scripts import foreign_scripts, unsayable
+from myxtts.text.sayable import foreign_scripts, unsayable
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _SHORTEST_CLIP_SECONDS = 0.2

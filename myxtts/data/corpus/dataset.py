@@ -21,6 +21,7 @@ from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
+from myxtts.text.languages import parse_tag
 from myxtts.wording import plural
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
@@ -55,6 +56,7 @@ class Utterance:
     text: str
     speaker: str
     language: str
+    """As `text.languages` parses its tag."""
     source: str
     """Metadata file and line, as in messages: `metadata.csv:12`."""
 
@@ -179,6 +181,7 @@ def read_metadata(
     A row that cannot be understood is an error with its line, or goes to `on_bad_row` as source
     and problem.
     """
+    default_language = parse_tag(default_language, "text.default_language")
     forced_columns = None if layout is None else parse_columns(layout)
     forced_delimiter = None if delimiter is None else parse_delimiter(delimiter)
     rows = _rows(file)
@@ -229,9 +232,16 @@ def _utterance(
         audio_path=audio_path,
         text=row.get(_NORMALISED_TEXT) or row["text"],
         speaker=row.get("speaker") or _ONE_SPEAKER,
-        language=row.get("language") or default_language,
+        language=_language(row.get("language")) or default_language,
         source=source,
     )
+
+
+def _language(tag: str | None) -> str | None:
+    try:
+        return parse_tag(tag) if tag else None
+    except DataError as problem:
+        raise _BadRowError(problem) from None
 
 
 def parse_columns(layout: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import concurrent.futures
 import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +17,13 @@ import soundfile
 
 from myxtts.errors import DataError
 from myxtts.text import espeak
+from myxtts.text.languages import REGISTRY, find_language, parse_tag
 from myxtts.whole_files import whole_folder
 from myxtts.wording import plural
 
-LANGUAGES = ("en", "fa")
 DEFAULT_UTTERANCES = 1_000
 DEFAULT_SPEAKERS = 4
 WORDS_PER_MINUTE = 150
-_ESPEAK_LANGUAGES = {"en": "en-us", "fa": "fa"}
 # espeak-ng's variants, the easiest to understand first, men's and women's voices in turn.
 _VARIANTS = (
     "rob",
@@ -58,9 +56,7 @@ class Line:
 
 def sentences(language: str) -> tuple[list[str], list[str]]:
     """Sentences for training and, none of them shared, for evaluation."""
-    file = resources.files("myxtts.data.corpus") / "demo_sentences" / f"{language}.txt"
-    lines = file.read_text(encoding="utf-8").split("\n")
-    every = [line for line in lines if line]
+    every = find_language(language).demo_sentences()
     held_out = round(len(every) * _HELD_OUT_SHARE)
     return every[:-held_out], every[-held_out:]
 
@@ -69,9 +65,10 @@ def plan_lines(
     utterances: int, languages: tuple[str, ...], speakers: int, seed: int
 ) -> tuple[list[Line], list[Line]]:
     """Which voice says what, for training and evaluation: pairs drawn without repetition."""
+    languages = tuple(dict.fromkeys(parse_tag(tag, "--languages") for tag in languages))
     for language in languages:
-        if language not in LANGUAGES:
-            raise DataError(f"--languages: found '{language}', allowed: {', '.join(LANGUAGES)}")
+        if not find_language(language).demo_sentences():
+            raise DataError(f"--languages: found '{language}', allowed: {', '.join(REGISTRY)}")
     if not 0 <= seed < 2**31:
         raise DataError(f"--seed: found {seed}, allowed: 0 to {2**31 - 1}")
     if not 1 <= speakers <= MAX_SPEAKERS:
@@ -147,7 +144,7 @@ def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int]
 
 
 def _speak_line(line: Line, folder: Path) -> float:
-    voice = f"{_ESPEAK_LANGUAGES[line.language]}+{line.speaker}"
+    voice = f"{find_language(line.language).espeak_voice}+{line.speaker}"
     samples = espeak.speak(line.text, voice, words_per_minute=WORDS_PER_MINUTE)
     soundfile.write(folder / f"{line.id}.wav", samples, espeak.SAMPLE_RATE_HZ)
     return samples.size / espeak.SAMPLE_RATE_HZ

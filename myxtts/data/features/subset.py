@@ -18,6 +18,7 @@ from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
 from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.prepare import open_checked, settings_fingerprint
 from myxtts.errors import ConfigError
+from myxtts.text.languages import TAG_RULES
 from myxtts.whole_files import write_whole_file
 
 CACHE_FOLDER = "myxtts-cache"
@@ -97,6 +98,7 @@ class PartRequest:
             self.config.data.layout,
             self.config.data.delimiter,
             self.config.text.default_language,
+            TAG_RULES,
             self.validation_fraction,
         ]
         digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)

@@ -24,8 +24,9 @@ from myxtts.data.corpus.checks import (
 )
 from myxtts.data.corpus.corpus_checks import check_corpus
 from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.corpus.demo import make_demo_corpus
 from myxtts.data.features.prepare import prepare
-from myxtts.text.scripts import unsayable
+from myxtts.text.sayable import unsayable
 
 RATE_HZ = 22_050
 
@@ -53,6 +54,23 @@ def test_a_good_corpus_has_nothing_to_show(demo_corpus):
     assert report.findings == ()
     assert report.rows == 20
     assert 20 < report.seconds < 120
+
+
+@pytest.mark.parametrize("tags", [("EN", "fa-IR"), ("en_US", "fa_IR"), ("en-us", "FA")])
+def test_a_good_corpus_is_good_whatever_the_spelling_of_its_languages(tmp_path, tags):
+    folder = tmp_path / "corpus"
+    make_demo_corpus(folder, utterances=8, speakers=1, languages=("en", "fa"))
+    config = XTTSConfig(workers=1, min_speaker_seconds=0)
+    expected = [check_clip(item, config).symbols for item in LJSpeechDataset(folder)]
+    for metadata in folder.glob("*.csv"):
+        text = metadata.read_text(encoding="utf-8")
+        for code, tag in zip(("en", "fa"), tags, strict=True):
+            text = text.replace(f"|{code}\n", f"|{tag}\n")
+        metadata.write_text(text, encoding="utf-8")
+    assert check_corpus(folder, config).findings == ()
+    items = LJSpeechDataset(folder)
+    assert {item.language for item in items} == {"en", "fa"}
+    assert [check_clip(item, config).symbols for item in items] == expected
 
 
 def test_training_leaves_out_what_validation_calls_an_error(damaged, miniature, tmp_path):

@@ -39,6 +39,10 @@ def test_layout_speakers_and_languages(tmp_path):
     assert not {item.text for item in train} & {item.text for item in held_out}
 
 
+def test_languages_are_canonical_however_they_are_written():
+    assert plan_lines(10, ("EN", "fa_IR", "en-us"), 2, 0) == plan_lines(10, ("en", "fa"), 2, 0)
+
+
 def test_same_seed_same_bytes(tmp_path):
     for name in "ab":
         make_demo_corpus(tmp_path / name, utterances=4, speakers=2, seed=3)
@@ -57,6 +61,11 @@ def test_same_seed_same_bytes(tmp_path):
     ("settings", "line"),
     [
         ((10, ("de",), 2), "--languages: found 'de', allowed: en, fa"),
+        (
+            (10, ("english",), 2),
+            "--languages: found 'english', expected a language tag such as en, fa or pt-BR; did "
+            "you mean 'en'?",
+        ),
         ((10, ("en",), 2, -1), "--seed: found -1, allowed: 0 to 2147483647"),
         ((10, ("en",), 0), f"--speakers: found 0, allowed: 1 to {MAX_SPEAKERS}"),
         (

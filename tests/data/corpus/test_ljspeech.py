@@ -47,6 +47,34 @@ def test_columns_are_found(tmp_path, rows, expected):
     assert (first.id, first.text, first.speaker) == ("a", "hello there", expected)
 
 
+def test_languages_are_canonical_however_they_are_written(tmp_path):
+    tags = ["EN", "en_US", "en-us", "fa-IR", "fa_IR", "en-GB", "zh-Hant-TW", ""]
+    rows = [f"{number}|hello|ann|{tag}" for number, tag in enumerate(tags)]
+    folder = corpus(tmp_path / "c", "\n".join(["audio|text|speaker|language", *rows]))
+    _, items = read_metadata(folder / "metadata.csv", "de_DE")
+    languages = [item.language for item in items]
+    assert languages == ["en", "en", "en", "fa", "fa", "en-gb", "zh", "de"]
+
+
+def test_a_row_whose_language_is_not_a_tag_says_so(tmp_path):
+    rows = "audio|text|speaker|language\na|hello|ann|english\nb|hello|ann|en\n"
+    dataset = LJSpeechDataset(corpus(tmp_path / "c", rows), validation_fraction=None)
+    assert [item.id for item in dataset] == ["b"]
+    assert dataset.bad_rows == [
+        (
+            "metadata.csv:2",
+            "language: found 'english', expected a language tag such as en, fa or pt-BR; did you "
+            "mean 'en'?",
+        )
+    ]
+
+
+def test_a_default_language_that_is_not_a_tag(tmp_path):
+    folder = corpus(tmp_path / "c", "a|hello there\n")
+    with pytest.raises(DataError, match=r"^text.default_language: found 'persian', .* 'fa'\?$"):
+        LJSpeechDataset(folder, default_language="persian")
+
+
 def test_byte_order_mark_windows_lines_and_blank_lines(tmp_path):
     folder = corpus(
         tmp_path / "c", "\ufeffa|one two\r\n\r\n  \r\nb|سلام دنیا\r\n", "wav/a.wav", "b.flac"

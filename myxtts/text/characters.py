@@ -1,0 +1,129 @@
+"""What the normalisers of all languages share: cleaning characters, marks and addresses.
+
+It knows no language.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+HALF_SPACE = "\u200c"
+JOINERS = "\u200c\u200d"
+LONGEST_CARDINAL = 15
+
+PLAIN_QUOTES_AND_DASHES = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟«»″〝〞", '"'),
+        **dict.fromkeys("‘’‚‛‹›′`´", "'"),
+        **dict.fromkeys("‐‑‒–−﹣－", "-"),
+        **dict.fromkeys("—―", " - "),
+    }
+)
+
+_ADDRESS = re.compile(
+    r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.[\w-]+)+"
+    r"|https?://(?=\w)\S+"
+    r"|\bwww\.\w\S*"
+    r"|(?<![\w.-])[a-zA-Z0-9][\w-]*(?:\.[\w-]+)*"
+    r"\.(?:com|org|net|edu|gov|info|io|dev|ir|co\.uk)\b(?:/\S*)?"
+)
+_ADDRESS_SCHEME = re.compile(r"^https?://")
+_ADDRESS_QUERY = re.compile(r"[?#].*")
+_ADDRESS_TAIL = re.compile(r"[^\w/]+$")
+
+
+def any_of(words: Iterable[str]) -> str:
+    """A pattern for any of the words, the longest first."""
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+def settle(step: Callable[[str], str], text: str) -> str:
+    """Repeat step until the text stops changing, since one expansion may expose another."""
+    for _ in range(20):
+        stepped = step(text)
+        if stepped == text:
+            break
+        text = stepped
+    return text
+
+
+def fold_spaces(text: str) -> str:
+    """Turn every run of white space into one space and strip the ends."""
+    return " ".join(text.split())
+
+
+def remove_invisible(text: str, keep: str = JOINERS) -> str:
+    """Remove control, format, bidi and surrogate characters, after folding white space."""
+    folded = fold_spaces(text)
+    return "".join(
+        char
+        for char in folded
+        if char in keep or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
+    )
+
+
+def ascii_numerals(text: str) -> str:
+    """Write every numeral that is not a letter with the digits 0 to 9."""
+    return "".join(char if char.isascii() else _ascii_numeral(char) for char in text)
+
+
+def fold_compatibility(text: str) -> str:
+    """Apply NFKC, setting a character such as ½ apart so that 2½ does not become 21/2."""
+    apart = "".join(
+        f" {char} " if unicodedata.decomposition(char).startswith("<fraction>") else char
+        for char in text
+    )
+    return unicodedata.normalize("NFKC", apart)
+
+
+def keep_speakable(text: str, marks: str) -> str:
+    """Replace all but letters, their combining signs and the given marks with a space."""
+    kept: list[str] = []
+    after_letter = False
+    for char in text:
+        is_sign = after_letter and unicodedata.category(char).startswith("M")
+        after_letter = is_sign or char.isalpha()
+        kept.append(char if after_letter or char in marks else " ")
+    return "".join(kept)
+
+
+def tidy_marks(text: str, marks: str) -> str:
+    """Keep the strongest mark of each run, where marks lists them strongest first."""
+
+    def strongest(run: re.Match[str]) -> str:
+        return min(run.group().replace(" ", ""), key=marks.index) + " "
+
+    return fold_spaces(_mark_run(marks).sub(strongest, fold_spaces(text))).lstrip(marks + " ")
+
+
+def speak_addresses(text: str, names: Mapping[str, str]) -> str:
+    """Read web and e-mail addresses aloud, saying names[char] for their punctuation."""
+
+    def speak(match: re.Match[str]) -> str:
+        address = _ADDRESS_QUERY.sub("", _ADDRESS_SCHEME.sub("", match.group()))
+        tail = _ADDRESS_TAIL.search(match.group())
+        spoken = "".join(
+            f" {names[char]} " if char in names else char if char.isalnum() else " "
+            for char in _ADDRESS_TAIL.sub("", address).rstrip("/")
+        )
+        return f" {spoken} " + (tail.group() if tail else "")
+
+    return _ADDRESS.sub(speak, text)
+
+
+def _ascii_numeral(char: str) -> str:
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    value = unicodedata.numeric(char, None)
+    if value is None or char.isalpha():
+        return char
+    return f" {int(value)} " if value >= 0 and value.is_integer() else " "
+
+
+@cache
+def _mark_run(marks: str) -> re.Pattern[str]:
+    return re.compile(rf" ?[{re.escape(marks)}][ {re.escape(marks)}]*")

@@ -1,0 +1,39 @@
+"""Which characters of a normalised text can be said in its language."""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+
+from myxtts.text.languages import find_language
+from myxtts.text.phonemes import phoneme_symbols
+from myxtts.text.scripts import LATIN, script_of
+
+
+def unsayable(words: str, language: str, kind: str) -> list[str]:
+    """Characters of a normalised text that stay silent or are read as the name of a letter.
+
+    `kind` is text.tokens of the configuration. Graphemes have a sound only as letters of the
+    language's script; espeak-ng also reads Latin words, and numbers and signs that it knows.
+    """
+    return [
+        character for character in sorted(set(words)) if not _sayable(character, language, kind)
+    ]
+
+
+def foreign_scripts(text: str, language: str, kind: str) -> list[str]:
+    """The scripts of letters that cannot be said, such as Arabic in an English text."""
+    letters = unsayable("".join(filter(str.isalpha, text)), language, kind)
+    scripts = sorted({script_of(letter) for letter in letters})
+    return [script if script == "CJK" else script.title() for script in scripts]
+
+
+@functools.lru_cache(maxsize=16_384)
+def _sayable(character: str, language: str, kind: str) -> bool:
+    group = unicodedata.category(character)[0]
+    if group == "L":
+        known = find_language(language).scripts | (LATIN if kind == "phonemes" else frozenset())
+        return script_of(character) in known or unicodedata.category(character) == "Lm"
+    if group in "NS":
+        return kind == "phonemes" and bool(phoneme_symbols(character, language))
+    return True
