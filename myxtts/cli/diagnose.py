@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
-from myxtts.cli.stats import measure_folder
+from myxtts.cli.stats import measure_part
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -34,6 +33,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="corpus; without it that of --config, else lengths like those of LJSpeech",
     )
     parser.add_argument(
+        "--val-data", metavar="DIR", help="validation corpus; then nothing is held out of the other"
+    )
+    parser.add_argument(
         "--xla", action=argparse.BooleanOptionalAction, help="as the run would be started"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -41,7 +43,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = configuration(options, given({"train_data": options.train_data, "xla": options.xla}))
+    settings = {
+        "train_data": options.train_data,
+        "val_data": options.val_data,
+        "xla": options.xla,
+    }
+    config = configuration(options, given(settings))
     from myxtts.data.planning.diagnosis import advise, diagnose
 
     clips, source = _clips(config, quiet=options.json)
@@ -61,7 +68,7 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
     folder = config.data.train_data
     if folder is None:
         return typical_lengths(), "lengths like those of LJSpeech (no --train-data given)"
-    measures = measure_folder(Path(folder), "train", config, show_progress=not quiet)
+    measures = measure_part("train", config, show_progress=not quiet)
     clips = Clips(
         measures.token_counts,
         measures.frame_counts,

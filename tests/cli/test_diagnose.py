@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,19 @@ def test_json_compares_every_way_of_batching(capsys, demo_corpus):
 def test_clips_over_the_limits_are_told(capsys, demo_corpus):
     text = shown(capsys, "--train-data", demo_corpus, "--set=data.max_text_length=40", "--no-xla")
     assert "are over data.max_text_length = 40" in text
+
+
+def test_with_a_validation_corpus_every_clip_is_trained_on(capsys, demo_corpus, tmp_path):
+    """As `train` counts them, which splits nothing off then."""
+    (tmp_path / "wavs").symlink_to(demo_corpus / "wavs")
+    shutil.copy(demo_corpus / "metadata_train.csv", tmp_path / "metadata.csv")
+
+    def clips(*arguments):
+        return json.loads(shown(capsys, "--train-data", tmp_path, "--json", *arguments))["clips"]
+
+    assert clips("--set", f"data.val_data={demo_corpus}") == 18
+    assert clips("--val-data", demo_corpus) == 18
+    assert clips() < 18
 
 
 def test_limits_that_nothing_fits(capsys):
