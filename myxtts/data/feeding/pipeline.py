@@ -17,22 +17,20 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features.augmentation import Augmentation
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.feeding.buffer import Buffer
 from myxtts.data.feeding.buffer_size import AdaptiveSize, initial_size
-from myxtts.data.feeding.device_features import compile_features, waveform_signature
 from myxtts.data.feeding.memory_cache import MemoryCache, bytes_of
+from myxtts.data.feeding.source import HOST as HOST
+from myxtts.data.feeding.source import BatchSource
 from myxtts.data.opening import CorpusPart
 from myxtts.data.planning.shapes import Shape
 from myxtts.data.workers import worker_count
+from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
-from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.text.tokenizer import Tokenizer
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
-HOST = "CPU:0"
 # On the model device, beside the one that is trained on.
 _BATCHES_ON_MODEL_DEVICE = 2
 
@@ -56,15 +54,15 @@ class Feed:
         worker: int = 0,
         workers: int = 1,
     ) -> None:
-        self.mode = SINGLE_GPU if data_device is None else MULTI_GPU
-        self.data_device = data_device or HOST
+        self._source = BatchSource(
+            part, tokenizer, config, data_device=data_device, worker=worker, workers=workers
+        )
+        self.mode = MULTI_GPU if self._source.has_own_device else SINGLE_GPU
+        self.data_device = self._source.device
         self.model_device = model_device
         self._part = part
         self._config = config
         self._last_step = last_step
-        self._place = worker, workers
-        self._loader = BatchLoader(part.cache, tokenizer, config)
-        self._uses_waveforms = self.mode == MULTI_GPU or Augmentation(config).is_on
         self._threads = max(1, worker_count(config.data.workers, last_step))
         room = self._room_for_batches()
         batch_bytes = max(_bytes_of_batch(shape, config) for shape in part.plan.shapes)
@@ -110,7 +108,7 @@ class Feed:
             return "raise data.buffer_size, loading is fast enough but uneven"
         if self.mode == MULTI_GPU:
             return "the data device is slower than the model: leave out --data-gpu, or augment less"
-        if self._uses_waveforms:
+        if self._source.uses_waveforms:
             return (
                 "computing augmented features is slower than the model: raise data.workers, lower "
                 "training.augment_*, or give features a GPU with --data-gpu and --model-gpu"
@@ -130,14 +128,15 @@ class Feed:
     def _batches(self, first_step: int) -> Iterator[Batch]:
         """Computes nothing before it is asked for the first batch."""
         source = iter(self._dataset(first_step))
-        return self._computed(source) if self.mode == MULTI_GPU else source
+        return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 
     def _dataset(self, first_step: int) -> tf.data.Dataset:
         dataset = tf.data.Dataset.range(first_step, self._last_step)
         dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
-        if self._uses_waveforms and self.mode == SINGLE_GPU:
-            features = compile_features(self._config, self._part.cache.mel_mean)
-            dataset = dataset.map(features, num_parallel_calls=self._threads, deterministic=True)
+        if self._source.uses_waveforms and self.mode == SINGLE_GPU:
+            dataset = dataset.map(
+                self._source.features, num_parallel_calls=self._threads, deterministic=True
+            )
         options = tf.data.Options()
         # Threads of its own: those of the step are busy.
         options.threading.private_threadpool_size = self._threads
@@ -145,12 +144,12 @@ class Feed:
 
     def _loading(self) -> Callable[[tf.Tensor], Any]:
         """What loads the batch of a step, inside tf.data."""
-        signature = waveform_signature() if self._uses_waveforms else batch_signature(self._config)
+        signature = self._source.signature
         specs = tf.nest.flatten(signature)
 
         def load(step: np.int64) -> list[Any]:
             try:
-                return tf.nest.flatten(self._load(int(step)))
+                return tf.nest.flatten(self._source.load(int(step)))
             except (MyXTTSError, OSError, MemoryError) as error:
                 self._problem = error
                 raise
@@ -164,21 +163,6 @@ class Feed:
             return tf.nest.pack_sequence_as(signature, shaped)
 
         return load_in_graph
-
-    def _load(self, step: int) -> Any:
-        planned = self._part.schedule.batch_at(step)
-        if not self._uses_waveforms:
-            return self._loader.load(planned.part(*self._place))
-        changes = self._loader.changes(step, planned).part(*self._place)
-        return self._loader.load_waveforms(planned.part(*self._place), changes)
-
-    def _computed(self, source: Iterator[Any]) -> Iterator[Batch]:
-        """On the data device, in the thread that asks for it."""
-        features = compile_features(self._config, self._part.cache.mel_mean)
-        for waveforms in source:
-            with tf.device(self.data_device):
-                batch = features(waveforms)
-            yield batch
 
     @contextlib.contextmanager
     def _telling_the_cause(self) -> Iterator[None]:
@@ -195,14 +179,15 @@ class Feed:
     def _room_for_batches(self) -> int | None:
         """Bytes that the buffer may take; None where the memory is unknown."""
         if self.data_device.startswith("GPU"):
-            limit_mb = self._config.devices.data_gpu_memory_mb or DEFAULT_DATA_LIMIT_MB
-            return int(limit_mb * self._config.data.memory_share) << 20
+            memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
+            share = self._config.data.memory_share
+            return None if memory_mb is None else int(memory_mb * share) << 20
         free = _free_bytes()
         return None if free is None else int(free * self._config.data.memory_share) // 2
 
     def _hold_in_memory(self) -> None:
         """Features are read into memory where they take no more than the batches may."""
-        parts = ["tokens", "audio" if self._uses_waveforms else "mels"]
+        parts = ["tokens", "audio" if self._source.uses_waveforms else "mels"]
         cache, free = self._part.cache, _free_bytes()
         if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
             return

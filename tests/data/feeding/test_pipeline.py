@@ -1,4 +1,7 @@
 import dataclasses
+import json
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -109,7 +112,7 @@ def test_a_data_device_that_fails_is_named(open_feed, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory left for mels")
 
     monkeypatch.setattr(
-        "myxtts.data.feeding.pipeline.compile_features", lambda config, mean: run_out_of_memory
+        "myxtts.data.feeding.source.compile_features", lambda config, mean: run_out_of_memory
     )
     feed = open_feed(data_device="CPU:0")
     with pytest.raises(DeviceError, match="making batches on CPU:0 failed: no memory left"):
@@ -128,3 +131,54 @@ def test_the_model_waits_for_data_and_for_its_delay(open_feed, monkeypatch):
 def test_a_buffer_takes_no_more_memory_than_its_share(open_feed):
     feed = open_feed(settings={"buffer_size": 10_000, "memory_share": 0.01})
     assert feed.buffer_size < 10_000
+
+
+# Two GPUs are pretended, of which only TensorFlow's own settings are used; nothing runs on them.
+BUFFER_ON_GPU = """
+import json, sys
+import tensorflow as tf
+from tensorflow.python.eager import context
+names = ["CPU:0", "GPU:0", "GPU:1"]
+context.pywrap_tfe.TF_ListPhysicalDevices = lambda: [
+    f"/physical_device:{name}".encode() for name in names
+]
+context.pywrap_tfe.TF_GetDeviceDetails = lambda index: {}
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.feeding.pipeline import Feed
+from myxtts.data.opening import open_corpus
+from myxtts.devices.memory import setup_gpu_memory_isolation
+
+config = XTTSConfig(**json.loads(sys.argv[1]))
+corpus = open_corpus(config)
+
+def batches():
+    return Feed(corpus.train, corpus.tokenizer, config, 12, data_device="GPU:0").buffer_size
+
+found = [batches()]
+for limit_mb in (1_000, 2_000):
+    assert setup_gpu_memory_isolation(0, 1, limit_mb, 3_000)
+    found.append(batches())
+print(json.dumps(found))
+"""
+
+
+def test_a_buffer_on_a_gpu_takes_its_share_of_the_limit_in_force(
+    corpus, miniature, user_environment
+):
+    config = miniature(buffer_size=100_000, memory_share=0.5)
+    done = subprocess.run(
+        [sys.executable, "-c", BUFFER_ON_GPU, json.dumps(config.as_dict())],
+        env=user_environment | {"CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    unknown, small, large = json.loads(done.stdout.splitlines()[-1])
+    assert unknown == 100_000  # cards that do not tell their size
+    batch_bytes = max(
+        4 * shape.batch * ((shape.frames + 64) * config.data.n_mels + shape.tokens)
+        for shape in corpus.train.plan.shapes
+    )
+    assert [small, large] == [(500 << 20) // batch_bytes, (1_000 << 20) // batch_bytes]
