@@ -36,7 +36,7 @@ class Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     kind: str
     """flat, overfitting or worse."""
     since_step: int
@@ -70,7 +70,7 @@ class _Change(NamedTuple):
         return f"{self.before:.3f} to {self.recent:.3f}"
 
 
-def judge(history: Sequence[Evaluation]) -> Finding | None:
+def judge(history: Sequence[Evaluation]) -> Verdict | None:
     """None: the loss falls, or there are too few evaluations to tell."""
     size = max(_LEAST_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
@@ -82,16 +82,16 @@ def judge(history: Sequence[Evaluation]) -> Finding | None:
     since = history[-2 * size].step
     loss = changes["validation_loss"]
     if loss.is_flat:
-        return Finding("flat", since, _flat(since, 2 * size, changes, _rate_share(history)))
+        return Verdict("flat", since, _flat(since, 2 * size, changes, _rate_share(history)))
     if not loss.rises:
         return None
     if changes["loss"].falls:
-        return Finding("overfitting", since, _overfitting(since, changes))
+        return Verdict("overfitting", since, _overfitting(since, changes))
     message = (
         f"The validation loss rises since step {since:,} ({loss}), and the training loss does not "
         "fall: lower training.learning_rate"
     )
-    return Finding("worse", since, message)
+    return Verdict("worse", since, message)
 
 
 def _flat(since: int, evaluations: int, changes: Mapping[str, _Change], rate_share: float) -> str:
@@ -154,13 +154,13 @@ class LossWatch:
     """Collects the lines of a run and finds each kind of trouble once."""
 
     def __init__(self) -> None:
-        self.finding: Finding | None = None
+        self.verdict: Verdict | None = None
         """By the last evaluation."""
         self._history: list[Evaluation] = []
         self._training: list[list[float]] = []
         self._found: set[str] = set()
 
-    def tell(self, step: int, line: Mapping[str, float | None]) -> Finding | None:
+    def tell(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
         """What this line is the first to show; lines without numbers are passed over."""
         training = _numbers(line, TRAINING_LOSSES)
         if training:
@@ -174,11 +174,11 @@ class LossWatch:
             zip((*TRAINING_LOSSES, *VALIDATION_LOSSES), (*means, *validation), strict=True)
         )
         self._history.append(Evaluation(step, rate, losses))
-        self.finding = judge(self._history)
-        if self.finding is None or self.finding.kind in self._found:
+        self.verdict = judge(self._history)
+        if self.verdict is None or self.verdict.kind in self._found:
             return None
-        self._found.add(self.finding.kind)
-        return self.finding
+        self._found.add(self.verdict.kind)
+        return self.verdict
 
 
 def _numbers(line: Mapping[str, float | None], names: Sequence[str]) -> list[float]:
