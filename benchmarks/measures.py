@@ -29,7 +29,7 @@ from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
 from myxtts.data.corpus.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
-from myxtts.evaluation.evaluate import measure  # noqa: E402
+from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measure import Figure, FloatArray, Score, Sound, Speech  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
 from myxtts.text import espeak  # noqa: E402
@@ -122,7 +122,7 @@ def main() -> None:
                 reference=reference,
                 recording=recording,
             )
-            for figure, score in measure(speech, toolbox.measures).items():
+            for figure, score in scores_of(speech, toolbox.measures).items():
                 scores[name].setdefault(figure, []).append(score)
     print(f"{'':<26}" + "".join(f"{name:>15}" for name in CONDITIONS) + f"{'in order':>10}")
     results: dict[str, Any] = {}

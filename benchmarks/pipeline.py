@@ -42,7 +42,7 @@ from PIL import Image, ImageDraw  # noqa: E402
 from myxtts.batch import Batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.data.feeding.pipeline import Feed  # noqa: E402
-from myxtts.data.feeding.sources import AcousticSource  # noqa: E402
+from myxtts.data.feeding.sources import HOST, AcousticSource  # noqa: E402
 from myxtts.data.opening import Corpus, open_corpus  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
 from myxtts.training.acoustic import AcousticTask  # noqa: E402
@@ -275,15 +275,13 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     for disk_seconds in (0.0, 0.3):
         rates = found[f"steps per second, reading a batch takes {disk_seconds} s more"] = {}
         for name, places in arrangements.items():
-            source = DelayedSource(
-                corpus.train, corpus.tokenizer, config, on_data_device="data_device" in places
-            )
+            data_device = places.get("data_device")
+            source = DelayedSource(corpus.train, corpus.tokenizer, config, data_device=data_device)
             source.delay = lambda: disk_seconds  # noqa: B023
-            features = source.compile_features()
-            if "data_device" in places:
-                watched = timeline.watched("data device", features)
-                source.compile_features = lambda: watched  # type: ignore[method-assign]  # noqa: B023
-            feed = Feed(source, config, last_step=_FAR, **places)
+            if data_device is not None:
+                source.features = timeline.watched("data device", source.features)
+            model_device = places.get("model_device", HOST)
+            feed = Feed(source, config, last_step=_FAR, model_device=model_device)
             batches: Any = feed
             if places:
                 feed.start(0)
@@ -305,7 +303,7 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
 
 def _loaded_in_turn(source: AcousticSource) -> Iterator[Batch]:
     """Each batch is made when it is asked for, as if there were no pipeline."""
-    features = source.compile_features() if source.computes_features else lambda loaded: loaded
+    features = source.features if source.computes_features else lambda loaded: loaded
     for step in itertools.count():
         yield features(tf.nest.map_structure(tf.convert_to_tensor, source.load(step)))
 

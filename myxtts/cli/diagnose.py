@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.cli.options import add_config_options, configuration, given
-from myxtts.cli.stats import measure_folder
+from myxtts.cli.stats import measure_part
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.data.planning.diagnosis import Diagnosis
     from myxtts.data.planning.schedule import Clips
+    from myxtts.devices.placement import Placement
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -34,6 +34,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="corpus; without it that of --config, else lengths like those of LJSpeech",
     )
     parser.add_argument(
+        "--val-data", metavar="DIR", help="validation corpus; then nothing is held out of the other"
+    )
+    parser.add_argument(
         "--xla", action=argparse.BooleanOptionalAction, help="as the run would be started"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -41,17 +44,35 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = configuration(options, given({"train_data": options.train_data, "xla": options.xla}))
+    settings = {
+        "train_data": options.train_data,
+        "val_data": options.val_data,
+        "xla": options.xla,
+    }
+    config = configuration(options, given(settings))
     from myxtts.data.planning.diagnosis import advise, diagnose
 
     clips, source = _clips(config, quiet=options.json)
-    diagnosis = diagnose(clips, config)
+    placement = _placement(config)
+    diagnosis = diagnose(clips, config, replicas=placement.replicas)
     advice = advise(diagnosis, config)
+    advice += [f"Devices: {it}." for it in (placement.missing, placement.problem) if it]
     if options.json:
         print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
     else:
         say("\n".join(_describe(diagnosis, source, advice)))
     return THE_ANSWER_IS_NO if diagnosis.would_compile_again else 0
+
+
+def _placement(config: XTTSConfig) -> Placement:
+    """As `train` would have it, without TensorFlow."""
+    from myxtts.devices.cluster import find_cluster
+    from myxtts.devices.machine import describe_machine
+    from myxtts.devices.placement import expected_gpu_count, place
+
+    cluster = find_cluster()
+    gpu_count = expected_gpu_count(config, describe_machine().gpus_to_be_expected)
+    return place(config, gpu_count, cluster.workers if cluster else 1)
 
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
@@ -61,7 +82,7 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
     folder = config.data.train_data
     if folder is None:
         return typical_lengths(), "lengths like those of LJSpeech (no --train-data given)"
-    measures = measure_folder(Path(folder), "train", config, show_progress=not quiet)
+    measures = measure_part("train", config, show_progress=not quiet)
     clips = Clips(
         measures.token_counts,
         measures.frame_counts,
@@ -78,6 +99,7 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
         "clips": diagnosis.clips,
         "batching": diagnosis.configured,
         "xla": diagnosis.xla,
+        "replicas": diagnosis.replicas,
         "traces": predicted.traces,
         "compilations": predicted.compilations,
         "compilations_after_warmup": predicted.compilations_after_warmup,
@@ -90,9 +112,10 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
 def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]:
     predicted = diagnosis.prediction
     xla = {True: "on", False: "off", None: "on, as on GPUs (off on CPUs: no compilation there)"}
+    replicas = f"; replicas: {diagnosis.replicas}" if diagnosis.replicas > 1 else ""
     lines = [
         f"Clips: {diagnosis.clips}, {source}",
-        f"Batching: {diagnosis.configured}; XLA: {xla[diagnosis.xla]}",
+        f"Batching: {diagnosis.configured}; XLA: {xla[diagnosis.xla]}{replicas}",
         "",
         "batching    shapes  XLA compiles  during training  seconds*  real frames  real work  "
         "left out",

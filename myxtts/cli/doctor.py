@@ -16,7 +16,7 @@ from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
-    from myxtts.devices.checkup import Finding
+    from myxtts.devices.checkup import CheckResult
 
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
 _LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
@@ -41,14 +41,14 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.devices.nvml import read_nvml
     from myxtts.devices.probe import ask_tensorflow
 
-    findings = list(_show(_check_surroundings(), options.json))
+    results = list(_show(_check_surroundings(), options.json))
     machine, tensorflow, nvml = describe_machine(), ask_tensorflow(), read_nvml()
-    findings += _show(check_up(machine, tensorflow, nvml), options.json)
-    broken = [finding.name for finding in findings if finding.state == "broken"]
+    results += _show(check_up(machine, tensorflow, nvml), options.json)
+    broken = [result.name for result in results if result.state == "broken"]
     if options.json:
         content = {
             "ok": not broken,
-            "checks": [dataclasses.asdict(finding) for finding in findings],
+            "checks": [dataclasses.asdict(result) for result in results],
             "machine": dataclasses.asdict(machine),
             "tensorflow": dataclasses.asdict(tensorflow),
             "nvml": dataclasses.asdict(nvml),
@@ -59,47 +59,47 @@ def run(options: argparse.Namespace) -> int:
     return THE_ANSWER_IS_NO if broken else 0
 
 
-def _show(findings: Iterable[Finding], as_json: bool) -> Iterator[Finding]:
-    for finding in findings:
+def _show(results: Iterable[CheckResult], as_json: bool) -> Iterator[CheckResult]:
+    for result in results:
         if not as_json:
-            remedy = f"; to mend: {finding.remedy}" if finding.remedy else ""
-            say(f"{finding.state:<8}{finding.name:<12}{finding.text}{remedy}")
-        yield finding
+            remedy = f"; to mend: {result.remedy}" if result.remedy else ""
+            say(f"{result.state:<8}{result.name:<12}{result.text}{remedy}")
+        yield result
 
 
-def _check_surroundings() -> Iterator[Finding]:
+def _check_surroundings() -> Iterator[CheckResult]:
     yield check_memory()
     yield check_disk(Path.cwd())
     yield check_audio()
     yield check_phonemes()
 
 
-def check_memory(root: Path = Path("/")) -> Finding:
-    from myxtts.devices.checkup import Finding
+def check_memory(root: Path = Path("/")) -> CheckResult:
+    from myxtts.devices.checkup import CheckResult
     from myxtts.devices.machine import read_memory
 
     memory = read_memory(root)
     if memory is None:
-        return Finding("Memory", "note", "unknown on this system")
+        return CheckResult("Memory", "note", "unknown on this system")
     return _judge_amount(
-        Finding("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} are free"),
+        CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} are free"),
         memory.free_mb,
         (_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB),
         "close other programs, or train with a smaller --batch-size",
     )
 
 
-def check_disk(folder: Path) -> Finding:
-    from myxtts.devices.checkup import Finding
+def check_disk(folder: Path) -> CheckResult:
+    from myxtts.devices.checkup import CheckResult
     from myxtts.devices.machine import free_disk_mb
 
     elsewhere = "--run-dir DIR --set data.cache_dir=DIR"
     if not os.access(folder, os.W_OK):
         text = f"nothing can be written in {folder}"
-        return Finding("Disk", "broken", text, f"cd elsewhere, or train with {elsewhere}")
+        return CheckResult("Disk", "broken", text, f"cd elsewhere, or train with {elsewhere}")
     free_mb = free_disk_mb(folder)
     return _judge_amount(
-        Finding("Disk", "fine", f"{_gb(free_mb)} are free in {folder}"),
+        CheckResult("Disk", "fine", f"{_gb(free_mb)} are free in {folder}"),
         free_mb,
         (_LEAST_DISK_MB, _ENOUGH_DISK_MB),
         f"make room, or train with {elsewhere}",
@@ -107,17 +107,17 @@ def check_disk(folder: Path) -> Finding:
 
 
 def _judge_amount(
-    finding: Finding, free_mb: int, bounds_mb: tuple[int, int], remedy: str
-) -> Finding:
+    result: CheckResult, free_mb: int, bounds_mb: tuple[int, int], remedy: str
+) -> CheckResult:
     """As it is where the upper bound is free; a note below it; broken below the lower one."""
     least_mb, enough_mb = bounds_mb
     if free_mb >= enough_mb:
-        return finding
+        return result
     too_little = free_mb < least_mb
     return dataclasses.replace(
-        finding,
+        result,
         state="broken" if too_little else "note",
-        text=f"{finding.text}, expected {_gb(least_mb if too_little else enough_mb)} or more",
+        text=f"{result.text}, expected {_gb(least_mb if too_little else enough_mb)} or more",
         remedy=remedy,
     )
 
@@ -126,9 +126,9 @@ def _gb(size_mb: int) -> str:
     return f"{size_mb / 1024:.1f} GB"
 
 
-def check_audio() -> Finding:
+def check_audio() -> CheckResult:
     """Writes a second of sound, reads it back and resamples it."""
-    from myxtts.devices.checkup import Finding, pip_command
+    from myxtts.devices.checkup import CheckResult, pip_command
 
     remedy = f"{pip_command()} install --force-reinstall soundfile soxr"
     try:
@@ -143,12 +143,12 @@ def check_audio() -> Finding:
             write_wav(file, np.zeros(22_050, np.float32), 22_050)
             samples = read_audio(file, 16_000).size
     except (ImportError, OSError, MyXTTSError) as error:
-        return Finding("Audio", "broken", str(error), remedy)
+        return CheckResult("Audio", "broken", str(error), remedy)
     if samples != 16_000:
         text = f"a second became {samples} samples, expected 16000"
-        return Finding("Audio", "broken", text, remedy)
+        return CheckResult("Audio", "broken", text, remedy)
     formats = {"WAV", "FLAC", "OGG", "MP3"} & soundfile.available_formats().keys()
-    return Finding(
+    return CheckResult(
         "Audio",
         "fine",
         f"soundfile {soundfile.__version__} with libsndfile {soundfile.__libsndfile_version__} "
@@ -156,8 +156,8 @@ def check_audio() -> Finding:
     )
 
 
-def check_phonemes() -> Finding:
-    from myxtts.devices.checkup import Finding, pip_command
+def check_phonemes() -> CheckResult:
+    from myxtts.devices.checkup import CheckResult, pip_command
 
     try:
         from myxtts.text.languages import REGISTRY
@@ -168,11 +168,11 @@ def check_phonemes() -> Finding:
             for code, language in REGISTRY.items()
         ]
     except (ImportError, OSError, MyXTTSError) as error:
-        return Finding(
+        return CheckResult(
             "Phonemes",
             "broken",
             str(error),
             f"{pip_command()} install --force-reinstall espeakng-loader, or train with "
             "--set text.tokens=graphemes",
         )
-    return Finding("Phonemes", "fine", f"espeak-ng speaks {', '.join(spoken)}")
+    return CheckResult("Phonemes", "fine", f"espeak-ng speaks {', '.join(spoken)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import traceback
 from collections.abc import Sequence
 
 from myxtts import __version__
@@ -23,8 +22,8 @@ from myxtts.cli import (
     validate,
     voice,
 )
-from myxtts.cli.exit_codes import INTERRUPTED, USER_MUST_CHANGE_SOMETHING
-from myxtts.errors import MyXTTSError
+from myxtts.cli.exit_codes import INTERRUPTED
+from myxtts.cli.failures import report_failure
 
 _COMMANDS = (
     demo_data,
@@ -50,15 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         result: int = options.run(options)
+        # What cannot be written is an error of the command, and not one after its end.
+        sys.stdout.flush()
         return result
-    except (MyXTTSError, OSError) as error:
-        if options.traceback:
-            traceback.print_exc()
-        print(f"myxtts {options.command}: {error}", file=sys.stderr)
-        return USER_MUST_CHANGE_SOMETHING
     except KeyboardInterrupt:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, the exit code has to say so
+        return report_failure(error, options.command, show_traceback=options.traceback)
 
 
 def command_parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.options import add_config_options, configuration
+from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 from myxtts.wording import plural
@@ -37,6 +37,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--subset", choices=("train", "eval"), help="only the clips trained on or held out"
     )
+    parser.add_argument(
+        "--val-data", metavar="DIR", help="validation corpus; then nothing is held out of the other"
+    )
     add_config_options(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write histograms there")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -44,10 +47,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = configuration(options, {})
+    config = configuration(
+        options, given({"train_data": str(options.dir), "val_data": options.val_data})
+    )
     if options.plot is not None:
         _check_plot_file(options.plot)
-    parts = _parts(options.dir, options.subset, config)
+    parts = _parts(options.subset, config)
     from myxtts.data.corpus.statistics import corpus_statistics
     from myxtts.data.planning.recommendation import recommend, weigh_choices
 
@@ -60,11 +65,11 @@ def run(options: argparse.Namespace) -> int:
 
         save_histograms(measures, options.plot)
     if options.json:
-        print(_as_json(options, statistics, choices, recommendation))
+        print(_as_json(options, config, statistics, choices, recommendation))
         return 0
     for file, layout in {part.metadata_file: part.layout for part in parts}.items():
         say(f"{file}: read as {layout.describe()}")
-    say("\n".join(["", *_describe(options, statistics, config)]))
+    say("\n".join(["", *_describe(parts, options.subset, statistics, config)]))
     say("\n".join(["", *_choice_table(choices), "", *_yaml_lines(recommendation)]))
     if options.plot is not None:
         say(f"\nHistograms: {options.plot}")
@@ -83,30 +88,29 @@ def _check_plot_file(file: Path) -> None:
         raise DataError(f"{file}: cannot be written (no permission in {file.parent})")
 
 
-def _parts(folder: Path, subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
-    """One part of the corpus, or both."""
-    from myxtts.data.corpus.dataset import LJSpeechDataset
+def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
+    """One part of the corpus, or both, as `myxtts train` opens them."""
+    from myxtts.data.features.subset import PartRequest
 
-    parts = [
-        LJSpeechDataset(
-            folder,
-            part,
-            default_language=config.text.default_language,
-            validation_fraction=config.data.validation_fraction,
-            layout=config.data.layout,
-            delimiter=config.data.delimiter,
-        )
-        for part in ((subset,) if subset else ("train", "eval"))
-    ]
+    requests = [PartRequest.of(config, part) for part in _subsets(subset, config)]
+    parts = [request.dataset() for request in requests]
     if not any(map(len, parts)):
-        raise DataError(f"{folder}: has no clips in its {subset} part")
+        raise DataError(f"{requests[0].folder}: has no clips in its {subset} part")
     return parts
 
 
-def measure_folder(
-    folder: Path, subset: str | None, config: XTTSConfig, *, show_progress: bool
-) -> CorpusMeasures:
-    return _measure(_parts(folder, subset, config), config, show_progress=show_progress)
+def _subsets(subset: str | None, config: XTTSConfig) -> tuple[str, ...]:
+    if subset is not None:
+        return (subset,)
+    train, validation = config.data.train_data, config.data.val_data
+    # Asked about the validation corpus itself, its clips are to be counted once.
+    if train and validation and Path(train).resolve() == Path(validation).resolve():
+        return ("eval",)
+    return ("train", "eval")
+
+
+def measure_part(subset: str, config: XTTSConfig, *, show_progress: bool) -> CorpusMeasures:
+    return _measure(_parts(subset, config), config, show_progress=show_progress)
 
 
 def _measure(
@@ -125,12 +129,14 @@ def _measure(
 
 def _as_json(
     options: argparse.Namespace,
+    config: XTTSConfig,
     statistics: Mapping[str, Any],
     choices: Sequence[Choice],
     recommendation: Recommendation,
 ) -> str:
     content = {
         "corpus": str(options.dir),
+        "validation_corpus": config.data.val_data,
         "subset": options.subset,
         **statistics,
         "choices": [dataclasses.asdict(choice) for choice in choices],
@@ -142,15 +148,19 @@ def _as_json(
 
 
 def _describe(
-    options: argparse.Namespace, statistics: Mapping[str, Any], config: XTTSConfig
+    parts: Sequence[LJSpeechDataset],
+    subset: str | None,
+    statistics: Mapping[str, Any],
+    config: XTTSConfig,
 ) -> list[str]:
-    part = f", {options.subset} part" if options.subset else ""
+    corpus = " and ".join(dict.fromkeys(str(part.folder) for part in parts))
+    part = f", {subset} part" if subset else ""
     languages = ", ".join(
         f"{name} ({share['clips']:,} {plural(share['clips'], 'clip')})"
         for name, share in statistics["languages"].items()
     )
     return [
-        f"{'Corpus':<12}{options.dir}{part}",
+        f"{'Corpus':<12}{corpus}{part}",
         f"{'Clips':<12}{statistics['clips']:,}{_left_out(statistics)}",
         f"{'Hours':<12}{statistics['hours']:.2f}",
         f"{'Speakers':<12}{len(statistics['speakers']):,}",

@@ -71,12 +71,17 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.training.starting import open_corpus_for
         from myxtts.training.tuning.tuner import Tuner
 
-        strategy = set_up_devices(config).strategy
+        strategy, data_device = set_up_devices(config)
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it without a cluster around it")
         corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
         tuner = Tuner(
-            config, corpus, strategy, seconds=60 * options.minutes, on_progress=bar.on_measurement
+            config,
+            corpus,
+            strategy,
+            data_device=data_device,
+            seconds=60 * options.minutes,
+            on_progress=bar.on_measurement,
         )
         tuning = tuner.run()
     options.out.write_text(

@@ -22,7 +22,7 @@ _WITHOUT_GPU = "training runs on the CPU"
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One line of the doctor."""
 
     name: str
@@ -31,8 +31,8 @@ class Finding:
     remedy: str | None = None
 
 
-def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Iterator[Finding]:
-    """TensorFlow, CUDA, driver and GPUs, one finding each."""
+def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Iterator[CheckResult]:
+    """TensorFlow, CUDA, driver and GPUs, one result each."""
     yield _judge_tensorflow(view)
     if view.version is not None:
         yield _judge_cuda(machine, view)
@@ -44,7 +44,7 @@ def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Itera
             yield _judge_left_out(machine, view, nvml)
     elif view.failure is None:
         reason, remedy = explain_missing_gpu(machine, view, nvml)
-        yield Finding("GPU", "note", f"none: {reason}; {_WITHOUT_GPU}", remedy)
+        yield CheckResult("GPU", "note", f"none: {reason}; {_WITHOUT_GPU}", remedy)
 
 
 def pip_command() -> str:
@@ -93,37 +93,37 @@ def explain_missing_gpu(
     )
 
 
-def _judge_tensorflow(view: TensorFlowView) -> Finding:
+def _judge_tensorflow(view: TensorFlowView) -> CheckResult:
     if view.failure is None:
-        return Finding("TensorFlow", "fine", f"{view.version}, computes on the CPU")
+        return CheckResult("TensorFlow", "fine", f"{view.version}, computes on the CPU")
     what = "does not start" if view.version is None else f"{view.version} does not compute"
     remedy = f"{pip_command()} install --force-reinstall tensorflow"
-    return Finding("TensorFlow", "broken", f"{what}: {view.failure}", remedy)
+    return CheckResult("TensorFlow", "broken", f"{what}: {view.failure}", remedy)
 
 
-def _judge_cuda(machine: Machine, view: TensorFlowView) -> Finding:
+def _judge_cuda(machine: Machine, view: TensorFlowView) -> CheckResult:
     if view.cuda_version is None:
-        return Finding("CUDA", "fine", "this TensorFlow was built without it")
+        return CheckResult("CUDA", "fine", "this TensorFlow was built without it")
     missing = len(machine.missing_cuda_wheels)
     wheels = f"{missing} of its wheels are not installed" if missing else "its wheels are installed"
     text = f"TensorFlow was built for {view.cuda_version} and cuDNN {view.cudnn_version}; {wheels}"
-    return Finding("CUDA", "fine", text)
+    return CheckResult("CUDA", "fine", text)
 
 
-def _judge_driver(machine: Machine, nvml: NvmlReading) -> Finding:
+def _judge_driver(machine: Machine, nvml: NvmlReading) -> CheckResult:
     if nvml.driver_version is not None and nvml.cuda_version is not None:
         text = f"NVIDIA {nvml.driver_version}, runs CUDA up to {_dotted(nvml.cuda_version)}"
-        return Finding("Driver", "fine", text)
+        return CheckResult("Driver", "fine", text)
     if machine.driver_version is None:
-        return Finding("Driver", "fine", "no NVIDIA driver is loaded")
+        return CheckResult("Driver", "fine", "no NVIDIA driver is loaded")
     text = f"NVIDIA {machine.driver_version}, of which NVML tells nothing ({nvml.problem})"
     remedy = f"{pip_command()} install nvidia-ml-py"
     if nvml.problem is not None and "mismatch" in nvml.problem:
         remedy = "sudo reboot (the driver was replaced while it was loaded)"
-    return Finding("Driver", "note", text, remedy)
+    return CheckResult("Driver", "note", text, remedy)
 
 
-def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> Finding:
+def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> CheckResult:
     name = f"GPU {index}"
     parts = [gpu.name]
     if gpu.compute_capability is not None:
@@ -131,8 +131,8 @@ def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> Finding:
     parts.append(_describe_memory([card for card in nvml.cards if card.name == gpu.name]))
     text = ", ".join(parts)
     if gpu.failure is None:
-        return Finding(name, "fine", text)
-    return Finding(
+        return CheckResult(name, "fine", text)
+    return CheckResult(
         name,
         "broken",
         f"{text}, does not compute: {gpu.failure}",
@@ -150,11 +150,11 @@ def _describe_memory(alike: list[Card]) -> str:
     return f"{' or '.join(str(size) for size in sorted(set(sizes_mb)))} MB, {in_use} MB in use"
 
 
-def _judge_left_out(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Finding:
+def _judge_left_out(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> CheckResult:
     text = f"TensorFlow sees {len(view.gpus)} of {len(nvml.cards)} cards"
     if machine.hidden_by is None:
-        return Finding("GPUs", "note", text)
-    return Finding(
+        return CheckResult("GPUs", "note", text)
+    return CheckResult(
         "GPUs",
         "note",
         f"{text}: CUDA_VISIBLE_DEVICES={machine.hidden_by!r} hides the others",

@@ -12,6 +12,7 @@ from typing import Literal
 
 import tensorflow as tf
 
+from myxtts.devices.placement import parse_visible_gpus
 from myxtts.errors import DeviceError
 
 _chosen: Accelerators | None = None
@@ -39,7 +40,7 @@ def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None)
     global _chosen
     if virtual_devices < 0:
         raise DeviceError(f"virtual_devices: found {virtual_devices}, allowed: 0 or more")
-    gpu_ids = _parse_gpu_ids(visible_gpus)
+    gpu_ids = parse_visible_gpus(visible_gpus)
     if virtual_devices:
         _chosen = _virtual_accelerators(virtual_devices, gpu_ids)
     else:
@@ -50,25 +51,6 @@ def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None)
 def current_accelerators() -> Accelerators:
     """What this process last chose by `find_accelerators`, or what is there if it never did."""
     return _chosen or find_accelerators()
-
-
-def _parse_gpu_ids(text: str | None) -> list[int]:
-    """Ascending ids; an empty list asks for no restriction."""
-    if text is None or not text.strip():
-        return []
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise DeviceError(
-            f"visible_gpus: found {text!r}, allowed are GPU ids with commas between them; "
-            'write it like "0,1"'
-        )
-    gpu_ids = sorted(int(part) for part in parts)
-    if len(set(gpu_ids)) < len(gpu_ids):
-        raise DeviceError(
-            f"visible_gpus: found {text!r} with an id twice, allowed is each id once; "
-            f'write "{_listed(sorted(set(gpu_ids)), ",")}"'
-        )
-    return gpu_ids
 
 
 def _virtual_accelerators(count: int, gpu_ids: list[int]) -> Accelerators:
@@ -129,5 +111,5 @@ def _require_known(gpu_ids: list[int], count: int, what: str) -> None:
         )
 
 
-def _listed(numbers: Sequence[int], separator: str = ", ") -> str:
-    return separator.join(str(number) for number in numbers)
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(str(number) for number in numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB, DEFAULT_MODEL_LIMIT_MB, GpuRuntime
 
@@ -31,17 +31,41 @@ def recommend_limits(
     """
     runtime = runtime or GpuRuntime()
     return Limits(
-        min(_DATA_MB, _usable_mb(runtime, data_gpu_id) or DEFAULT_DATA_LIMIT_MB),
-        _usable_mb(runtime, model_gpu_id) or DEFAULT_MODEL_LIMIT_MB,
+        min(_DATA_MB, _recommended_mb(runtime, data_gpu_id) or DEFAULT_DATA_LIMIT_MB),
+        _recommended_mb(runtime, model_gpu_id) or DEFAULT_MODEL_LIMIT_MB,
     )
 
 
-def _usable_mb(runtime: GpuRuntime, gpu_id: int) -> int | None:
-    gpus = runtime.list_gpus()
-    memory_mb = runtime.memory_mb(gpus[gpu_id]) if 0 <= gpu_id < len(gpus) else None
+def memory_for_tensors_mb(gpu_id: int, runtime: GpuRuntime | None = None) -> int | None:
+    """What a visible GPU has for tensors: the limit in force, or else what its card leaves them.
+
+    None where there is no limit and the card does not tell its size.
+    """
+    runtime = runtime or GpuRuntime()
+    gpu = _visible_gpu(runtime, gpu_id)
+    if gpu is None:
+        return None
+    limit_mb, memory_mb = runtime.limit_mb(gpu), runtime.memory_mb(gpu)
+    if limit_mb is not None:
+        return limit_mb
+    return None if memory_mb is None else _without_headroom(memory_mb)
+
+
+def _recommended_mb(runtime: GpuRuntime, gpu_id: int) -> int | None:
+    gpu = _visible_gpu(runtime, gpu_id)
+    memory_mb = None if gpu is None else runtime.memory_mb(gpu)
     if memory_mb is None:
         return None
-    # A small card keeps three quarters: there the headroom would leave next to nothing.
-    usable_mb = memory_mb - min(_HEADROOM_MB, memory_mb // 4)
+    usable_mb = _without_headroom(memory_mb)
     logger.info("GPU %d has %d MB, of which %d MB are for tensors", gpu_id, memory_mb, usable_mb)
     return usable_mb
+
+
+def _visible_gpu(runtime: GpuRuntime, gpu_id: int) -> Any | None:
+    gpus = runtime.list_gpus()
+    return gpus[gpu_id] if 0 <= gpu_id < len(gpus) else None
+
+
+def _without_headroom(memory_mb: int) -> int:
+    # A small card keeps three quarters: there the headroom would leave next to nothing.
+    return memory_mb - min(_HEADROOM_MB, memory_mb // 4)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 import os
 import platform
 import re
@@ -30,6 +31,18 @@ class Machine:
     nvidia_cards: int = 0  # that the kernel sees, with or without a driver
     driver_version: str | None = None  # None: no driver is loaded
     missing_cuda_wheels: tuple[str, ...] = ()
+
+    @property
+    def gpus_to_be_expected(self) -> int:
+        """How many TensorFlow would find, if nothing is wrong with its CUDA libraries."""
+        if self.driver_version is None:
+            return 0
+        if self.hidden_by is None:
+            return self.nvidia_cards
+        # CUDA stops at the first entry that names no card.
+        listed = self.hidden_by.split(",")
+        named = itertools.takewhile(lambda entry: entry.strip() not in ("", "-1"), listed)
+        return min(self.nvidia_cards, len(list(named)))
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,12 @@ class GpuRuntime:
             return None
         return LimitCall(setter[0], setter[1], getter[1], configuration[1])
 
+    def limit_mb(self, gpu: Any) -> int | None:
+        """The limit that TensorFlow has for this GPU; None where it has none."""
+        call = self.find_limit_call()
+        limits = call.get_limits(gpu) if call is not None else []
+        return limits[0] if limits else None
+
     def memory_mb(self, gpu: Any) -> int | None:
         """The memory of the card, where nvidia-ml-py is installed and tells."""
         if not self._nvml.cards:

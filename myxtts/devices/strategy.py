@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from myxtts.devices.cluster import Cluster
 from myxtts.devices.discovery import Accelerators, current_accelerators
+from myxtts.devices.placement import gpus_that_train
 from myxtts.errors import DeviceError
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def machines_strategy(
             "--virtual-devices: stand in for the GPUs of one machine, and this process is worker "
             f"{cluster.index} of {cluster.workers} by {cluster.source}; leave one of the two out"
         )
-    gpus = accelerators.gpu_count if multi_gpu else min(1, accelerators.gpu_count)
+    gpus = len(gpus_that_train(accelerators.gpu_count, multi_gpu))
     strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=cluster.resolver(gpus))
     logger.info(
         "strategy: MultiWorkerMirroredStrategy, worker %d of %d by %s, %d replicas in all",
@@ -88,12 +89,13 @@ def choose_strategy(
 
     Where these are not all GPUs that there are, `reason` says why it is these.
     """
-    if accelerators.gpu_count == 0:
-        strategy, devices = tf.distribute.get_strategy(), accelerators.devices
-    elif multi_gpu and accelerators.gpu_count > 1:
-        strategy, devices = _mirrored(accelerators), accelerators.devices
+    gpus = gpus_that_train(accelerators.gpu_count, multi_gpu)
+    devices = tuple(accelerators.devices[number] for number in gpus) or accelerators.devices
+    if not gpus:
+        strategy = tf.distribute.get_strategy()
+    elif len(gpus) > 1:
+        strategy = _mirrored(accelerators)
     else:
-        devices = accelerators.devices[:1]
         strategy = tf.distribute.OneDeviceStrategy(devices[0])
     logger.info(
         "strategy: %s on %s, because %s",

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from myxtts.audio.files import FloatArray, trim_silence
 from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import AudioConfig
-from myxtts.evaluation.alignment import align
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Figure, Measure, Score, Sound, Speech
 from myxtts.evaluation.pitch import pitch_hz
+from myxtts.evaluation.time_warping import warp
 
 # One analysis for all runs, whatever mels they are trained on: figures stay comparable.
 _ANALYSIS = AudioConfig(
@@ -50,7 +50,7 @@ class AgainstRecording(Measure):
         spoken, recorded = _speech_of(speech), _speech_of(speech.recording)
         ours, theirs = _cepstra(spoken), _cepstra(recorded)
         distance_db = _DB_PER_NEPER * _distances(ours, theirs)
-        rows, columns = align(distance_db)
+        rows, columns = warp(distance_db)
         scores = {
             MEL_CEPSTRAL_DISTANCE.name: Score(float(distance_db[rows, columns].mean())),
             DURATION_RATIO.name: Score(spoken.size / recorded.size),

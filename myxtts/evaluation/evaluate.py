@@ -103,13 +103,13 @@ def evaluate(
     speaker.warm_up(sentences[0])
     for sentence in sentences:
         for column, speech in speaker.say(sentence):
-            scores = measure(speech, toolbox.measures)
+            scores = scores_of(speech, toolbox.measures)
             evaluation.clips.append(Clip(column, sentence, speech, scores))
             on_progress(len(evaluation.clips), total)
     return evaluation
 
 
-def measure(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
+def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
     """All figures that this clip can have."""
     scores: dict[str, Score] = {}
     for one in measures:

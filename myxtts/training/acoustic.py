@@ -74,12 +74,12 @@ class AcousticTask:
     def objective(self) -> AcousticObjective:
         return AcousticObjective(self.model, self._config.training)
 
-    def source(self, *, on_data_device: bool, worker: int, workers: int) -> AcousticSource:
+    def source(self, *, data_device: str | None, worker: int, workers: int) -> AcousticSource:
         return AcousticSource(
             self._corpus.train,
             self._corpus.tokenizer,
             self._config,
-            on_data_device=on_data_device,
+            data_device=data_device,
             worker=worker,
             workers=workers,
         )

@@ -63,7 +63,7 @@ class Task(Protocol):
     def build(self) -> None:
         """Makes the model, in the scope of the strategy."""
 
-    def source(self, *, on_data_device: bool, worker: int, workers: int) -> BatchSource:
+    def source(self, *, data_device: str | None, worker: int, workers: int) -> BatchSource:
         """Where the training batches come from."""
 
     @property

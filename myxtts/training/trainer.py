@@ -17,7 +17,8 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import HOST, MULTI_GPU, Feed
+from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
+from myxtts.data.feeding.sources import HOST
 from myxtts.data.opening import Corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
@@ -313,8 +314,8 @@ def make_feed(
     devices, place = devices_here(strategy), place_of(strategy)
     # Replicas take their shares of a batch from the host, or from the first of them.
     model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
-    source = task.source(on_data_device=data_device is not None, **place._asdict())
-    return Feed(source, config, last_step, data_device=data_device, model_device=model_device)
+    source = task.source(data_device=data_device, **place._asdict())
+    return Feed(source, config, last_step, model_device=model_device)
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,67 @@ def test_json_compares_every_way_of_batching(capsys, demo_corpus):
 def test_clips_over_the_limits_are_told(capsys, demo_corpus):
     text = shown(capsys, "--train-data", demo_corpus, "--set=data.max_text_length=40", "--no-xla")
     assert "are over data.max_text_length = 40" in text
+
+
+def test_with_a_validation_corpus_every_clip_is_trained_on(capsys, demo_corpus, tmp_path):
+    """As `train` counts them, which splits nothing off then."""
+    (tmp_path / "wavs").symlink_to(demo_corpus / "wavs")
+    shutil.copy(demo_corpus / "metadata_train.csv", tmp_path / "metadata.csv")
+
+    def clips(*arguments):
+        return json.loads(shown(capsys, "--train-data", tmp_path, "--json", *arguments))["clips"]
+
+    assert clips("--set", f"data.val_data={demo_corpus}") == 18
+    assert clips("--val-data", demo_corpus) == 18
+    assert clips() < 18
+
+
+@pytest.mark.parametrize(
+    ("settings", "replicas"),
+    [
+        ([], 1),
+        (["devices.model_gpu=1,2,3"], 3),
+        (["devices.model_gpu=1,2,3", "devices.data_gpu=0"], 3),
+        (["training.multi_gpu=true", "devices.virtual_devices=2"], 2),
+        (["training.multi_gpu=true", "training.visible_gpus=0,2,5"], 3),
+        (["devices.virtual_devices=2"], 1),
+    ],
+)
+def test_every_replica_compiles(capsys, monkeypatch, settings, replicas):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    flags = [f"--set={setting}" for setting in [*settings, "data.batch_size=24"]]
+    content = json.loads(shown(capsys, "--xla", "--json", *flags))
+    modes = {mode["batching"]: mode for mode in content["modes"]}
+    assert (content["replicas"], modes["fixed"]["compilations"]) == (replicas, replicas)
+
+
+def test_a_batch_that_replicas_cannot_share(capsys):
+    flags = [f"--set={it}" for it in ("devices.model_gpu=1,2,3", "data.batching=fixed")]
+    assert main(["diagnose", *flags, "--set=data.batch_size=32"]) == 2
+    assert "allowed are multiples of 3: the number of replicas" in capsys.readouterr().err
+
+
+def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):
+    text = shown(capsys, "--no-xla", "--set=devices.model_gpu=0,1", "--set=devices.data_gpu=1")
+    assert "Devices: GPU 1 cannot be data GPU and model GPU at once." in text
+    assert "replicas: 2" in text
+
+
+def test_no_tensorflow_is_loaded(user_environment):
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "assert main(['diagnose', '--set=devices.model_gpu=1,2']) == 0\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=user_environment,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_limits_that_nothing_fits(capsys):

@@ -100,6 +100,41 @@ def test_one_part_of_the_corpus(corpus_folder, capsys, subset, clips):
     assert json.loads(output)["clips"] == clips
 
 
+@pytest.fixture
+def validation_folder(tmp_path):
+    """Three clips of five seconds."""
+    folder = tmp_path / "validation"
+    (folder / "wavs").mkdir(parents=True)
+    for number in range(3):
+        soundfile.write(folder / "wavs" / f"v{number}.wav", np.zeros(5 * 22_050), 22_050)
+    (folder / "metadata.csv").write_text("\n".join(f"v{number}|eve|a cab" for number in range(3)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("subset", "clips", "most_frames"),
+    [(["--subset", "train"], 40, 345), (["--subset", "eval"], 3, 431), ([], 43, 431)],
+)
+def test_a_validation_corpus_of_its_own_is_what_is_held_out(
+    corpus_folder, validation_folder, capsys, subset, clips, most_frames
+):
+    setting = f"data.val_data={validation_folder}"
+    content = json.loads(shown(capsys, corpus_folder, *subset, "--json", "--set", setting))
+    assert (content["clips"], content["mel_length"]["max"]) == (clips, most_frames)
+    assert content["validation_corpus"] == str(validation_folder)
+
+
+def test_both_corpora_are_named(corpus_folder, validation_folder, capsys):
+    lines = shown(capsys, corpus_folder, "--val-data", validation_folder).splitlines()
+    assert f"Corpus      {corpus_folder} and {validation_folder}" in lines
+
+
+def test_the_validation_corpus_is_counted_once(validation_folder, capsys):
+    setting = f"data.val_data={validation_folder}"
+    content = json.loads(shown(capsys, validation_folder, "--json", "--set", setting))
+    assert content["clips"] == 3
+
+
 def test_clips_that_are_left_out_are_counted(corpus_folder, capsys):
     (corpus_folder / "wavs" / "clip00.wav").unlink()
     (corpus_folder / "wavs" / "clip01.wav").write_text("not audio")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.devices.checkup import Finding, check_up, explain_missing_gpu, pip_command
+from myxtts.devices.checkup import CheckResult, check_up, explain_missing_gpu, pip_command
 from myxtts.devices.machine import Machine
 from myxtts.devices.nvml import Card, NvmlReading
 from myxtts.devices.probe import SeenGpu, TensorFlowView
@@ -19,8 +19,8 @@ ONE_CARD = NvmlReading((Card("A", 24_576, 300),), "550.54.15", (12, 4))
 NO_NVML = NvmlReading(problem="nvidia-ml-py is not installed")
 
 
-def by_name(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> dict[str, Finding]:
-    return {finding.name: finding for finding in check_up(machine, view, nvml)}
+def by_name(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> dict[str, CheckResult]:
+    return {result.name: result for result in check_up(machine, view, nvml)}
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_why_there_is_no_gpu(
         assert found_remedy is None
     else:
         assert remedy in (found_remedy or "")
-    finding = by_name(machine, view, nvml)["GPU"]
-    assert finding.state == "note"
-    assert "training runs on the CPU" in finding.text
+    result = by_name(machine, view, nvml)["GPU"]
+    assert result.state == "note"
+    assert "training runs on the CPU" in result.text
 
 
 def test_what_tensorflow_said_where_nothing_explains_it() -> None:
@@ -80,41 +80,41 @@ def test_an_older_driver_of_the_same_cuda_will_do() -> None:
 
 def test_a_machine_in_order() -> None:
     view = TensorFlowView("2.21.0", "12.5.1", "9", gpus=(SeenGpu("A", (8, 6)),))
-    findings = by_name(LINUX, view, ONE_CARD)
-    assert {finding.state for finding in findings.values()} == {"fine"}
-    assert findings["GPU 0"].text == "A, compute capability 8.6, 24576 MB, 300 MB in use"
-    assert findings["Driver"].text == "NVIDIA 550.54.15, runs CUDA up to 12.4"
-    assert findings["TensorFlow"].text.startswith("2.21.0")
-    assert "12.5.1" in findings["CUDA"].text
+    results = by_name(LINUX, view, ONE_CARD)
+    assert {result.state for result in results.values()} == {"fine"}
+    assert results["GPU 0"].text == "A, compute capability 8.6, 24576 MB, 300 MB in use"
+    assert results["Driver"].text == "NVIDIA 550.54.15, runs CUDA up to 12.4"
+    assert results["TensorFlow"].text.startswith("2.21.0")
+    assert "12.5.1" in results["CUDA"].text
 
 
 def test_several_gpus() -> None:
     cards = (Card("A", 24_576, 300), Card("A", 24_576, 9_000), Card("B"))
     view = TensorFlowView("2.21.0", "12.5.1", "9", gpus=(SeenGpu("A", None), SeenGpu("B", (9, 0))))
     machine = Machine("Linux", hidden_by="0,2")
-    findings = by_name(machine, view, NvmlReading(cards, "550.54.15", (12, 4)))
-    assert findings["GPU 0"].text == "A, 24576 MB, 300 or 9000 MB in use"
-    assert findings["GPU 1"].text == "B, compute capability 9.0, memory unknown"
-    assert "2 of 3 cards" in findings["GPUs"].text
-    assert findings["GPUs"].remedy == "unset CUDA_VISIBLE_DEVICES"
+    results = by_name(machine, view, NvmlReading(cards, "550.54.15", (12, 4)))
+    assert results["GPU 0"].text == "A, 24576 MB, 300 or 9000 MB in use"
+    assert results["GPU 1"].text == "B, compute capability 9.0, memory unknown"
+    assert "2 of 3 cards" in results["GPUs"].text
+    assert results["GPUs"].remedy == "unset CUDA_VISIBLE_DEVICES"
 
 
 def test_a_gpu_that_does_not_compute_is_broken() -> None:
     view = TensorFlowView(
         "2.21.0", "12.5.1", "9", gpus=(SeenGpu("A", (8, 6), "libdevice not found"),)
     )
-    finding = by_name(LINUX, view, ONE_CARD)["GPU 0"]
-    assert finding.state == "broken"
-    assert "libdevice not found" in finding.text
-    assert "CUDA_VISIBLE_DEVICES=-1" in (finding.remedy or "")
+    result = by_name(LINUX, view, ONE_CARD)["GPU 0"]
+    assert result.state == "broken"
+    assert "libdevice not found" in result.text
+    assert "CUDA_VISIBLE_DEVICES=-1" in (result.remedy or "")
 
 
 def test_a_tensorflow_that_does_not_start_is_broken() -> None:
-    findings = by_name(LINUX, TensorFlowView(failure="died of SIGILL"), NO_NVML)
-    assert findings["TensorFlow"].state == "broken"
-    assert "does not start: died of SIGILL" in findings["TensorFlow"].text
-    assert "install --force-reinstall tensorflow" in (findings["TensorFlow"].remedy or "")
-    assert findings.keys() == {"TensorFlow", "Driver"}
+    results = by_name(LINUX, TensorFlowView(failure="died of SIGILL"), NO_NVML)
+    assert results["TensorFlow"].state == "broken"
+    assert "does not start: died of SIGILL" in results["TensorFlow"].text
+    assert "install --force-reinstall tensorflow" in (results["TensorFlow"].remedy or "")
+    assert results.keys() == {"TensorFlow", "Driver"}
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_a_tensorflow_that_does_not_start_is_broken() -> None:
 )
 def test_a_driver_that_nvml_does_not_describe(problem: str, remedy: str) -> None:
     machine = Machine("Linux", driver_version="550.54.15")
-    finding = by_name(machine, BUILT_FOR_CUDA, NvmlReading(problem=problem))["Driver"]
-    assert finding.state == "note"
-    assert problem in finding.text
-    assert remedy in (finding.remedy or "")
+    result = by_name(machine, BUILT_FOR_CUDA, NvmlReading(problem=problem))["Driver"]
+    assert result.state == "note"
+    assert problem in result.text
+    assert remedy in (result.remedy or "")
 
 
 def test_pip_is_that_of_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from myxtts.devices.limits import recommend_limits
+from myxtts.devices.limits import memory_for_tensors_mb, recommend_limits
 from myxtts.devices.memory import GpuRuntime
 from myxtts.devices.nvml import Card, NvmlReading
 
@@ -59,6 +59,15 @@ def test_recommended_limits_fit_the_card(caplog: pytest.LogCaptureFixture) -> No
     assert "GPU 1 has 1 MB" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("gpu_id", "expected"),
+    [(0, 22_528), (1, 3_072), (2, None), (3, None)],
+    ids=["a card", "a small card", "a card that does not tell", "no such card"],
+)
+def test_without_a_limit_the_card_says_what_there_is(gpu_id: int, expected: int | None) -> None:
+    assert memory_for_tensors_mb(gpu_id, machine_with(24_576, 4_096, None)) == expected
+
+
 # The listing and the names of devices are replaced, because there is no public way to pretend.
 LAUNCH = """
 import json, sys, types
@@ -80,12 +89,16 @@ nvml.nvmlDeviceGetMemoryInfo = lambda index: types.SimpleNamespace(total=12288 <
 sys.modules["pynvml"] = nvml
 
 from myxtts.config.config import XTTSConfig
+from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.training import device_setup
 device_setup.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
 
 def limits(**settings):
     device_setup.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))
     gpus = tf.config.list_physical_devices("GPU")
+    assert [memory_for_tensors_mb(0), memory_for_tensors_mb(1)] == [
+        tf.config.get_logical_device_configuration(gpu)[0].memory_limit for gpu in gpus
+    ]
     return [tf.config.get_logical_device_configuration(gpu)[0].memory_limit for gpu in gpus]
 
 print(json.dumps([limits(), limits(data_gpu_memory_mb=500, model_gpu_memory_mb=600)]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.devices.machine import (
+    Machine,
     Memory,
     describe_machine,
     free_disk_mb,
@@ -101,3 +102,22 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert describe_machine().hidden_by is None
     assert free_disk_mb(tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    ("hidden_by", "driver", "expected"),
+    [
+        (None, "550.54", 3),
+        (None, None, 0),
+        ("", "550.54", 0),
+        ("-1", "550.54", 0),
+        ("0,2", "550.54", 2),
+        ("1,-1,2", "550.54", 1),
+        ("0,1,2,3", "550.54", 3),
+    ],
+)
+def test_gpus_that_tensorflow_would_find(
+    hidden_by: str | None, driver: str | None, expected: int
+) -> None:
+    machine = Machine("Linux", hidden_by=hidden_by, nvidia_cards=3, driver_version=driver)
+    assert machine.gpus_to_be_expected == expected

@@ -5,11 +5,11 @@ import pytest
 
 from myxtts.config.metrics import LOWER_IS_BETTER
 from myxtts.evaluation.against_recording import AgainstRecording
-from myxtts.evaluation.alignment import align
 from myxtts.evaluation.levels import Levels
 from myxtts.evaluation.measure import BUILT_IN, Tool
 from myxtts.evaluation.pitch import pitch_hz
 from myxtts.evaluation.recogniser import bare_words
+from myxtts.evaluation.time_warping import warp
 from myxtts.evaluation.toolbox import FIGURES
 
 RATE_HZ = 16_000
@@ -82,10 +82,10 @@ def test_no_pitch_in_silence_and_noise():
     assert np.isnan(pitch_hz(noise, 160)).mean() > 0.95
 
 
-def test_alignment_follows_a_sequence_that_dwells():
+def test_time_warping_follows_a_sequence_that_dwells():
     once = np.array([0.0, 1.0, 2.0, 3.0])
     dwelling = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 3.0])
-    rows, columns = align(np.abs(once[:, None] - dwelling[None]))
+    rows, columns = warp(np.abs(once[:, None] - dwelling[None]))
     np.testing.assert_array_equal(once[rows], dwelling[columns])
     assert (rows[0], columns[0], rows[-1], columns[-1]) == (0, 0, 3, 6)
 

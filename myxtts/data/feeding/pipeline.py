@@ -20,14 +20,13 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.buffer import Buffer
 from myxtts.data.feeding.buffer_size import AdaptiveSize, initial_size
 from myxtts.data.feeding.memory_cache import MemoryCache, bytes_of
-from myxtts.data.feeding.sources import BatchSource
+from myxtts.data.feeding.sources import HOST, BatchSource
 from myxtts.data.workers import worker_count
+from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
-from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB
 from myxtts.errors import DeviceError, MyXTTSError
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
-HOST = "CPU:0"
 # On the model device, beside the one that is trained on.
 _BATCHES_ON_MODEL_DEVICE = 2
 
@@ -41,11 +40,10 @@ class Feed:
         config: XTTSConfig,
         last_step: int,
         *,
-        data_device: str | None = None,
         model_device: str = HOST,
     ) -> None:
-        self.mode = SINGLE_GPU if data_device is None else MULTI_GPU
-        self.data_device = data_device or HOST
+        self.mode = MULTI_GPU if source.has_own_device else SINGLE_GPU
+        self.data_device = source.device
         self.model_device = model_device
         self._source = source
         self._config = config
@@ -115,14 +113,15 @@ class Feed:
     def _batches(self, first_step: int) -> Iterator[Any]:
         """Computes nothing before it is asked for the first batch."""
         source = iter(self._dataset(first_step))
-        return self._computed(source) if self.mode == MULTI_GPU else source
+        return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 
     def _dataset(self, first_step: int) -> tf.data.Dataset:
         dataset = tf.data.Dataset.range(first_step, self._last_step)
         dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
         if self._source.computes_features and self.mode == SINGLE_GPU:
-            features = self._source.compile_features()
-            dataset = dataset.map(features, num_parallel_calls=self._threads, deterministic=True)
+            dataset = dataset.map(
+                self._source.features, num_parallel_calls=self._threads, deterministic=True
+            )
         options = tf.data.Options()
         # Threads of its own: those of the step are busy.
         options.threading.private_threadpool_size = self._threads
@@ -150,14 +149,6 @@ class Feed:
 
         return load_in_graph
 
-    def _computed(self, source: Iterator[Any]) -> Iterator[Any]:
-        """On the data device, in the thread that asks for it."""
-        features = self._source.compile_features()
-        for loaded in source:
-            with tf.device(self.data_device):
-                batch = features(loaded)
-            yield batch
-
     @contextlib.contextmanager
     def _telling_the_cause(self) -> Iterator[None]:
         """tf.data wraps what went wrong in an error of its own."""
@@ -173,8 +164,9 @@ class Feed:
     def _room_for_batches(self) -> int | None:
         """Bytes that the buffer may take; None where the memory is unknown."""
         if self.data_device.startswith("GPU"):
-            limit_mb = self._config.devices.data_gpu_memory_mb or DEFAULT_DATA_LIMIT_MB
-            return int(limit_mb * self._config.data.memory_share) << 20
+            memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
+            share = self._config.data.memory_share
+            return None if memory_mb is None else int(memory_mb * share) << 20
         free = _free_bytes()
         return None if free is None else int(free * self._config.data.memory_share) // 2
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.augmentation import Augmentation
@@ -14,9 +17,26 @@ from myxtts.data.opening import CorpusPart
 from myxtts.data.planning.shapes import Shape
 from myxtts.text.tokenizer import Tokenizer
 
+HOST = "CPU:0"
+
 
 class BatchSource(Protocol):
-    """Loads what belongs to a step as arrays, in any thread, and computes batches from it."""
+    """Loads what belongs to a step as arrays, in any thread, and computes the batch from it.
+
+    Knows nothing of when batches are made and of how many wait.
+    """
+
+    @property
+    def device(self) -> str:
+        """Where features are computed."""
+
+    @property
+    def has_own_device(self) -> bool:
+        """Whether that is a device set aside for it."""
+
+    @property
+    def computes_features(self) -> bool:
+        """Whether what `load` returns still has to go through `features`."""
 
     @property
     def cache(self) -> FeatureCache: ...
@@ -32,14 +52,14 @@ class BatchSource(Protocol):
     @property
     def largest_batch_bytes(self) -> int: ...
 
-    @property
-    def computes_features(self) -> bool:
-        """Whether what `load` returns still has to go through `compile_features`."""
-
     def load(self, step: int) -> Any: ...
 
-    def compile_features(self) -> Callable[[Any], Any]:
-        """A function from what `load` returns to a batch, for whatever device calls it."""
+    @property
+    def features(self) -> Callable[[Any], Any]:
+        """A compiled function from what `load` returns to a batch, for whatever device calls it."""
+
+    def computed(self, loaded: Any) -> Any:
+        """The batch, by `features` on `device`."""
 
 
 class AcousticSource:
@@ -55,17 +75,19 @@ class AcousticSource:
         tokenizer: Tokenizer,
         config: XTTSConfig,
         *,
-        on_data_device: bool = False,
+        data_device: str | None = None,
         worker: int = 0,
         workers: int = 1,
     ) -> None:
+        self.device = data_device or HOST
+        self.has_own_device = data_device is not None
+        self.computes_features = self.has_own_device or Augmentation(config).is_on
         self.cache = part.cache
-        self.computes_features = on_data_device or Augmentation(config).is_on
+        self.largest_batch_bytes = max(_bytes_of_batch(it, config) for it in part.plan.shapes)
         self._schedule = part.schedule
         self._config = config
         self._place = worker, workers
         self._loader = BatchLoader(part.cache, tokenizer, config)
-        self.largest_batch_bytes = max(_bytes_of_batch(it, config) for it in part.plan.shapes)
 
     @property
     def arrays_read(self) -> Sequence[str]:
@@ -82,9 +104,14 @@ class AcousticSource:
         changes = self._loader.changes(step, planned).part(*self._place)
         return self._loader.load_waveforms(planned.part(*self._place), changes)
 
-    def compile_features(self) -> Callable[[Any], Any]:
+    @functools.cached_property
+    def features(self) -> Callable[[Any], Any]:
         features: Callable[[Any], Any] = compile_features(self._config, self.cache.mel_mean)
         return features
+
+    def computed(self, loaded: Any) -> Any:
+        with tf.device(self.device):
+            return self.features(loaded)
 
 
 def _bytes_of_batch(shape: Shape, config: XTTSConfig) -> int:

@@ -43,6 +43,7 @@ class Diagnosis:
     configured: str
     xla: bool | None
     """As configured; None: on GPUs and not on CPUs."""
+    replicas: int
     clips: int
     predictions: tuple[Prediction, ...]
     """One for each way of batching that is possible here."""
@@ -57,7 +58,7 @@ class Diagnosis:
         return self.prediction.compilations_after_warmup > 0
 
 
-def diagnose(clips: Clips, config: XTTSConfig) -> Diagnosis:
+def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosis:
     """Predicts from the clips' lengths alone; nothing is traced or trained."""
     # Where the device decides about XLA, the answer is for a GPU, where it is on.
     xla = config.training.xla is not False
@@ -65,12 +66,15 @@ def diagnose(clips: Clips, config: XTTSConfig) -> Diagnosis:
     predictions = []
     for mode in BATCHING_MODES:
         try:
-            predictions.append(_predict(clips, with_data_settings(config, batching=mode), xla))
+            changed = with_data_settings(config, batching=mode)
+            predictions.append(_predict(clips, changed, xla, replicas))
         except MyXTTSError:
             # What only another way of batching cannot do is no fault of this configuration.
             if mode == configured:
                 raise
-    return Diagnosis(configured, config.training.xla, clips.token_counts.size, tuple(predictions))
+    return Diagnosis(
+        configured, config.training.xla, replicas, clips.token_counts.size, tuple(predictions)
+    )
 
 
 def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
@@ -130,18 +134,7 @@ def typical_lengths(count: int = 5_000) -> Clips:
     )
 
 
-def expected_replicas(config: XTTSConfig) -> int:
-    """As far as the configuration tells; how many GPUs there are, only the machine knows."""
-    training = config.training
-    if not training.multi_gpu:
-        return 1
-    if training.visible_gpus:
-        return len(training.visible_gpus.split(","))
-    return max(1, config.devices.virtual_devices)
-
-
-def _predict(clips: Clips, config: XTTSConfig, xla: bool) -> Prediction:
-    replicas = expected_replicas(config)
+def _predict(clips: Clips, config: XTTSConfig, xla: bool, replicas: int) -> Prediction:
     plan = plan_shapes(
         clips.token_counts,
         clips.frame_counts,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ import tensorflow as tf
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import Corpus, CorpusPart
 from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
@@ -145,7 +147,7 @@ class MemoryGuard:
                 None, None, f"{frames} frames would take {foreseen_mb:.0f} MB"
             )
 
-    @contextmanager
+    @contextlib.contextmanager
     def watching(self, frames: int) -> Iterator[None]:
         """Learns from the peak that a batch of so many frames leaves."""
         yield
@@ -154,17 +156,26 @@ class MemoryGuard:
             self._mb_per_frame = max(self._mb_per_frame, (peak - self._before) / frames)
 
 
-def time_loading(
-    part: CorpusPart, loader: BatchLoader, threads: int, first_step: int, count: int
-) -> LoadTimes:
-    """Loads the batches of some steps with so many threads."""
+def time_loading(source: AcousticSource, threads: int, first_step: int, count: int) -> LoadTimes:
+    """Makes the batches of some steps with so many threads, features included where a run
+    computes them.
+    """
+    # A device of their own computes features of one batch after the other.
+    turns = threading.Lock() if source.has_own_device else contextlib.nullcontext()
 
-    def load(step: int) -> float:
+    def make(step: int) -> float:
         started = time.perf_counter()
-        loader.load(part.schedule.batch_at(step))
-        return time.perf_counter() - started
+        loaded = source.load(step)
+        seconds = time.perf_counter() - started
+        if source.computes_features:
+            with turns:
+                started = time.perf_counter()
+                # A GPU is done when a number of what it computes is there.
+                source.computed(loaded).mel[-1, -1, -1].numpy()
+                seconds += time.perf_counter() - started
+        return seconds
 
     started = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        slowest = max(pool.map(load, range(first_step, first_step + count)))
+        slowest = max(pool.map(make, range(first_step, first_step + count)))
     return LoadTimes([count / (time.perf_counter() - started)], slowest)

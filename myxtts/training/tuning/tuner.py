@@ -14,7 +14,9 @@ import tensorflow as tf
 
 from myxtts.config.config import PRECISIONS, XTTSConfig
 from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import Corpus, CorpusPart, planned_anew
+from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
 from myxtts.devices.strategy import uses_xla
 from myxtts.errors import DeviceError
@@ -76,12 +78,14 @@ class Tuner:
         corpus: Corpus,
         strategy: tf.distribute.Strategy,
         *,
+        data_device: str | None = None,
         seconds: float,
         on_progress: OnProgress = lambda what, gone, total: None,
     ) -> None:
         self._config = config
         self._corpus = corpus
         self._strategy = strategy
+        self._data_device = data_device
         self._seconds = seconds
         self._on_progress = on_progress
         self._loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
@@ -182,12 +186,17 @@ class Tuner:
         most = min(_MOST_THREADS, max(cores, data.workers or 1))
         counts = [count for count in (1, 2, 4, 8, 16) if count <= most]
         times: dict[int, list[LoadTimes]] = {count: [] for count in counts}
+        source = AcousticSource(
+            part, self._corpus.tokenizer, self._config, data_device=self._data_device
+        )
+        self._say("the first batch")
+        time_loading(source, threads=1, first_step=0, count=1)  # compiles what computes features
         step = 0
         for _ in range(_LOADING_ROUNDS):
             for count in counts:
                 self._say(f"loading with up to {max(counts)} threads")
                 batches = _BATCHES_PER_THREAD * count
-                times[count].append(time_loading(part, self._loader, count, step, batches))
+                times[count].append(time_loading(source, count, step, batches))
                 step += batches
         merged = {
             count: LoadTimes(
@@ -204,16 +213,22 @@ class Tuner:
             merged, data.workers, cores=cores, steps_per_second=1.0 / step_seconds
         )
         threads = min(workers.recommended or cores, max(merged))
-        memory = read_memory()
         buffer_size = choose_buffer_size(
             merged[max(count for count in merged if count <= threads)],
             data.buffer_size,
             workers=threads,
             step_seconds=step_seconds,
             batch_mb=work.largest_mb,
-            free_mb=None if memory is None else memory.free_mb,
+            free_mb=self._free_mb_for_batches(),
         )
         return [workers, buffer_size]
+
+    def _free_mb_for_batches(self) -> int | None:
+        """Of the device that keeps them ready."""
+        if self._data_device is not None and self._data_device.startswith("GPU:"):
+            return memory_for_tensors_mb(int(self._data_device.removeprefix("GPU:")))
+        memory = read_memory()
+        return None if memory is None else memory.free_mb
 
     def _tune_step(
         self, plain: StepBench, part_for_xla: CorpusPart, work: Workload

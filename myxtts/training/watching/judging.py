@@ -87,13 +87,13 @@ class Judge:
 
     def advice(self) -> list[str]:
         """For the report: what the losses tell of training on."""
-        return [f"{self._watch.finding.message}."] if self._watch.finding else []
+        return [f"{self._watch.verdict.message}."] if self._watch.verdict else []
 
     def logged(self, step: int, metrics: dict[str, float]) -> None:
         """A line of metrics.jsonl was written."""
-        finding = self._watch.tell(step, metrics)
-        if finding is not None:
-            _log.warning("step %d: %s", step, finding.message)
+        verdict = self._watch.tell(step, metrics)
+        if verdict is not None:
+            _log.warning("step %d: %s", step, verdict.message)
 
     def evaluated(
         self, step: int, losses: dict[str, float], saved: Callable[[], Path | None]

@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     kind: str
     """flat, overfitting or worse."""
     since_step: int
@@ -68,7 +68,7 @@ class _Change(NamedTuple):
         return f"{self.before:.3f} to {self.recent:.3f}"
 
 
-def judge(history: Sequence[Evaluation]) -> Finding | None:
+def judge(history: Sequence[Evaluation]) -> Verdict | None:
     """None: the loss falls, or there are too few evaluations to tell."""
     size = max(_LEAST_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
@@ -80,16 +80,16 @@ def judge(history: Sequence[Evaluation]) -> Finding | None:
     since = history[-2 * size].step
     loss = changes["validation_loss"]
     if loss.is_flat:
-        return Finding("flat", since, _flat(since, 2 * size, changes, _rate_share(history)))
+        return Verdict("flat", since, _flat(since, 2 * size, changes, _rate_share(history)))
     if not loss.rises:
         return None
     if changes["loss"].falls:
-        return Finding("overfitting", since, _overfitting(since, changes))
+        return Verdict("overfitting", since, _overfitting(since, changes))
     message = (
         f"The validation loss rises since step {since:,} ({loss}), and the training loss does not "
         "fall: lower training.learning_rate"
     )
-    return Finding("worse", since, message)
+    return Verdict("worse", since, message)
 
 
 def _flat(since: int, evaluations: int, changes: Mapping[str, _Change], rate_share: float) -> str:
@@ -152,13 +152,13 @@ class LossWatch:
     """Collects the lines of a run and finds each kind of trouble once."""
 
     def __init__(self) -> None:
-        self.finding: Finding | None = None
+        self.verdict: Verdict | None = None
         """By the last evaluation."""
         self._history: list[Evaluation] = []
         self._training: list[list[float]] = []
         self._found: set[str] = set()
 
-    def tell(self, step: int, line: Mapping[str, float | None]) -> Finding | None:
+    def tell(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
         """What this line is the first to show; lines without numbers are passed over."""
         names = ["loss", *filter(_is_training_part, line)]
         training = _numbers(line, names)
@@ -172,11 +172,11 @@ class LossWatch:
         self._training = []
         losses = dict(zip((*names, *validated), (*means, *validation), strict=True))
         self._history.append(Evaluation(step, rate, losses))
-        self.finding = judge(self._history)
-        if self.finding is None or self.finding.kind in self._found:
+        self.verdict = judge(self._history)
+        if self.verdict is None or self.verdict.kind in self._found:
             return None
-        self._found.add(self.finding.kind)
-        return self.finding
+        self._found.add(self.verdict.kind)
+        return self.verdict
 
 
 def _is_training_part(name: str) -> bool:

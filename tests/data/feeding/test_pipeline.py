@@ -23,18 +23,19 @@ def open_feed(corpus, miniature):
         settings=(),
         worker=0,
         workers=1,
-        **devices,
+        data_device=None,
+        model_device="CPU:0",
     ):
         config = miniature(**dict(settings))
         source = AcousticSource(
             part,
             corpus.tokenizer,
             config,
-            on_data_device="data_device" in devices,
+            data_device=data_device,
             worker=worker,
             workers=workers,
         )
-        feed = Feed(source, config, last_step, **devices)
+        feed = Feed(source, config, last_step, model_device=model_device)
         feeds.append(feed)
         feed.start(first_step)
         return feed

@@ -3,9 +3,11 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import planned_anew
 from myxtts.devices.machine import Memory
 from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
+from myxtts.training.tuning.tuner import Tuner
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +55,56 @@ def test_rates_count_real_frames_of_both_batches(corpus, miniature, loader):
     assert Clock().frame_rate(work) == pytest.approx(real / clips)
 
 
-def test_loading_is_timed_over_all_its_batches(corpus, loader):
-    times = time_loading(corpus.train, loader, threads=2, first_step=3, count=6)
+class RecordedSource(AcousticSource):
+    """Says of which steps features were computed."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.loaded, self.computed_clips = [], []
+
+    def load(self, step):
+        self.loaded.append(step)
+        return super().load(step)
+
+    def computed(self, waveforms):
+        batch = super().computed(waveforms)
+        self.computed_clips.append(batch.mel.shape[0])
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "computes"),
+    [
+        ({}, {}, False),
+        ({"augment_speed": 0.1}, {}, True),
+        ({}, {"data_device": "CPU:0"}, True),
+    ],
+    ids=["cached", "augmented", "device of its own"],
+)
+def test_loading_is_timed_as_a_run_does_it(corpus, miniature, settings, options, computes):
+    source = RecordedSource(corpus.train, corpus.tokenizer, miniature(**settings), **options)
+    times = time_loading(source, threads=2, first_step=3, count=6)
     (rate,) = times.rates
     # No load takes longer than all of them together.
     assert 0 < times.slowest_seconds <= 6 / rate
+    assert sorted(source.loaded) == list(range(3, 9))
+    assert len(source.computed_clips) == (6 if computes else 0)
+
+
+def test_with_augmentation_the_tuner_times_computed_features(corpus, miniature, monkeypatch):
+    sources = []
+
+    class Source(RecordedSource):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            sources.append(self)
+
+    monkeypatch.setattr("myxtts.training.tuning.tuner.AcousticSource", Source)
+    config = miniature(augment_pitch_semitones=1.0)
+    tuning = Tuner(config, corpus, tf.distribute.get_strategy(), seconds=0.1).run()
+    assert tuning.measurements["batches_loaded_per_second"]
+    (source,) = sources
+    assert len(source.computed_clips) == len(source.loaded) > 0
 
 
 def test_on_a_cpu_memory_that_would_be_short_is_foreseen():

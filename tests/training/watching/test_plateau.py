@@ -38,9 +38,9 @@ def _named(prefix, parts):
     return {f"{prefix}loss": float(sum(parts)), **named}
 
 
-def findings(watch, lines):
+def verdicts(watch, lines):
     told = ((line["step"], watch.tell(line["step"], line)) for line in lines)
-    return [(step, finding) for step, finding in told if finding is not None]
+    return [(step, verdict) for step, verdict in told if verdict is not None]
 
 
 def noisy(values, noise, seed):
@@ -58,8 +58,8 @@ def to_a_floor(evaluations):
 @pytest.mark.parametrize("evaluations", [1, 3, 7])
 def test_a_short_run_is_told_nothing(evaluations):
     watch = LossWatch()
-    assert findings(watch, lines_of(np.ones(evaluations), np.ones(evaluations))) == []
-    assert watch.finding is None
+    assert verdicts(watch, lines_of(np.ones(evaluations), np.ones(evaluations))) == []
+    assert watch.verdict is None
 
 
 @pytest.mark.parametrize("every", [1, 2_000])
@@ -67,7 +67,7 @@ def test_a_short_run_is_told_nothing(evaluations):
 def test_a_loss_that_falls_slowly_is_not_flat(noise, every):
     for seed in range(20):
         course = noisy(falling(60), noise, seed)
-        assert findings(LossWatch(), lines_of(course, falling(60), every=every)) == []
+        assert verdicts(LossWatch(), lines_of(course, falling(60), every=every)) == []
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.005, 0.01])
@@ -75,21 +75,21 @@ def test_a_flat_loss_is_said_once_with_the_step_it_began_at(noise):
     for seed in range(20):
         course = noisy(to_a_floor(60), noise, seed)
         rates = np.linspace(1e-3, 1e-5, 60)
-        [(step, finding)] = findings(LossWatch(), lines_of(course, course, rates=rates))
-        assert finding.kind == "flat"
+        [(step, verdict)] = verdicts(LossWatch(), lines_of(course, course, rates=rates))
+        assert verdict.kind == "flat"
         # The ninth is a fifth above the floor, the sixteenth 4 %; the more noise, the later.
-        assert 9 * 500 <= finding.since_step < step <= (40 if noise < 0.01 else 60) * 500
-        assert f"gone flat since step {finding.since_step:,} (0." in finding.message
-        assert "measure it" in finding.message
+        assert 9 * 500 <= verdict.since_step < step <= (40 if noise < 0.01 else 60) * 500
+        assert f"gone flat since step {verdict.since_step:,} (0." in verdict.message
+        assert "measure it" in verdict.message
 
 
 def test_a_high_learning_rate_may_be_the_reason():
     course = to_a_floor(40)
-    [(_, early)] = findings(LossWatch(), lines_of(course, course))
+    [(_, early)] = verdicts(LossWatch(), lines_of(course, course))
     assert "learning rate is still at 100% of its peak" in early.message
     assert "Training on brings little" not in early.message
     low = np.where(np.arange(40) < 8, 1e-3, 1e-4)
-    [(_, late)] = findings(LossWatch(), lines_of(course, course, rates=low))
+    [(_, late)] = verdicts(LossWatch(), lines_of(course, course, rates=low))
     assert "Training on brings little" in late.message
     assert "peak" not in late.message
 
@@ -99,8 +99,8 @@ def test_what_is_learnt_by_heart_is_named():
     training = np.stack([0.3 * 0.97**time, 0.2 * 0.9**time, 0.1 * 0.97**time], axis=1)
     validation = training.copy()
     validation[:, 1] = 0.1 + 0.01 * time
-    found = findings(LossWatch(), lines_of(validation, training))
-    kinds = [finding.kind for _, finding in found]
+    found = verdicts(LossWatch(), lines_of(validation, training))
+    kinds = [verdict.kind for _, verdict in found]
     assert kinds[-1] == "overfitting"
     message = found[-1][1].message
     assert "overfitting" in message
@@ -112,23 +112,23 @@ def test_a_part_may_rise_behind_a_loss_that_stays():
     time = np.arange(30.0)
     validation = np.stack([0.4 - 0.005 * time, 0.1 + 0.005 * time, 0.1 + 0 * time], axis=1)
     training = np.stack([0.4 - 0.005 * time, 0.1 - 0.003 * time, 0.1 + 0 * time], axis=1)
-    [(_, finding)] = findings(LossWatch(), lines_of(validation, training))
-    assert finding.kind == "flat"
-    assert "Its duration part rises" in finding.message
+    [(_, verdict)] = verdicts(LossWatch(), lines_of(validation, training))
+    assert verdict.kind == "flat"
+    assert "Its duration part rises" in verdict.message
 
 
 def test_getting_worse_in_training_too_is_not_overfitting():
     course = 0.2 + 0.01 * np.arange(12)
-    [(_, finding)] = findings(LossWatch(), lines_of(course, course))
-    assert finding.kind == "worse"
-    assert "lower training.learning_rate" in finding.message
+    [(_, verdict)] = verdicts(LossWatch(), lines_of(course, course))
+    assert verdict.kind == "worse"
+    assert "lower training.learning_rate" in verdict.message
 
 
 def test_a_loss_that_falls_again_is_flat_no_longer():
     watch = LossWatch()
     course = np.concatenate([np.ones(12), np.linspace(0.95, 0.3, 12)])
-    assert [finding.kind for _, finding in findings(watch, lines_of(course, course))] == ["flat"]
-    assert watch.finding is None
+    assert [verdict.kind for _, verdict in verdicts(watch, lines_of(course, course))] == ["flat"]
+    assert watch.verdict is None
 
 
 def test_lines_without_numbers_are_passed_over():
@@ -138,9 +138,9 @@ def test_lines_without_numbers_are_passed_over():
         line | {"loss": None} if line["step"] % 1_000 == 250 else line
         for line in [*lines[:20], {**lines[20], "validation_loss": math.nan}, *lines[20:]]
     ]
-    [(step, finding)] = findings(LossWatch(), lines)
-    [(step_of_spoilt, finding_of_spoilt)] = findings(LossWatch(), spoilt)
-    assert (step_of_spoilt, finding_of_spoilt.message) == (step, finding.message)
+    [(step, verdict)] = verdicts(LossWatch(), lines)
+    [(step_of_spoilt, verdict_on_spoilt)] = verdicts(LossWatch(), spoilt)
+    assert (step_of_spoilt, verdict_on_spoilt.message) == (step, verdict.message)
 
 
 def test_a_run_says_it_and_a_resumed_one_does_not_say_it_again(miniature, corpus, tmp_path, caplog):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 Indices = npt.NDArray[np.intp]
 
 
-def align(cost: npt.NDArray[np.floating]) -> tuple[Indices, Indices]:
+def warp(cost: npt.NDArray[np.floating]) -> tuple[Indices, Indices]:
     """The cheapest path through [rows, columns] from corner to corner, as indices of both.
 
     Cells of one diagonal do not depend on each other, so each diagonal is one operation.

@@ -1,0 +1,139 @@
+"""Which GPUs train, decided from settings and numbers, and that a run has just those."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from myxtts.config.config import XTTSConfig
+from myxtts.devices.placement import expected_gpu_count, place
+from myxtts.errors import DeviceError
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "model_gpus", "data_gpu"),
+    [
+        ({}, 0, (), None),
+        ({}, 3, (0,), None),
+        ({"multi_gpu": True}, 0, (), None),
+        ({"multi_gpu": True}, 3, (0, 1, 2), None),
+        ({"model_gpu": "1, 2"}, 3, (1, 2), None),
+        ({"model_gpu": "1,7"}, 3, (1,), None),
+        ({"model_gpu": "7", "multi_gpu": True}, 2, (0, 1), None),
+        ({"model_gpu": "1,2,3", "data_gpu": 0}, 4, (1, 2, 3), 0),
+        ({"enable_memory_isolation": True}, 2, (1,), None),
+        ({"enable_memory_isolation": True}, 1, (0,), None),
+    ],
+)
+def test_gpus_of_model_and_data(settings, gpus, model_gpus, data_gpu):
+    placement = place(XTTSConfig(**settings), gpus)
+    assert (placement.model_gpus, placement.data_gpu) == (model_gpus, data_gpu)
+    assert placement.replicas == max(1, len(model_gpus))
+    assert placement.problem is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "machines", "problem", "model_gpus"),
+    [
+        ({"data_gpu": 0}, 1, "--data-gpu needs --model-gpu beside it", (0,)),
+        (
+            {"data_gpu": 4, "model_gpu": "1,5"},
+            1,
+            "GPU 4, 5 is not there (found 3 GPUs)",
+            (1,),
+        ),
+        (
+            {"data_gpu": 1, "model_gpu": "1,2"},
+            1,
+            "GPU 1 cannot be data GPU and model GPU at once",
+            (1, 2),
+        ),
+        (
+            {"data_gpu": 0, "model_gpu": "1,2"},
+            2,
+            "2 machines train together, each from its own cache",
+            (0,),
+        ),
+    ],
+)
+def test_why_multi_gpu_mode_cannot_be(settings, machines, problem, model_gpus):
+    placement = place(XTTSConfig(**settings), 3, machines)
+    assert (placement.data_gpu, placement.problem) == (None, problem)
+    assert placement.model_gpus == model_gpus
+    assert placement.replicas == machines * len(model_gpus)
+
+
+def test_model_gpus_that_are_not_there_are_named():
+    placement = place(XTTSConfig(model_gpu="0,1,2"), 1)
+    assert placement.missing == "GPU 1, 2 is not there (found 1 GPU)"
+    assert place(XTTSConfig(model_gpu="0"), 1).missing is None
+
+
+@pytest.mark.parametrize("model_gpu", ["1,1", "one", "1,", "-1"])
+def test_model_gpus_that_make_no_sense(model_gpu):
+    with pytest.raises(DeviceError, match=r"devices.model_gpu: found"):
+        place(XTTSConfig(model_gpu=model_gpu), 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus_here", "expected"),
+    [
+        ({}, 4, 4),
+        ({"visible_gpus": "0,2"}, 4, 2),
+        ({"virtual_devices": 3}, 4, 3),
+        ({"virtual_devices": 3, "visible_gpus": "1"}, 0, 1),
+        # Of a machine that this one is not, the settings tell how many it has at least.
+        ({}, 0, 1),
+        ({"model_gpu": "1,2,3"}, 0, 4),
+        ({"model_gpu": "0", "data_gpu": 2}, 0, 3),
+        ({"model_gpu": "1,2,3"}, 2, 2),
+    ],
+)
+def test_gpus_foretold_without_tensorflow(settings, gpus_here, expected):
+    assert expected_gpu_count(XTTSConfig(**settings), gpus_here) == expected
+
+
+# In a process of its own, because virtual devices are set once.
+COMPARE = """
+import json
+from myxtts.config.config import XTTSConfig
+from myxtts.devices.placement import expected_gpu_count, place
+from myxtts.training.device_setup import set_up_devices
+
+found = []
+for settings in (
+    {},
+    {"multi_gpu": True},
+    {"multi_gpu": True, "visible_gpus": "1,3"},
+    {"model_gpu": "1,2,3"},
+    {"model_gpu": "1,2", "data_gpu": 0},
+    {"model_gpu": "0,1", "data_gpu": 1},
+    {"model_gpu": "2,9"},
+):
+    config = XTTSConfig(virtual_devices=4, **settings)
+    foretold = place(config, expected_gpu_count(config, 0))
+    devices = set_up_devices(config)
+    data_device = None if foretold.data_gpu is None else f"CPU:{foretold.data_gpu}"
+    found.append([
+        [foretold.replicas, data_device],
+        [devices.strategy.num_replicas_in_sync, devices.data_device],
+    ])
+print(json.dumps(found))
+"""
+
+
+def test_a_run_has_the_replicas_that_were_foretold(user_environment):
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARE],
+        env=user_environment | {"CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert [foretold for foretold, _ in found] == [real for _, real in found]
+    assert [replicas for (replicas, _), _ in found] == [1, 4, 2, 3, 2, 2, 1]
