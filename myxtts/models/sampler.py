@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,61 +26,17 @@ class SpeechSampler:
 
     def __init__(self, model: XTTS, usual_guidance: Guidance = _NO_GUIDANCE) -> None:
         self._usual_guidance = usual_guidance
-        width = model.sizes.voice_width
-        voice_signature = Voice(
-            tf.TensorSpec([None, width]), tf.TensorSpec([None, model.sizes.voice_latents, width])
-        )
+        self._model = model
+        self._speak_of_size: dict[int, Any] = {}
 
         def encode_voice(reference: tf.Tensor) -> Voice:
             frames = tf.shape(reference)[1]
             padded = tf.pad(reference, [[0, 0], [0, -frames % VOICE_STEP_FRAMES], [0, 0]])
             return model.voice_encoder(model.normalised(padded), frames[None])
 
-        def speak(
-            token_ids: tf.Tensor,
-            token_lengths: tf.Tensor,
-            language_ids: tf.Tensor,
-            voice: Voice,
-            steps: tf.Tensor,
-            temperature: tf.Tensor,
-            guidance: tf.Tensor,
-            speed: tf.Tensor,
-            seed: tf.Tensor,
-        ) -> tuple[tf.Tensor, tf.Tensor]:
-            """Mels [batch, frames, mels] and their lengths in frames."""
-            slots = slots_of(token_lengths, tf.shape(token_ids)[1])
-            text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice.vector)
-            durations = model.plan_positions(text, speed)
-            mels = model.flow(
-                text,
-                voice,
-                durations,
-                steps=steps,
-                temperature=temperature,
-                guidance=guidance,
-                seed=seed,
-            )
-            positions = tf.cast(tf.reduce_sum(durations, 1), tf.int32)
-            return mels, positions * model.sizes.frames_per_position
-
         self._encode_voice = tf.function(
             encode_voice,
             input_signature=[tf.TensorSpec([1, None, model.n_mels])],
-            autograph=False,
-        )
-        self._speak = tf.function(
-            speak,
-            input_signature=[
-                tf.TensorSpec([None, None], tf.int32),
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([None], tf.int32),
-                voice_signature,
-                tf.TensorSpec([], tf.int32),
-                tf.TensorSpec([]),
-                tf.TensorSpec([2]),
-                tf.TensorSpec([]),
-                tf.TensorSpec([2], tf.int32),
-            ],
             autograph=False,
         )
 
@@ -109,7 +66,7 @@ class SpeechSampler:
         token_ids[np.arange(token_ids.shape[1]) < lengths[:, None]] = np.concatenate(texts)
         if len(texts) > 1 and voice.vector.shape[0] == 1:
             voice = Voice(*(tf.repeat(part, len(texts), axis=0) for part in voice))
-        spoken, frame_counts = self._speak(
+        spoken, frame_counts = self._speak(len(texts))(
             tf.constant(token_ids),
             tf.constant(lengths),
             tf.constant(language_ids, tf.int32),
@@ -123,3 +80,59 @@ class SpeechSampler:
         return [
             mel[:frames] for mel, frames in zip(spoken.numpy(), frame_counts.numpy(), strict=True)
         ]
+
+    def _speak(self, batch: int) -> Any:
+        """Compiled once for each size of batch, whatever the lengths of the texts."""
+        if batch not in self._speak_of_size:
+            self._speak_of_size[batch] = self._compile_speak(batch)
+        return self._speak_of_size[batch]
+
+    def _compile_speak(self, batch: int) -> Any:
+        model = self._model
+        width = model.sizes.voice_width
+
+        def speak(
+            token_ids: tf.Tensor,
+            token_lengths: tf.Tensor,
+            language_ids: tf.Tensor,
+            voice: Voice,
+            steps: tf.Tensor,
+            temperature: tf.Tensor,
+            guidance: tf.Tensor,
+            speed: tf.Tensor,
+            seed: tf.Tensor,
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            """Mels [batch, frames, mels] and their lengths in frames."""
+            slots = slots_of(token_lengths, tf.shape(token_ids)[1])
+            text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice.vector)
+            durations = model.plan_positions(text, speed)
+            mels = model.flow(
+                text,
+                voice,
+                durations,
+                steps=steps,
+                temperature=temperature,
+                guidance=guidance,
+                seed=seed,
+            )
+            positions = tf.cast(tf.reduce_sum(durations, 1), tf.int32)
+            return mels, positions * model.sizes.frames_per_position
+
+        return tf.function(
+            speak,
+            input_signature=[
+                tf.TensorSpec([batch, None], tf.int32),
+                tf.TensorSpec([batch], tf.int32),
+                tf.TensorSpec([batch], tf.int32),
+                Voice(
+                    tf.TensorSpec([batch, width]),
+                    tf.TensorSpec([batch, model.sizes.voice_latents, width]),
+                ),
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec([]),
+                tf.TensorSpec([2]),
+                tf.TensorSpec([]),
+                tf.TensorSpec([2], tf.int32),
+            ],
+            autograph=False,
+        )
