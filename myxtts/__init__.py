@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from myxtts.synthesis.tts import TTS
+from myxtts.config.config import XTTSConfig as XTTSConfig
 
 __version__ = "0.1.0"
-__all__ = ["TTS", "__version__"]
 
+# Names that load TensorFlow: type checkers read the imports, programs import from the same modules
+# on first use. Every name stands in both.
+if TYPE_CHECKING:
+    from myxtts.synthesis.tts import TTS as TTS
+else:
+    _HOMES = {
+        "TTS": "myxtts.synthesis.tts",
+    }
 
-def __getattr__(name: str) -> Any:
-    """`myxtts.TTS`, imported on first use: importing myxtts alone does not load TensorFlow."""
-    if name == "TTS":
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'myxtts' has no attribute '{name}'")
+        from importlib import import_module
+
         from myxtts.devices.loading import load_tensorflow
 
         load_tensorflow()
-        from myxtts.synthesis.tts import TTS
+        return getattr(import_module(_HOMES[name]), name)
 
-        return TTS
-    raise AttributeError(f"module 'myxtts' has no attribute '{name}'")
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})
