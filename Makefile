@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
 	@rm -rf demo/run
-	@$(BIN)/myxtts train --config configs/demo.yaml --train-data demo/corpus --run-dir demo/run
+	@$(BIN)/myxtts train --config demo --train-data demo/corpus --run-dir demo/run
 	@voice=$$(ls demo/corpus/wavs/en-*-f2.wav | tail -n 1) && \
 	$(BIN)/myxtts synthesize --checkpoint demo/run --text "$(SENTENCE)" \
 		--speaker-wav "$$voice" --language en --out demo/speech.wav && \
@@ -45,7 +45,7 @@ faults: $(STAMP)
 BUILD_SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs: $(STAMP)
-	$(BIN)/python docs/making/settings_page.py
+	$(BIN)/python tools/docs/settings_page.py
 	$(BUILD_SITE)
 
 check: $(STAMP)
@@ -53,8 +53,8 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/making/settings_page.py --check
+	$(BIN)/python tools/docs/settings_page.py --check
 	$(BUILD_SITE)
 
 clean:
-	rm -rf $(VENV) demo runs build site *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) demo runs build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -41,6 +41,7 @@ from PIL import Image, ImageDraw  # noqa: E402
 
 from myxtts.batch import Batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.config.loading import read_yaml  # noqa: E402
 from myxtts.data.feeding.pipeline import Feed  # noqa: E402
 from myxtts.data.feeding.sources import HOST, AcousticSource  # noqa: E402
 from myxtts.data.opening import Corpus, open_corpus  # noqa: E402
@@ -52,18 +53,6 @@ from myxtts.training.trainer import XTTSTrainer  # noqa: E402
 from myxtts.training.watching.accounting import TimeAccount  # noqa: E402
 from myxtts.training.watching.metrics import RunMetrics  # noqa: E402
 
-_MINIATURE = {
-    "batch_size": 4,
-    "text_width": 16,
-    "text_blocks": 1,
-    "voice_width": 16,
-    "voice_blocks": 1,
-    "voice_latents": 2,
-    "decoder_width": 16,
-    "decoder_blocks": 2,
-    "segment_frames": 32,
-    "reference_frames": 64,
-}
 _BLOCK_STEPS = 20
 _FAR = 10**9
 
@@ -152,9 +141,8 @@ class DelayedSource(AcousticSource):
 def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
     """A miniature model, because what is measured is waiting."""
     config = XTTSConfig(
+        **read_yaml("miniature"),
         train_data=options.train_data,
-        **_MINIATURE,
-        workers=1,
         buffer_size=8,
         max_steps=600,
         evaluate_every=_FAR,
@@ -332,7 +320,7 @@ def resident_bytes() -> int:
 
 
 def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
-    config = XTTSConfig(train_data=options.train_data, **_MINIATURE)
+    config = XTTSConfig(**read_yaml("miniature"), train_data=options.train_data)
     corpus = open_corpus(config)
     take_step = build_step(corpus, config)
     feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=_FAR)

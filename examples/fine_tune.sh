@@ -10,7 +10,7 @@
 # BASE_STEPS  steps on the first corpus (default: 300)
 # MAX_STEPS   steps on the second one (default: 100)
 # RATE        highest learning rate on the second one (default: 5e-4, a quarter of the usual)
-# CONFIG      YAML settings of both runs (default: none)
+# CONFIG      built-in configuration or YAML file of both runs (default: none)
 # TEXT        what to say afterwards
 # VOICE       a recording of the voice to say it in (default: the first of the second corpus)
 # OUT         where everything goes (default: runs/fine-tuned)

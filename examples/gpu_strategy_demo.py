@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 # What `visible_gpus` leaves of four devices; nothing stands for a machine without a GPU.
 VISIBLE = {0: None, 1: "0", 2: "0,1", 4: "0,1,2,3"}
 REPLICAS = 2
-# Every part of the model is there, and each is small.
-SMALL_MODEL = {
-    "text_width": 16,
-    "text_blocks": 1,
-    "voice_width": 16,
-    "voice_blocks": 1,
-    "decoder_width": 16,
-    "decoder_blocks": 2,
-    "segment_frames": 32,
-    "reference_frames": 64,
-}
 
 
 def main() -> int:
@@ -70,6 +59,7 @@ def train_mirrored(folder: Path) -> None:
     import numpy as np
 
     from myxtts.config.config import XTTSConfig
+    from myxtts.config.loading import read_yaml
     from myxtts.data.corpus.demo import make_demo_corpus
     from myxtts.data.opening import open_corpus
     from myxtts.training.trainer import XTTSTrainer
@@ -77,12 +67,11 @@ def train_mirrored(folder: Path) -> None:
     strategy = strategy_for(REPLICAS, multi_gpu=True)
     make_demo_corpus(folder / "corpus", utterances=8, speakers=2)
     config = XTTSConfig(
+        **read_yaml("miniature"),
         train_data=str(folder / "corpus"),
-        batch_size=4,
         shape_count=1,
         max_steps=2,
         log_every=1,
-        **SMALL_MODEL,
     )
     corpus = open_corpus(config, replicas=strategy.num_replicas_in_sync)
     trainer = XTTSTrainer(config, corpus, folder / "run", strategy=strategy)

@@ -5,7 +5,7 @@
 #     bash examples/your_own_data.sh             # a small corpus is spoken by espeak-ng first
 #
 # MAX_STEPS   length of the training (default: 300; the demo has 1200)
-# CONFIG      YAML settings (default: none; for hours of speech configs/config.yaml)
+# CONFIG      built-in configuration or YAML file (default: none; for hours of speech config)
 # TEXT        what to say
 # VOICE       a recording of the voice to say it in (default: the first of the corpus)
 # UTTERANCES  clips of the corpus that is made where none is given (default: 400)

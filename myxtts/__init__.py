@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from myxtts.synthesis.tts import TTS
-    from myxtts.training.run import train
+from myxtts.config.config import XTTSConfig as XTTSConfig
 
 __version__ = "0.1.0"
-__all__ = ["TTS", "__version__", "train"]
 
+# Type checkers read the imports, programs import from the same modules on first use: TensorFlow is
+# not loaded before it is needed. Every name stands in both.
+if TYPE_CHECKING:
+    from myxtts.synthesis.tts import TTS as TTS
+    from myxtts.training.run import train as train
+else:
+    _HOMES = {
+        "TTS": "myxtts.synthesis.tts",
+        "train": "myxtts.training.run",
+    }
+    _NEED_TENSORFLOW = ("TTS",)
 
-def __getattr__(name: str) -> Any:
-    """`myxtts.TTS`, imported on first use: importing myxtts alone does not load TensorFlow."""
-    if name == "TTS":
-        from myxtts.devices.loading import load_tensorflow
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'myxtts' has no attribute '{name}'")
+        from importlib import import_module
 
-        load_tensorflow()
-        from myxtts.synthesis.tts import TTS
+        if name in _NEED_TENSORFLOW:
+            from myxtts.devices.loading import load_tensorflow
 
-        return TTS
-    if name == "train":
-        from myxtts.training.run import train
+            load_tensorflow()
+        return getattr(import_module(_HOMES[name]), name)
 
-        return train
-    raise AttributeError(f"module 'myxtts' has no attribute '{name}'")
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})

@@ -18,28 +18,6 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Small enough for seconds, whole enough that every part of the model is there.
-MINIATURE = {
-    "batch_size": 4,
-    "shape_count": 2,
-    "workers": 1,
-    "text_width": 16,
-    "text_blocks": 1,
-    "voice_width": 16,
-    "voice_blocks": 1,
-    "voice_latents": 2,
-    "decoder_width": 16,
-    "decoder_blocks": 2,
-    "segment_frames": 32,
-    "reference_frames": 64,
-    "warmup_steps": 2,
-    "log_every": 2,
-    "evaluate_every": 3,
-    "save_every": 3,
-    "max_steps": 6,
-}
-
-
 ROOT = Path(__file__).parents[1]
 # What is given a corpus there trains on it, or runs programs that do.
 TRAINING_FOLDERS = ("training", "faults", "examples")
@@ -82,11 +60,12 @@ def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def miniature(demo_corpus: Path):
-    """The miniature's configuration, with any setting changed by keyword."""
+    """The built-in miniature, with any setting changed by keyword."""
     from myxtts.config.config import XTTSConfig
+    from myxtts.config.loading import read_yaml
 
     def make(**changes: object) -> XTTSConfig:
-        return XTTSConfig(**({"train_data": str(demo_corpus)} | MINIATURE | changes))
+        return XTTSConfig(**read_yaml("miniature"), **({"train_data": str(demo_corpus)} | changes))
 
     return make
 

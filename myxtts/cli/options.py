@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from myxtts.config.builtin import builtin_names
 from myxtts.config.config import XTTSConfig, section_of
 
 
 def add_config_options(parser: Any) -> None:
-    parser.add_argument("--config", type=Path, default=None, metavar="FILE", help="YAML settings")
+    parser.add_argument(
+        "--config",
+        default=None,
+        metavar="NAME_OR_FILE",
+        help=f"settings: a YAML file, or a built-in configuration ({', '.join(builtin_names())})",
+    )
     parser.add_argument(
         "--set",
         action="append",

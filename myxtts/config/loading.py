@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from myxtts.config.builtin import find_config
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.moved import announce, relocated
 from myxtts.config.names import did_you_mean
@@ -45,7 +46,7 @@ def _parse_yaml(text: str) -> Any:
 
 
 def load_config(
-    file: Path | None = None,
+    file: Path | str | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
     below: Layer | None = None,
@@ -54,6 +55,7 @@ def load_config(
 ) -> XTTSConfig:
     """The resolved configuration; `assignments` are `section.key=value` and win over all else.
 
+    A `file` that is a string may also be the name of a built-in configuration, such as "demo".
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
     are announced, but not those in the file of a saved run: nobody typed them.
     """
@@ -81,7 +83,10 @@ def merge(layers: Iterable[Layer]) -> Layer:
     return merged
 
 
-def read_yaml(file: Path) -> Layer:
+def read_yaml(file: Path | str) -> Layer:
+    """The settings of a file; a string may also name a built-in configuration."""
+    if isinstance(file, str):
+        file = find_config(file)
     try:
         if file.stat().st_size > _LARGEST_FILE_BYTES:
             raise ConfigError(

@@ -13,19 +13,8 @@ from myxtts.cli.main import main
 from myxtts.config.loading import load_config
 
 ROOT = Path(__file__).parents[2]
-MINIATURE_FLAGS = [
-    "--batch-size=4",
-    "--set=data.shape_count=2",
-    "--set=data.workers=1",
-    "--set=model.text_width=16",
-    "--set=model.text_blocks=1",
-    "--set=model.voice_width=16",
-    "--set=model.voice_blocks=1",
-    "--set=model.decoder_width=16",
-    "--set=model.decoder_blocks=2",
-    "--set=model.segment_frames=32",
-    "--set=model.reference_frames=64",
-]
+MINIATURE = "--config=miniature"
+LENGTH_FROM_THE_CORPUS = "--set=training.max_steps=null"
 
 
 def user_environment() -> dict[str, str]:
@@ -86,7 +75,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     """The whole line in real processes: plan, train, resume, speak."""
     train = [
         "--train-data", demo_corpus, "--run-dir", tmp_path / "run", "--evaluate-every=4",
-        "--save-every=2", *MINIATURE_FLAGS,
+        "--save-every=2", MINIATURE,
     ]  # fmt: skip
     planned = run(
         "--dry-run",
@@ -113,7 +102,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
 
     resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
-    assert "training.max_steps; from step 4 on about 0 minutes" in resumed.stdout
+    assert "training.max_steps; 2 steps left, about 1 minute" in resumed.stdout
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6
 
     reference = next((demo_corpus / "wavs").glob("*.wav"))
@@ -262,25 +251,24 @@ def test_synthesize_with_bad_input(
 def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(demo_corpus, "demo/corpus")
-    assert main(["train", "--dry-run", *MINIATURE_FLAGS]) == 0
+    assert main(["train", "--dry-run", MINIATURE, LENGTH_FROM_THE_CORPUS]) == 0
     said = capsys.readouterr().out
     assert "using the demo corpus in demo/corpus" in said
     assert "  Length: from the corpus\n" in said
     assert "\nLength: 4,000 steps, " in said
 
 
-def test_epochs_win_over_the_steps_of_a_file(demo_corpus, tmp_path, capsys):
-    file = tmp_path / "settings.yaml"
-    file.write_text("training:\n  max_steps: 100000\n")
-    arguments = ["--config", str(file), "--epochs", "5", "--train-data", str(demo_corpus)]
-    assert main(["train", "--dry-run", *arguments, *MINIATURE_FLAGS]) == 0
+def test_epochs_win_over_the_steps_of_a_file(demo_corpus, capsys):
+    arguments = [MINIATURE, "--epochs", "5", "--train-data", str(demo_corpus)]
+    assert main(["train", "--dry-run", *arguments]) == 0
     said = capsys.readouterr().out
     assert "  Length: 5 epochs" in said
     assert "steps, 5 passes over the corpus: training.epochs" in said
 
 
 def test_the_plan_as_json(demo_corpus, capsys):
-    arguments = ["train", "--json", "--train-data", str(demo_corpus), *MINIATURE_FLAGS]
+    length = LENGTH_FROM_THE_CORPUS
+    arguments = ["train", "--json", "--train-data", str(demo_corpus), MINIATURE, length]
     assert main([*arguments, "--dry-run"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["clips"] == sum(plan["clips_of_shapes"]) == 18

@@ -9,22 +9,11 @@ import yaml
 
 from myxtts.cli import tune
 from myxtts.cli.main import main
-from myxtts.config.loading import load_config
+from myxtts.config.loading import load_config, read_yaml
 from myxtts.training.tuning import deciding
 
-SETTINGS = {
-    "data": {"batch_size": 2, "shape_count": 2, "workers": 1},
-    "model": {
-        "text_width": 16,
-        "text_blocks": 1,
-        "voice_width": 16,
-        "voice_blocks": 1,
-        "decoder_width": 16,
-        "decoder_blocks": 2,
-        "segment_frames": 32,
-        "reference_frames": 64,
-    },
-}
+# Batches of half its size, so that there is a larger one to try.
+MINIATURE = ["--config=miniature", "--set=data.batch_size=2"]
 TUNED = {
     "data.batch_size",
     "data.workers",
@@ -34,18 +23,11 @@ TUNED = {
 }
 
 
-@pytest.fixture
-def config_file(tmp_path):
-    file = tmp_path / "given.yaml"
-    file.write_text(yaml.safe_dump(SETTINGS))
-    return file
-
-
-def test_the_table_and_a_file_that_trains(demo_corpus, config_file, tmp_path, monkeypatch, capsys):
+def test_the_table_and_a_file_that_trains(demo_corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Eighteen clips are too few for a choice of batch sizes.
     monkeypatch.setattr(deciding, "FEWEST_BATCHES_PER_EPOCH", 4)
-    arguments = ["--train-data", str(demo_corpus), "--config", str(config_file)]
+    arguments = ["--train-data", str(demo_corpus), *MINIATURE]
     # On no machine time for more than batch sizes and loading.
     monkeypatch.setattr(tune, "_LEAST_MINUTES", 0.0)
     assert main(["tune", *arguments, "--set=training.seed=3", "--minutes=0"]) == 0
@@ -58,9 +40,10 @@ def test_the_table_and_a_file_that_trains(demo_corpus, config_file, tmp_path, mo
     assert lines[-1] == f"myxtts train --config myxtts-tuned.yaml --train-data {demo_corpus}"
 
     written = yaml.safe_load((tmp_path / "myxtts-tuned.yaml").read_text())
-    assert written["model"] == SETTINGS["model"]
-    assert written["training"] == {"seed": 3}
-    assert set(written["data"]) <= {*SETTINGS["data"], "buffer_size"}
+    given = read_yaml("miniature")
+    assert written["model"] == given["model"]
+    assert written["training"] == given["training"] | {"seed": 3}
+    assert set(written["data"]) <= {*given["data"], "buffer_size"}
     assert written["data"]["batch_size"] in (2, 4)
     assert main([*lines[-1].split()[1:], "--dry-run"]) == 0
 
@@ -85,14 +68,12 @@ def test_bad_input_is_refused_before_anything_is_measured(demo_corpus, tmp_path,
 
 
 @pytest.mark.slow
-def test_everything_is_compared_when_there_is_time(
-    demo_corpus, config_file, tmp_path, user_environment
-):
+def test_everything_is_compared_when_there_is_time(demo_corpus, tmp_path, user_environment):
     """On two virtual devices, mirrored; in a process of its own, for they are set once."""
     out = tmp_path / "tuned.yaml"
     command = [
         *(sys.executable, "-m", "myxtts.cli.main", "tune", "--train-data", str(demo_corpus)),
-        *("--config", str(config_file), "--minutes=15", "--json", f"--out={out}"),
+        *(*MINIATURE, "--minutes=15", "--json", f"--out={out}"),
         *("--virtual-devices=2", "--set=training.multi_gpu=true"),
     ]
     result = subprocess.run(

@@ -12,6 +12,7 @@ from pages import ROOT, Block
         ("myxtts train --train-dat my-corpus", "myxtts train has no --train-dat"),
         ("myxtts train --max-steps many", "invalid int value: 'many'"),
         ("myxtts train --set data.bach_size=8", "unknown setting 'data.bach_size'"),
+        ("myxtts train --config persan", "no built-in configuration persan"),
         ("myxtts synthesize --text Hello", "required: --"),
         ("python train_main.py --fast", "myxtts train has no --fast"),
         ("python benchmarks/step.py --fast", "benchmarks/step.py has no --fast"),
@@ -29,6 +30,9 @@ def test_what_a_program_would_refuse_is_found(command, problem):
         "myxtts train --set section.key=value ...",
         "python benchmarks/prepare.py --json FILE",
         "myxtts stats my-corpus --json > stats.json",
+        "myxtts train --config persian",
+        "myxtts train --config mine.yaml",
+        "myxtts train --config FILE",
         "pip install --anything",
     ],
 )

@@ -101,8 +101,8 @@ def test_what_is_named_in_code_exists(file):
             found += [f"no {flag}" for flag in commands.flags_in(words) if flag not in flags]
         setting = SETTING.match(code.text)
         if setting and not fnmatch.filter(SETTINGS, setting[0]):
-            module = ROOT / "myxtts" / f"{setting[0].replace('.', '/')}.py"
-            if not module.exists():
+            module = ROOT / "myxtts" / setting[0].replace(".", "/")
+            if not module.is_dir() and not module.with_suffix(".py").exists():
                 found.append(f"{setting[0]} is no setting")
         problems += [f"{code.place}: {problem}" for problem in found]
     assert not problems, shown(problems)

@@ -30,33 +30,16 @@ FIRST_STEP = "... first step"
 _SHARE_WHILE_STARTING = 0.15
 _LONGEST_START_SECONDS = 8.0
 _LONGEST_TRAINING_SECONDS = 2.0
-MINIATURE = {
-    "data": {"batch_size": 4, "shape_count": 1, "workers": 1},
-    "model": {
-        "text_width": 16,
-        "text_blocks": 1,
-        "voice_width": 16,
-        "voice_blocks": 1,
-        "voice_latents": 2,
-        "decoder_width": 16,
-        "decoder_blocks": 1,
-        "segment_frames": 32,
-        "reference_frames": 64,
-    },
-    "training": {"warmup_steps": 2},
-    "evaluation": {"evaluate_every": 1_000_000},
-    "saving": {"log_every": 50, "save_every": 5},
-}
+SETTINGS = ("--set=saving.log_every=50", "--evaluate-every=1000000", "--save-every=5")
 
 
 def start(run_dir: Path, corpus: Path, steps: int) -> subprocess.Popen[str]:
     """The command as a scheduler repeats it."""
-    config = run_dir.parent / "config.yaml"
-    config.write_text(json.dumps(MINIATURE))
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"),
+            *(sys.executable, "-m", "myxtts.cli.main", "train", "--config=miniature"),
             *(f"--train-data={corpus}", f"--run-dir={run_dir}", f"--max-steps={steps}"),
+            *SETTINGS,
             "--resume=auto",
         ],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},

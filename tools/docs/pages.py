@@ -18,7 +18,8 @@ ENGLISH_PAGES = sorted((ROOT / "docs" / "en").glob("*.md"))
 PERSIAN_PAGES = sorted((ROOT / "docs" / "fa").glob("*.md"))
 # What stands outside docs/ and is read like a page.
 OTHER_PAGES = [
-    *(ROOT / name for name in ("README.md", "README.fa.md", "CONTRIBUTING.md", "NOTICE.md")),
+    *(ROOT / name for name in ("README.md", "README.fa.md", "README.package.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "NOTICE.md")),
     ROOT / "benchmarks" / "README.md",
 ]
 

@@ -90,7 +90,7 @@ def _add_step(steps: list[Step], mark: Piece, block: Block) -> None:
     elif name == "output" and not rest and steps:
         steps[-1].printed.append(block.text)
     else:
-        raise MarkError(f"{mark.place}: '{mark.text}' is no mark; see docs/making/running.py")
+        raise MarkError(f"{mark.place}: '{mark.text}' is no mark; see tools/docs/running.py")
 
 
 def _run_step(mark: Piece, rest: str, block: Block) -> Step:

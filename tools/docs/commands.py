@@ -21,13 +21,14 @@ from pathlib import Path
 from pages import ROOT, Block
 
 from myxtts.cli.main import command_parser
+from myxtts.config.builtin import builtin_names
 from myxtts.config.loading import load_config
 from myxtts.errors import ConfigError
 
 PROMPT = "$ "
 _SHELL_OPERATORS = ("|", "||", "&", "&&", ";", "<", ">", ">>")
 _PLACEHOLDER = re.compile(r"[A-Z]+")
-_PROJECT_FILE = re.compile(r"(benchmarks|configs|docs|examples|myxtts|tests|utilities)/\S*\w")
+_PROJECT_FILE = re.compile(r"(benchmarks|configs|docs|examples|myxtts|tests|tools|utilities)/\S*\w")
 _FORWARDED = {"train_main.py": "train", "utilities/diagnose_retracing.py": "diagnose"}
 
 
@@ -136,6 +137,9 @@ def _myxtts_problems(arguments: list[str], *, complete: bool) -> Iterator[str]:
             yield f"{path} has no {flag}"
     if complete:
         yield from _parsing_problems(parser, path, arguments)
+    for flag, word in itertools.pairwise(arguments):
+        if flag == "--config" and _is_a_name(word) and word not in builtin_names():
+            yield f"no built-in configuration {word}"
     assignments = [
         word
         for flag, word in itertools.pairwise(arguments)
@@ -145,6 +149,11 @@ def _myxtts_problems(arguments: list[str], *, complete: bool) -> Iterator[str]:
         load_config(assignments=assignments)
     except ConfigError as error:
         yield str(error)
+
+
+def _is_a_name(word: str) -> bool:
+    """Neither a file of the reader's own nor a placeholder."""
+    return not Path(word).suffix and not _PLACEHOLDER.fullmatch(word)
 
 
 def _parsing_problems(

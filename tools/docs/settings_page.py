@@ -1,7 +1,7 @@
 """Writes docs/en/settings.md and docs/fa/settings.md from the settings themselves.
 
-    python docs/making/settings_page.py            # writes both pages
-    python docs/making/settings_page.py --check    # fails when they are not what it would write
+    python tools/docs/settings_page.py            # writes both pages
+    python tools/docs/settings_page.py --check    # fails when they are not what it would write
 
 Defaults, bounds and English explanations come from myxtts/config, so they are written once. The
 Persian explanations stand in docs/fa/settings.yaml, each with the digest of the English one that it
@@ -26,7 +26,7 @@ import yaml
 from myxtts.config.config import SECTIONS, Section, XTTSConfig
 from myxtts.config.presets import OPTIMIZATION_LEVELS, SIZES
 
-DOCS = Path(__file__).parents[1]
+DOCS = Path(__file__).parents[2] / "docs"
 TRANSLATIONS = DOCS / "fa" / "settings.yaml"
 TEMPLATES = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""Draws architecture.svg for each language: the straight line from a corpus to speech."""
+"""Draws docs/*/architecture.svg for each language: the straight line from a corpus to speech."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def draw(language: str) -> str:
 
 if __name__ == "__main__":
     for language in STOPS:
-        folder = Path(__file__).parents[1] / language
+        folder = Path(__file__).parents[2] / "docs" / language
         (folder / "architecture.svg").write_text(draw(language), encoding="utf-8")
