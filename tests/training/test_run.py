@@ -1,0 +1,106 @@
+"""A whole run in one call, as a Python user makes it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import myxtts
+from myxtts.errors import CheckpointError
+from myxtts.runs.run_dir import RunDir
+from myxtts.training.watching.observer import Observer
+
+
+class Recorder(Observer):
+    def __init__(self):
+        self.notices, self.phases, self.ends = [], [], []
+
+    def on_notice(self, message):
+        self.notices.append(message)
+
+    def on_phase(self, message):
+        self.phases.append(message)
+
+    def on_end(self, report, corpus):
+        self.ends.append(report)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, miniature):
+    """Folder, report and what was said of a short run."""
+    folder = tmp_path_factory.mktemp("one_call") / "run"
+    recorder = Recorder()
+    report = myxtts.train(miniature(max_steps=4), folder, observer=recorder)
+    return folder, report, recorder
+
+
+def test_one_call_trains_into_the_folder_and_returns_its_report(run):
+    folder, report, recorder = run
+    assert report.state == "complete"
+    assert report.is_complete
+    assert (report.steps, report.planned_steps) == (4, 4)
+    assert report.run_dir == folder
+    assert RunDir(folder).newest_checkpoint().info.step == 4
+    assert recorder.ends == [report]
+
+
+def test_an_observer_hears_what_the_command_shows(run):
+    folder, _, recorder = run
+    told = "\n".join(recorder.notices)
+    for beginning in ("Final Training Configuration", "Mode: ", "Corpus: ", "Length: 4 steps"):
+        assert any(notice.startswith(beginning) for notice in recorder.notices), told
+    assert recorder.notices[-1] == f"Run folder: {folder}"
+    assert "first step" in recorder.phases
+
+
+def test_a_folder_that_holds_a_run_is_not_trained_into_again(run, miniature):
+    folder, _, _ = run
+    with pytest.raises(CheckpointError, match="holds a run already; go on with it by --resume"):
+        myxtts.train(miniature(max_steps=4), folder)
+
+
+def test_resuming_goes_on_and_starting_from_it_does_not_change_it(run, miniature, tmp_path):
+    folder, _, _ = run
+    before = RunDir(folder).newest_checkpoint().weights_checksum()
+    started = myxtts.train(miniature(max_steps=1), tmp_path / "other", init_from=folder)
+    assert started.steps == 1
+    assert RunDir(folder).newest_checkpoint().weights_checksum() == before
+    resumed = myxtts.train(miniature(max_steps=5), folder, resume=True)
+    assert resumed.steps == 5
+    with pytest.raises(CheckpointError, match="init_from has no place beside it"):
+        myxtts.train(miniature(), folder, resume=True, init_from=folder)
+    with pytest.raises(CheckpointError, match="give the folder of the run"):
+        myxtts.train(miniature(), resume=True)
+
+
+def test_without_a_folder_it_takes_the_next_number(miniature, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "0001").mkdir(parents=True)
+    report = myxtts.train(miniature(max_steps=1), None)
+    assert report.run_dir.parts == ("runs", "0002")
+
+
+def test_devices_and_strategy_come_from_the_configuration(miniature, tmp_path, user_environment):
+    program = (
+        "import json, sys, myxtts\n"
+        "config = myxtts.XTTSConfig(**json.loads(sys.stdin.read()))\n"
+        "report = myxtts.train(config, sys.argv[1])\n"
+        "print(report.strategy, report.model_devices)\n"
+    )
+    settings = miniature(max_steps=1, multi_gpu=True, virtual_devices=2).as_dict()
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "run")],
+        input=json.dumps(settings),
+        capture_output=True,
+        text=True,
+        env=user_environment,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "MirroredStrategy ['CPU:0', 'CPU:1']\n"
+
+
+def test_importing_the_entry_does_not_load_tensorflow():
+    program = "import sys, myxtts; myxtts.train; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
