@@ -164,7 +164,7 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
         (["--train-data", "none"], "none: no such folder"),
         (["--train-data", "empty"], "empty: no metadata found"),
         (["--train-data", "blank"], "metadata.csv: is empty"),
-        (["--config", "none.yaml"], "none.yaml: cannot be read"),
+        (["--config", "none.yaml"], "none.yaml: found neither a file nor a built-in"),
         (["--set", "data.bach_size=3"], "unknown setting 'data.bach_size'; did you mean"),
         (["--batch-size", "0"], "data.batch_size: found 0, allowed: 1 or more"),
         (["--resume"], "--resume: say which run"),

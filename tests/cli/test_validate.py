@@ -182,7 +182,7 @@ def test_a_layout_that_is_forced(tmp_path, capsys, rows, options, described):
     [
         (["--workers=0"], "data.workers: found 0, allowed: 1 or more"),
         (["--set=data.max_txt_length=3"], "unknown setting 'data.max_txt_length'; did you mean"),
-        (["--config=none.yaml"], "none.yaml: cannot be read"),
+        (["--config=none.yaml"], "none.yaml: found neither a file nor a built-in"),
         (["--fix=none/clean.csv"], "none/clean.csv: cannot be written, there is no folder none"),
     ],
 )

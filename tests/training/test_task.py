@@ -38,7 +38,8 @@ class LinearTask:
         self.validations = []
 
     def build(self):
-        self.model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1, name="dense")])
+        layers = [keras.Input([3]), keras.layers.Dense(1, name="dense")]
+        self.model = keras.Sequential(layers, name="linear")
 
     @property
     def objective(self):
