@@ -122,11 +122,15 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
     parser.add_argument("--port", type=int, default=8020, help="default: 8020; 0 takes a free one")
     options = parser.parse_args()
-    server = Server((options.host, options.port), Handler, bind_and_activate=False)
+    with Server((options.host, options.port), Handler, bind_and_activate=False) as server:
+        return serve(server, options, parser.prog)
+
+
+def serve(server: Server, options: argparse.Namespace, program: str) -> int:
     try:
         server.server_bind()  # first, so that a port in use is told at once
     except (OSError, OverflowError, UnicodeError) as error:
-        print(f"{parser.prog}: {options.host}, port {options.port}: {error}", file=sys.stderr)
+        print(f"{program}: {options.host}, port {options.port}: {error}", file=sys.stderr)
         return 2
     try:
         from myxtts import TTS
@@ -136,7 +140,7 @@ def main() -> int:
         print(f"http://{options.host}:{server.server_port} (Ctrl-C ends it)", flush=True)
         server.serve_forever()
     except MyXTTSError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait

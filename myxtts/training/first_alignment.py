@@ -62,7 +62,7 @@ def set_symbol_means(
             (means, mel_sums, position_counts),
             (log_durations, log_duration_sums[:, None], token_counts),
         ):
-            rows = np.array(table)
+            rows = table.numpy().copy()
             rows[found] = (sums[found] / counts[found, None]).astype(np.float32)
             table.assign(rows)
 

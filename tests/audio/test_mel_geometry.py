@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio.files import clean_recording
-from myxtts.audio.griffin_lim import griffin_lim
+from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel, log_mel
 from myxtts.audio.mel_geometry import (
     MEL_RULES,
@@ -55,9 +55,8 @@ def test_a_frame_hears_its_window_and_nothing_else(audio):
 @pytest.mark.parametrize("audio", AUDIOS)
 def test_griffin_lim_gives_the_samples_that_the_frames_span(audio):
     frames = 30
-    waveform = griffin_lim(
-        np.full((frames, 20), -4.0), audio, phase_iterations=1, spectrum_iterations=1
-    )
+    vocoder = GriffinLim(audio, phase_iterations=1, spectrum_iterations=1)
+    waveform = vocoder.samples(np.full((frames, 20), -4.0, np.float32))
     assert waveform.size == span_samples(frames, audio)
     assert mel_frame_count(waveform.size, audio) == frames
 

@@ -118,7 +118,7 @@ def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
     patient = settings | {"early_stopping_evaluations": 100, "max_steps": 10}
     trainer = XTTSTrainer(miniature(**patient), corpus, run, measurer=measurer)
     trainer.resume()
-    assert trainer.fit()["best"] == {"metric": "wer", "step": 2, "value": 0.2}
+    assert trainer.fit().best == {"metric": "wer", "step": 2, "value": 0.2}
     assert find_checkpoint(run / "best", to_speak=True).info.step == 2
 
 
@@ -153,4 +153,4 @@ def test_a_run_that_is_told_to_stop_does_not_wait_for_measurements(miniature, co
         measurer=measurer,
         interruption=interruption,
     )
-    assert trainer.fit()["steps"] == 4
+    assert trainer.fit().steps == 4

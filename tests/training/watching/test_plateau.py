@@ -156,5 +156,5 @@ def test_a_run_says_it_and_a_resumed_one_does_not_say_it_again(miniature, corpus
     caplog.clear()
     trainer = XTTSTrainer(miniature(**settings | {"max_steps": 10}), corpus, run)
     trainer.resume()
-    assert any("has gone flat" in sentence for sentence in trainer.fit()["advice"])
+    assert any("has gone flat" in sentence for sentence in trainer.fit().advice)
     assert "has gone flat" not in caplog.text
