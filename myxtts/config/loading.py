@@ -141,4 +141,4 @@ def save_config(config: XTTSConfig, file: Path) -> None:
     """Writes every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     # For its owner alone: it names folders of this machine.
-    write_whole_file(file, text, mode=0o600)
+    write_whole_file(file, text)
