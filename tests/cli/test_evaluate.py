@@ -63,7 +63,7 @@ def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
         ([trained_run, "--sentences", unspeakable], "nothing to say"),
         ([trained_run, "--sentences", tmp_path / "none.txt"], "no such file"),
         ([trained_run, "--count", "0"], "--count: found 0"),
-        ([trained_run, "--language", "en"], "goes with --sentences"),
+        ([trained_run, "--language", "en"], "needs --sentences"),
         ([trained_run, "--only", "were"], "unknown measure 'were'"),
         ([trained_run, "--sentences", empty, "--language", "xx"], "language 'xx'"),
     ):

@@ -164,7 +164,7 @@ def test_an_older_picture_is_replaced_as_a_whole(corpus_folder, tmp_path, capsys
         (["corpus", "--set", "text.token=x"], "unknown setting 'text.token'; did you mean"),
         (
             ["corpus", "--subset", "eval", "--set", "data.validation_fraction=0"],
-            "corpus: has no clips in its eval part",
+            "corpus: has no clips in its eval subset",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_from_a_recording_to_speech_by_name(run_dir, recordings, tmp_path, capsy
     assert main(["voice", "list", *run]) == 0
     assert "no voices yet" in capsys.readouterr().out
     assert main(["voice", "add", "anna", *recordings, *run]) == 0
-    assert "in 2 recordings, by the weights of step 6" in capsys.readouterr().out
+    assert "from 2 recordings with the checkpoint of step 6" in capsys.readouterr().out
     assert main(["voice", "list", *run]) == 0
     shown = capsys.readouterr().out
     assert "anna" in shown

@@ -159,7 +159,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     third = train(run_dir, "--resume=auto")
     code, output, errors = ended(third)
     assert code == 0, errors
-    assert f"--resume auto: going on with {run_dir}" in output
+    assert f"--resume auto: resuming {run_dir}" in output
     assert_same_weights(trained_run, run_dir)
     # The account goes on where that of the first part ended.
     seconds = json.loads((run_dir / "report.json").read_text())["seconds"]
@@ -192,14 +192,14 @@ def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, ca
         shutil.copytree(trained_run, tmp_path / "runs" / name, copy_function=shutil.copy)
     (tmp_path / "runs" / "0003").mkdir()
     assert main(["train", "--resume", "auto", "--dry-run"]) == 0
-    assert "--resume auto: going on with runs/0002" in capsys.readouterr().out
+    assert "--resume auto: resuming runs/0002" in capsys.readouterr().out
 
 
 def test_resume_auto_without_a_run_starts_anew(demo_corpus, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["--train-data", str(demo_corpus), "--set=data.workers=1", "--dry-run"]
     assert main(["train", "--resume", "auto", *arguments]) == 0
-    assert "--resume auto: found no saved run, starting anew" in capsys.readouterr().out
+    assert "--resume auto: no saved run found, starting a new one" in capsys.readouterr().out
 
 
 PHASES = [
