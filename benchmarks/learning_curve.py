@@ -68,7 +68,7 @@ def means(
 
 def minutes(folder: Path) -> Row:
     """The run's account when it saved this checkpoint."""
-    info = find_checkpoint(folder, to_speak=True).info
+    info = find_checkpoint(folder, for_synthesis=True).info
     return {
         "step": info.step,
         "minutes": info.seconds["wall"] / 60,

@@ -84,7 +84,7 @@ def _list(options: argparse.Namespace) -> int:
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
 
-    checkpoint = find_checkpoint(options.checkpoint, to_speak=True)
+    checkpoint = find_checkpoint(options.checkpoint, for_synthesis=True)
     folder = voices_folder(options.checkpoint)
     step, weights = checkpoint.info.step, checkpoint.weights_checksum()
     voices = [_row(folder, name, step, weights) for name in voice_names(folder)]

@@ -40,7 +40,7 @@ _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpo
 CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 # Files that the run folder has under the same names; every checkpoint has its own copy.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
-NEEDED_TO_SPEAK = (_MODEL, _INFO, CONFIG, TOKENIZER)
+NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
 _AVERAGE = "average/"
 
 
@@ -66,7 +66,7 @@ class Checkpoint:
     folder: Path
     info: CheckpointInfo
 
-    def averaged_weights(self) -> Tensors:
+    def ema_weights(self) -> Tensors:
         return read_tensors(self.folder / _MODEL)
 
     def weights_checksum(self) -> str:
@@ -75,7 +75,7 @@ class Checkpoint:
 
     def training_state(self) -> Tensors:
         """All that the optimizer gave; the averaged weights are stored once for both purposes."""
-        averages = {f"{_AVERAGE}{name}": value for name, value in self.averaged_weights().items()}
+        averages = {f"{_AVERAGE}{name}": value for name, value in self.ema_weights().items()}
         return read_tensors(self.folder / _TRAINING) | averages
 
     @property
@@ -128,13 +128,13 @@ def save_checkpoint(
     return folder
 
 
-def open_checkpoint(folder: Path, *, to_speak: bool = False) -> Checkpoint:
+def open_checkpoint(folder: Path, *, for_synthesis: bool = False) -> Checkpoint:
     """One that is whole; to speak, only what that needs has to be."""
-    verify_sealed_folder(folder, NEEDED_TO_SPEAK if to_speak else None)
+    verify_sealed_folder(folder, NEEDED_FOR_SYNTHESIS if for_synthesis else None)
     return Checkpoint(folder, _read_info(folder / _INFO))
 
 
-def newest_checkpoint(store: Path, *, to_speak: bool = False) -> Checkpoint:
+def newest_checkpoint(store: Path, *, for_synthesis: bool = False) -> Checkpoint:
     """The newest that is whole; damaged ones are named and passed over."""
     folders, run_dir = checkpoint_folders(store), store.parent
     if not folders:
@@ -145,7 +145,7 @@ def newest_checkpoint(store: Path, *, to_speak: bool = False) -> Checkpoint:
     problems = []
     for folder in reversed(folders):
         try:
-            return open_checkpoint(folder, to_speak=to_speak)
+            return open_checkpoint(folder, for_synthesis=for_synthesis)
         except CheckpointError as error:
             problems.append(error)
             if len(problems) < len(folders):

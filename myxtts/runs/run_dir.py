@@ -163,13 +163,13 @@ class RunDir(os.PathLike[str]):
     def has_checkpoint(self, step: int) -> bool:
         return checkpoints.has_checkpoint(self.checkpoints, step)
 
-    def newest_checkpoint(self, *, to_speak: bool = False) -> Checkpoint:
+    def newest_checkpoint(self, *, for_synthesis: bool = False) -> Checkpoint:
         self.require_folder()
-        return checkpoints.newest_checkpoint(self.checkpoints, to_speak=to_speak)
+        return checkpoints.newest_checkpoint(self.checkpoints, for_synthesis=for_synthesis)
 
     def best_checkpoint(self) -> Checkpoint:
         """As far as speaking needs it."""
-        return find_checkpoint(self.best, to_speak=True)
+        return find_checkpoint(self.best, for_synthesis=True)
 
     def keep_as_best(self, checkpoint: Path) -> None:
         take_snapshot(checkpoint, self.best)
@@ -201,15 +201,15 @@ class RunDir(os.PathLike[str]):
             remove_temporaries(folder)
 
 
-def find_checkpoint(folder: str | os.PathLike[str], *, to_speak: bool = False) -> Checkpoint:
+def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:
     """The newest whole checkpoint of a run; or the one that the folder itself is.
 
     To speak, only what that needs is read.
     """
     folder = Path(folder)
     if is_sealed_folder(folder):
-        return checkpoints.open_checkpoint(folder, to_speak=to_speak)
-    return RunDir(folder).newest_checkpoint(to_speak=to_speak)
+        return checkpoints.open_checkpoint(folder, for_synthesis=for_synthesis)
+    return RunDir(folder).newest_checkpoint(for_synthesis=for_synthesis)
 
 
 def _last_saved_and_name(run: RunDir) -> tuple[float, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from myxtts.runs.checkpoints import NEEDED_TO_SPEAK
+from myxtts.runs.checkpoints import NEEDED_FOR_SYNTHESIS
 from myxtts.runs.sealed_folder import MANIFEST, failures_explained
 from myxtts.whole_files import whole_folder
 
@@ -17,7 +17,7 @@ from myxtts.whole_files import whole_folder
 def take_snapshot(checkpoint: Path, target: Path) -> Path:
     """`target` becomes this checkpoint without its training state; what was there is replaced."""
     with failures_explained(target), whole_folder(target, replace=True, durable=True) as part:
-        for name in (*NEEDED_TO_SPEAK, MANIFEST):
+        for name in (*NEEDED_FOR_SYNTHESIS, MANIFEST):
             _second_name(checkpoint / name, part / name)
     return target
 

@@ -55,7 +55,7 @@ class TTS:
     def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | None = None) -> None:
         """Without a vocoder, Griffin-Lim turns mels into sound."""
         folder = Path(run_dir)
-        checkpoint = find_checkpoint(folder, to_speak=True)
+        checkpoint = find_checkpoint(folder, for_synthesis=True)
         self.config = checkpoint.config()
         self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
@@ -68,7 +68,7 @@ class TTS:
             mel_mean=checkpoint.info.mel_mean,
             mel_deviation=checkpoint.info.mel_deviation,
         )
-        weights = checkpoint.averaged_weights()
+        weights = checkpoint.ema_weights()
         for variable in model.trainable_variables:
             value = weights.get(variable.path)
             if value is None or value.shape != tuple(variable.shape):

@@ -125,10 +125,10 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
     wider = fails(capsys, *train, "--set=model.decoder_width=24")
     assert "model.decoder_width: 16 there, 24 here" in wider
     assert "decoder/noisy/kernel: [160, 16] there, [160, 24] here" in wider
-    assert "take what fits with --init-partially" in wider
+    assert "load the weights that fit with --init-partially" in wider
     assert main([*train, "--freeze=text_encoder"]) == 0
     shown = capsys.readouterr().out
-    assert f"Starting with the averaged weights of {trained_run}/checkpoints/step_0" in shown
+    assert f"Initialising from the EMA weights of {trained_run}/checkpoints/step_0" in shown
     report = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
     for part, count in report["parts"].items():
         assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown
@@ -173,7 +173,10 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
             ["--resume", "empty", "--run-dir", "blank"],
             "--resume empty: contradicts --run-dir blank",
         ),
-        (["--resume", "empty", "--init-from", "blank"], "--resume: cannot be combined with --init-from"),
+        (
+            ["--resume", "empty", "--init-from", "blank"],
+            "--resume: cannot be combined with --init-from",
+        ),
         (["--model-gpu", "one"], "devices.model_gpu: found 'one'"),
         (["--run-dir", "file"], "file: is a file, expected a folder"),
         (["--init-from", "none"], "none: no such folder; expected a run folder"),

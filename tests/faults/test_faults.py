@@ -145,7 +145,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     assert code == 0, errors
     step = find_checkpoint(run_dir).info.step
     assert 1 <= step < 6
-    stopped = f"Stopped at step {step}, saved in {run_dir}; go on with --resume {run_dir}"
+    stopped = f"Stopped at step {step}, saved in {run_dir}. Continue with --resume {run_dir}"
     assert output.rstrip().endswith(stopped)
     report = json.loads((run_dir / "report.json").read_text())
     assert report["steps"] == step
@@ -177,7 +177,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_the_command(
     # What differs is listed, and what would break the model is refused.
     changed = ["--set=training.learning_rate=1e-3", "--dry-run"]
     assert main(["train", "--resume", str(tmp_path / "run"), *changed]) == 0
-    differs = "Differs from the run: training.learning_rate: 0.002 -> 0.001"
+    differs = "Changed since the checkpoint: training.learning_rate: 0.002 -> 0.001"
     assert differs in capsys.readouterr().out
     for setting in ("model.text_width=24", "audio.hop_samples=128", "data.n_mels=40"):
         arguments = ["--resume", str(tmp_path / "run"), f"--set={setting}", "--dry-run"]
@@ -206,7 +206,7 @@ PHASES = [
     "Final Training Configuration",
     "... loading TensorFlow",
     "Run folder",
-    "... finding a first alignment",
+    "... estimating an initial alignment",
     "... tracing the training step",
     "... warming up",
 ]

@@ -123,7 +123,7 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, caplog):
     for name in ("step_00000002/model", "step_00000003/training", "step_00000004/manifest"):
         assert name in caplog.text
     # To speak, the training state is not needed.
-    assert find_checkpoint(tmp_path, to_speak=True).info.step == 3
+    assert find_checkpoint(tmp_path, for_synthesis=True).info.step == 3
 
 
 def test_when_all_are_damaged_it_says_so(tmp_path):

@@ -118,7 +118,7 @@ def test_checkpoints_of_a_run_and_the_best_of_them(tmp_path):
     assert run.best_checkpoint().info.step == 1
     assert find_checkpoint(str(tmp_path)).folder == folders[1]
     assert find_checkpoint(run).folder == folders[1]
-    assert find_checkpoint(run.best, to_speak=True).folder == run.best
+    assert find_checkpoint(run.best, for_synthesis=True).folder == run.best
 
 
 def test_the_run_around_a_folder_to_speak_with(tmp_path):
