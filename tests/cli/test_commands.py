@@ -215,7 +215,7 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
     ("changes", "line"),
     [
         ({"--checkpoint": "none"}, "none: no such folder"),
-        ({"--checkpoint": "notes"}, "notes: holds no checkpoint"),
+        ({"--checkpoint": "notes"}, "notes: contains no checkpoint"),
         ({"--text": " "}, "--text: is empty"),
         ({"--text": "漢字"}, "nothing to say in '漢字'"),
         ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),

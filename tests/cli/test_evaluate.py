@@ -57,7 +57,7 @@ def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
     unspeakable.write_text("Good morning.\n...\n")
     for arguments, expected in (
         ([tmp_path / "none"], "no such folder"),
-        ([tmp_path], "holds no checkpoint"),
+        ([tmp_path], "contains no checkpoint"),
         ([trained_run, "--data", tmp_path / "none"], "no such folder; expected a corpus"),
         ([trained_run, "--sentences", empty], "holds no sentence"),
         ([trained_run, "--sentences", unspeakable], "nothing to say"),

@@ -121,7 +121,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_write(start, tmp_path):
     assert code == 1
     assert "CheckpointError" in errors  # not caught by that program: the end of a run
     assert errors.count("WARNING step") == 4
-    assert "File too large; make room" in errors
+    assert "File too large; free some space" in errors
     assert find_checkpoint(tmp_path / "run").info.step == 2
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert names == {"step_00000001", "step_00000002"}
@@ -131,7 +131,7 @@ def test_two_runs_in_one_folder(demo_corpus, tmp_path, capsys):
     with RunDir(tmp_path).lock():
         arguments = ["--train-data", demo_corpus, "--run-dir", tmp_path, "--set=data.workers=1"]
         assert main(["train", *map(str, arguments)]) == 2
-    assert f"{tmp_path}: another run is under way there" in capsys.readouterr().err
+    assert f"{tmp_path}: is in use by another run" in capsys.readouterr().err
 
 
 def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
@@ -183,7 +183,7 @@ def test_a_damaged_checkpoint_is_passed_over_by_the_command(
         arguments = ["--resume", str(tmp_path / "run"), f"--set={setting}", "--dry-run"]
         assert main(["train", *arguments]) == 2
         name = setting.partition("=")[0]
-        assert f"does not fit this configuration: {name} is" in capsys.readouterr().err
+        assert f"does not match this configuration: {name} is" in capsys.readouterr().err
 
 
 def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, capsys, monkeypatch):
@@ -277,7 +277,7 @@ def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
         pytest.skip(f"no file system of its own: {errors.strip()}")
     assert "code 2" in output
     assert "is not saved" in errors
-    assert "too little disk space" in errors
+    assert "not enough disk space" in errors
     assert output.count("code 0") == 1
     assert "step_00000205" in output
 
@@ -323,6 +323,6 @@ def test_a_file_system_that_cannot_rename_folders(tmp_path):
 
     part, target = tmp_path / ".step_00000001.part", Path("/proc/step_00000001")
     part.mkdir()
-    expected = "keep runs on a file system that can rename"
+    expected = "use a file system that can rename"
     with pytest.raises(CheckpointError, match=expected), failures_explained(target):
         move_into_place(part, target, replace=True, durable=True)

@@ -66,15 +66,20 @@ def test_rows_are_found_by_symbol_and_language(origin, corpus, miniature):
         (
             {"decoder_width": 24},
             {"xtts/decoder/time/bias": (24,)},
-            "model.decoder_width: 16 there, 24 here; decoder/time/bias: [16] there, [24] here;",
+            "model.decoder_width: 16 in the checkpoint, 24 here; "
+            "decoder/time/bias: [16] in the checkpoint, [24] here;",
         ),
         (
             {"decoder_blocks": 3},
             {"xtts/decoder/x": (2,)},
             "3 here; decoder/x: not in the checkpoint; use",
         ),
-        ({"sample_rate_hz": 24_000}, {}, "whole: audio.sample_rate_hz: 22050 there, 24000 here;"),
-        ({"attention_heads": 1}, {}, "model.attention_heads: 2 there, 1 here;"),
+        (
+            {"sample_rate_hz": 24_000},
+            {},
+            "does not fit this model: audio.sample_rate_hz: 22050 in the checkpoint, 24000 here;",
+        ),
+        ({"attention_heads": 1}, {}, "model.attention_heads: 2 in the checkpoint, 1 here;"),
     ],
 )
 def test_what_cannot_be_taken_whole_is_an_error(origin, corpus, miniature, settings, others, line):

@@ -137,7 +137,7 @@ def test_resuming_with_another_vocabulary_is_refused(trained_run, miniature, cor
 
 def test_resuming_another_model_is_refused(trained_run, miniature, corpus):
     trainer = XTTSTrainer(miniature(text_width=24, max_steps=8), corpus, trained_run)
-    with pytest.raises(CheckpointError, match="does not fit this configuration"):
+    with pytest.raises(CheckpointError, match="does not match this configuration"):
         trainer.resume()
 
 
