@@ -11,7 +11,7 @@ from myxtts.errors import CheckpointError
 
 if TYPE_CHECKING:
     from myxtts.evaluation.history import RunHistory
-    from myxtts.evaluation.measure import Figure
+    from myxtts.evaluation.measure import Metric
 
 _DEFAULT_FOLDER = Path("comparison")
 
@@ -117,12 +117,12 @@ def _percent(report: dict[str, Any]) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def _last(run: RunHistory, metric: Figure) -> float | None:
+def _last(run: RunHistory, metric: Metric) -> float | None:
     curve = run.curves.get(metric.name)
     return curve.values[-1] if curve else None
 
 
-def _cell(value: float | None, of_all: list[float | None], metric: Figure) -> str:
+def _cell(value: float | None, of_all: list[float | None], metric: Metric) -> str:
     if value is None:
         return ""
     known = [one for one in of_all if one is not None]
@@ -131,5 +131,5 @@ def _cell(value: float | None, of_all: list[float | None], metric: Figure) -> st
     return _number(value, metric) + star
 
 
-def _number(value: float, metric: Figure) -> str:
+def _number(value: float, metric: Metric) -> str:
     return f"{value:.{metric.decimals}f}"

@@ -163,13 +163,13 @@ def _describe(evaluation: Evaluation) -> list[str]:
         f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>16}" for column in COLUMNS),
     ]
     for measure in evaluation.toolbox.measures:
-        for figure in measure.figures:
-            means = [evaluation.mean(column, figure) for column in COLUMNS]
-            if figure in evaluation.toolbox.figures and any(mean is not None for mean in means):
-                title = figure.title + ("" if measure.tool.independent else " *")
-                values = ("" if mean is None else f"{mean:.{figure.decimals}f}" for mean in means)
+        for metric in measure.metrics:
+            means = [evaluation.mean(column, metric) for column in COLUMNS]
+            if metric in evaluation.toolbox.metrics and any(mean is not None for mean in means):
+                title = metric.title + ("" if measure.tool.independent else " *")
+                values = ("" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means)
                 lines.append(
-                    f"{title:<38}{figure.unit:>11}{figure.better:>13}"
+                    f"{title:<38}{metric.unit:>11}{metric.better:>13}"
                     + "".join(f"{value:>16}" for value in values)
                 )
     if any(not measure.tool.independent for measure in evaluation.toolbox.measures):

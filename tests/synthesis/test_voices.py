@@ -85,7 +85,10 @@ def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_pa
     """An earlier checkpoint of the run is refused; a copy of the same weights is not."""
     voice = tts.save_voice("anna", recordings[0], replace=True)
     earlier = TTS(trained_run / "checkpoints" / "step_00000003")
-    line = r"voice 'anna': encoded with another checkpoint \(step 6, this one is step 3\); .* voice add anna"
+    line = (
+        r"voice 'anna': encoded with another checkpoint \(step 6, this one is step 3\); "
+        r".* voice add anna"
+    )
     with pytest.raises(CheckpointError, match=line):
         earlier.saved_voice("anna")
     copy = take_snapshot(trained_run / "checkpoints" / "step_00000006", tmp_path / "copy")
