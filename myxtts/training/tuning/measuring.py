@@ -38,7 +38,7 @@ class Workload(NamedTuple):
     typical: Batch
     largest: Batch
     share_of_largest: float
-    """Of the batches of an epoch."""
+    """Fraction of the batches of an epoch."""
 
     @property
     def largest_frames(self) -> int:

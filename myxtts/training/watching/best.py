@@ -28,7 +28,7 @@ class BestCheckpoint:
         self._patience = patience_evaluations
         self._without_improvement = 0
 
-    def tell(self, step: int, metrics: Mapping[str, float | None]) -> bool:
+    def update(self, step: int, metrics: Mapping[str, float | None]) -> bool:
         """Whether this step is the best so far; metrics without this one are ignored."""
         value = metrics.get(self.metric)
         if value is None:

@@ -68,7 +68,7 @@ class Judge:
         self._best = self._remembered()
         self._watch = LossWatch()
         for line in run_dir.metric_lines():
-            self._watch.tell(line["step"], line)
+            self._watch.update(line["step"], line)
 
     @property
     def should_stop(self) -> bool:
@@ -91,7 +91,7 @@ class Judge:
 
     def logged(self, step: int, metrics: dict[str, float]) -> None:
         """A line of metrics.jsonl was written."""
-        verdict = self._watch.tell(step, metrics)
+        verdict = self._watch.update(step, metrics)
         if verdict is not None:
             _log.warning("step %d: %s", step, verdict.message)
 
@@ -99,7 +99,7 @@ class Judge:
         self, step: int, losses: dict[str, float], saved: Callable[[], Path | None]
     ) -> None:
         """`saved` returns the checkpoint of this step, or None if it could not be written."""
-        is_best = self._best.tell(step, losses)
+        is_best = self._best.update(step, losses)
         evaluation = -(-step // self._settings.evaluate_every)
         every = self._settings.measure_every
         is_measured = self._measurer and every and evaluation % every == 0
@@ -135,7 +135,7 @@ class Judge:
             self._observer.on_measurement(result.step, result.values)
             if self._best.metric in MEASURES and self._best.metric not in result.values:
                 _log.warning("step %d: no value for %s", result.step, self._best.metric)
-            if self._best.tell(result.step, result.values):
+            if self._best.update(result.step, result.values):
                 self._keep(result.snapshot)
 
     def _keep(self, checkpoint: Path) -> None:
@@ -147,7 +147,7 @@ class Judge:
         settings = self._settings
         best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
         for line in (*self._run_dir.metric_lines(), *self._run_dir.measure_lines()):
-            best.tell(line["step"], line)
+            best.update(line["step"], line)
         if best.step is None or best.step == self._step_kept():
             return best
         kept = self._run_dir.best.name

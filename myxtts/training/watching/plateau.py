@@ -157,7 +157,7 @@ class LossWatch:
         self._training: list[list[float]] = []
         self._found: set[str] = set()
 
-    def tell(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
+    def update(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
         """A verdict that this line is the first to show; lines without numbers are skipped."""
         names = ["loss", *filter(_is_training_part, line)]
         training = _numbers(line, names)

@@ -39,7 +39,7 @@ def _named(prefix, parts):
 
 
 def verdicts(watch, lines):
-    told = ((line["step"], watch.tell(line["step"], line)) for line in lines)
+    told = ((line["step"], watch.update(line["step"], line)) for line in lines)
     return [(step, verdict) for step, verdict in told if verdict is not None]
 
 
