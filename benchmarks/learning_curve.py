@@ -34,7 +34,7 @@ from myxtts.evaluation.against_recording import (  # noqa: E402
 )
 from myxtts.evaluation.curves import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
 from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, evaluate  # noqa: E402
-from myxtts.evaluation.measure import Figure  # noqa: E402
+from myxtts.evaluation.measure import Metric  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
@@ -42,7 +42,7 @@ from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
 from myxtts.runs.run_dir import RunDir, find_checkpoint  # noqa: E402
 from myxtts.training.watching.accounting import stepping_seconds  # noqa: E402
 
-FIGURES = (
+SPEECH_METRICS = (
     WORD_ERROR_RATE,
     VOICE_SIMILARITY,
     MEL_CEPSTRAL_DISTANCE,
@@ -57,7 +57,7 @@ def means(
 ) -> dict[str, dict[str, float]]:
     evaluation = evaluate(tts, str(run), sentences, toolbox, columns=columns)
     found = {
-        column: {figure.name: evaluation.mean(column, figure) for figure in toolbox.figures}
+        column: {metric.name: evaluation.mean(column, metric) for metric in toolbox.metrics}
         for column in columns
     }
     return {
@@ -68,7 +68,7 @@ def means(
 
 def minutes(folder: Path) -> Row:
     """The run's account when it saved this checkpoint."""
-    info = find_checkpoint(folder, to_speak=True).info
+    info = find_checkpoint(folder, for_synthesis=True).info
     return {
         "step": info.step,
         "minutes": info.seconds["wall"] / 60,
@@ -79,32 +79,32 @@ def minutes(folder: Path) -> Row:
 def picture(result: Row) -> Canvas:
     """Errors and similarity against minutes; dashed, what recordings and copies reach."""
     measured = [
-        figure for figure in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(figure, result)
+        metric for metric in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(metric, result)
     ]
     panels = [*measured[:1], *([VOICE_SIMILARITY] if rows_with(VOICE_SIMILARITY, result) else [])]
     canvas = Canvas(max(1, len(panels)) * PANEL_WIDTH, PANEL_HEIGHT)
-    for number, figure in enumerate(panels):
-        line = [(row["minutes"], row[figure.name]) for row in rows_with(figure, result)]
+    for number, metric in enumerate(panels):
+        line = [(row["minutes"], row[metric.name]) for row in rows_with(metric, result)]
         levels = {
-            column: result[column][figure.name]
+            column: result[column][metric.name]
             for column in (RECORDINGS, COPIES)
-            if figure.name in result[column]
+            if metric.name in result[column]
         }
-        draw_panel(canvas, (number * PANEL_WIDTH, 0), figure, "minutes", [line], levels)
+        draw_panel(canvas, (number * PANEL_WIDTH, 0), metric, "minutes", [line], levels)
     return canvas
 
 
-def rows_with(figure: Figure, result: Row) -> list[Row]:
-    return [row for row in result["checkpoints"] if figure.name in row]
+def rows_with(metric: Metric, result: Row) -> list[Row]:
+    return [row for row in result["checkpoints"] if metric.name in row]
 
 
-def print_row(title: str, row: Row, figures: Sequence[Figure]) -> None:
+def print_row(title: str, row: Row, metrics: Sequence[Metric]) -> None:
     times = [f"{row[name]:.1f}" if name in row else "" for name in ("minutes", "minutes_of_steps")]
     values = [
-        f"{row[figure.name]:.{figure.decimals}f}" if figure.name in row else ""
-        for figure in figures
+        f"{row[metric.name]:.{metric.decimals}f}" if metric.name in row else ""
+        for metric in metrics
     ]
-    widths = [10, 14, *(len(figure.title) + 2 for figure in figures)]
+    widths = [10, 14, *(len(metric.title) + 2 for metric in metrics)]
     cells = zip([*times, *values], widths, strict=True)
     print(f"{title:<16}" + "".join(f"{cell:>{width}}" for cell, width in cells), flush=True)
 
@@ -120,17 +120,17 @@ def main() -> None:
     tts = TTS(options.run)
     config = with_corpus(tts.config, options.data)
     sentences = held_out_sentences(config, tts.languages, options.sentences)
-    toolbox = open_toolbox(only=[figure.name for figure in FIGURES])
+    toolbox = open_toolbox(only=[metric.name for metric in SPEECH_METRICS])
     ceiling = means(tts, options.run, sentences, toolbox, (RECORDINGS, COPIES))
-    figures = [figure for figure in toolbox.figures if figure.name in ceiling[COPIES]]
+    metrics = [metric for metric in toolbox.metrics if metric.name in ceiling[COPIES]]
     for left_out in toolbox.left_out:
         print(left_out)
     languages = sorted({sentence.language for sentence in sentences})
     print(f"{len(sentences)} held-out sentences, languages: {', '.join(languages)}")
-    titles = "".join(f"{figure.title:>{len(figure.title) + 2}}" for figure in figures)
+    titles = "".join(f"{metric.title:>{len(metric.title) + 2}}" for metric in metrics)
     print(f"{'step':<16}{'minutes':>10}{'of steps':>14}{titles}")
     for column in (RECORDINGS, COPIES):
-        print_row(column, ceiling[column], figures)
+        print_row(column, ceiling[column], metrics)
     result: Row = {
         "run": str(options.run),
         "sentences": len(sentences),
@@ -142,7 +142,7 @@ def main() -> None:
         measured = means(TTS(folder), folder, sentences, toolbox, (MODEL,))[MODEL]
         row = minutes(folder) | measured
         result["checkpoints"].append(row)
-        print_row(f"{row['step']:,}", row, figures)
+        print_row(f"{row['step']:,}", row, metrics)
         # What has been measured is kept, should the rest be interrupted.
         if options.json:
             options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")

@@ -30,7 +30,7 @@ from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
 from myxtts.data.corpus.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
-from myxtts.evaluation.measure import Figure, FloatArray, Score, Sound, Speech  # noqa: E402
+from myxtts.evaluation.measure import FloatArray, Metric, Score, Sound, Speech  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
 from myxtts.text import espeak  # noqa: E402
 
@@ -85,12 +85,12 @@ def mean(scores: Sequence[Score]) -> float | None:
     return sum(score.value * score.weight for score in scores) / weight if weight else None
 
 
-def is_in_order(figure: Figure, means: dict[str, float | None]) -> bool | None:
-    """Whether every chain of the figure's order holds; None: it promises none."""
-    if figure.name not in ORDERS:
+def is_in_order(metric: Metric, means: dict[str, float | None]) -> bool | None:
+    """Whether every chain of the metric's order holds; None: it promises none."""
+    if metric.name not in ORDERS:
         return None
-    sign = "<" if figure.better == "lower" else ">"
-    for chain in ORDERS[figure.name]:
+    sign = "<" if metric.better == "lower" else ">"
+    for chain in ORDERS[metric.name]:
         for one, other in itertools.pairwise(chain.split(f" {sign} ")):
             better, worse = means[one], means[other]
             if better is None or worse is None or not (worse - better) * (1, -1)[sign == ">"] > 0:
@@ -122,19 +122,19 @@ def main() -> None:
                 reference=reference,
                 recording=recording,
             )
-            for figure, score in scores_of(speech, toolbox.measures).items():
-                scores[name].setdefault(figure, []).append(score)
+            for metric, score in scores_of(speech, toolbox.measures).items():
+                scores[name].setdefault(metric, []).append(score)
     print(f"{'':<26}" + "".join(f"{name:>15}" for name in CONDITIONS) + f"{'in order':>10}")
     results: dict[str, Any] = {}
-    for figure in toolbox.figures:
-        means = {name: mean(scores[name].get(figure.name, [])) for name in CONDITIONS}
+    for metric in toolbox.metrics:
+        means = {name: mean(scores[name].get(metric.name, [])) for name in CONDITIONS}
         if any(value is not None for value in means.values()):
-            right = is_in_order(figure, means)
-            results[figure.name] = {**means, "in_order": right}
+            right = is_in_order(metric, means)
+            results[metric.name] = {**means, "in_order": right}
             values = ("" if value is None else f"{value:.3f}" for value in means.values())
             verdict = {True: "yes", False: "NO", None: ""}[right]
             row = "".join(f"{value:>15}" for value in values)
-            print(f"{figure.title:<26}{row}{verdict:>10}")
+            print(f"{metric.title:<26}{row}{verdict:>10}")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 

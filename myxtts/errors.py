@@ -1,23 +1,23 @@
 """The errors that MyXTTS raises on purpose.
 
-A message says what was found, where, what was expected and what to do, in one line:
-the command line prints exactly that line and exits with code 2.
+A message is one line: what was found, where, what was expected and what to do.
+The command line prints exactly that line and exits with code 2.
 """
 
 _LONGEST_LINE = 1_000
 
 
 class MyXTTSError(Exception):
-    """Anything the user can act on. Only `myxtts.cli` catches it."""
+    """Anything the user can fix. Only `myxtts.cli` catches it."""
 
     def __str__(self) -> str:
-        """One line, and not a long one, whatever a message quotes from a file."""
+        """One line of limited length, whatever the message quotes from a file."""
         line = " ".join(super().__str__().splitlines())
         return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 class ConfigError(MyXTTSError):
-    """A setting is unknown, of the wrong type, out of range or contradicts another."""
+    """A setting is unknown, has the wrong type, is out of range or contradicts another."""
 
 
 class DataError(MyXTTSError):
@@ -25,12 +25,12 @@ class DataError(MyXTTSError):
 
 
 class DeviceError(MyXTTSError):
-    """A device that was asked for is not there or cannot be used as asked."""
+    """A requested device does not exist or cannot be used as requested."""
 
 
 class CheckpointError(MyXTTSError):
-    """A run or checkpoint folder is missing, incomplete, corrupt or does not fit."""
+    """A run or checkpoint folder is missing, incomplete, corrupt or incompatible."""
 
 
 class NonFiniteLossError(MyXTTSError):
-    """Training met NaN or infinity and could not go on."""
+    """Training hit NaN or infinity and could not recover."""

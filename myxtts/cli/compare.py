@@ -1,4 +1,4 @@
-"""`myxtts compare`: several runs in one table, and their curves."""
+"""`myxtts compare`: puts several runs into one table and plots their curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from myxtts.errors import CheckpointError
 
 if TYPE_CHECKING:
     from myxtts.evaluation.history import RunHistory
-    from myxtts.evaluation.measure import Figure
+    from myxtts.evaluation.measure import Metric
 
 _DEFAULT_FOLDER = Path("comparison")
 
@@ -19,17 +19,17 @@ _DEFAULT_FOLDER = Path("comparison")
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "compare",
-        help="put several runs into one table and draw their curves",
-        description="Every loss and measure of several runs, as a table of the last values and "
-        "as curves over steps, hours and utterances.",
+        help="compare several runs in one table and plot their curves",
+        description="Compare the losses and metrics of several runs: a table of the latest values "
+        "and curves over steps, hours and utterances.",
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
         "--out",
         type=Path,
         default=_DEFAULT_FOLDER,
         metavar="DIR",
-        help=f"where to draw the curves (default: {_DEFAULT_FOLDER})",
+        help=f"folder for the plots (default: {_DEFAULT_FOLDER})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     for folder in options.runs:
         if not folder.is_dir():
-            raise CheckpointError(f"{folder}: no such folder; expected the folder of a run")
+            raise CheckpointError(f"{folder}: no such folder; expected a run folder")
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     say("\n".join(_table(runs)))
     if len({run.sentences for run in runs.values() if run.sentences}) > 1:
-        say("\nThe runs were evaluated on different sentences: their measures do not compare.")
+        say("\nThe runs were evaluated on different sentences, so their metrics do not compare.")
     say(f"\nCurves: {', '.join(str(file) for file in pictures.values())}")
     return 0
 
@@ -83,7 +83,7 @@ def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str
 
 
 def _table(runs: dict[str, RunHistory]) -> list[str]:
-    """A row for each metric with the last value of each run; the best one has a star."""
+    """One row per metric with the latest value of each run; a star marks the best."""
     from myxtts.evaluation.history import METRICS
 
     width = max(14, *(len(name) + 3 for name in runs))
@@ -117,12 +117,12 @@ def _percent(report: dict[str, Any]) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def _last(run: RunHistory, metric: Figure) -> float | None:
+def _last(run: RunHistory, metric: Metric) -> float | None:
     curve = run.curves.get(metric.name)
     return curve.values[-1] if curve else None
 
 
-def _cell(value: float | None, of_all: list[float | None], metric: Figure) -> str:
+def _cell(value: float | None, of_all: list[float | None], metric: Metric) -> str:
     if value is None:
         return ""
     known = [one for one in of_all if one is not None]
@@ -131,5 +131,5 @@ def _cell(value: float | None, of_all: list[float | None], metric: Figure) -> st
     return _number(value, metric) + star
 
 
-def _number(value: float, metric: Figure) -> str:
+def _number(value: float, metric: Metric) -> str:
     return f"{value:.{metric.decimals}f}"

@@ -1,4 +1,4 @@
-"""What the commands show: lines, bars and the live view of a run."""
+"""Terminal output of the commands: lines, progress bars and the live view of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
 
 _console = Console(highlight=False, soft_wrap=True, emoji=False)
-# Where there is no terminal to redraw, a line now and then.
+# Without a terminal to redraw, print a line at this interval.
 _SECONDS_BETWEEN_LINES = 15.0
 
 
@@ -34,7 +34,7 @@ def say(message: str = "") -> None:
 
 @contextlib.contextmanager
 def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with count, rate and remaining time; it appears with the first call."""
+    """A bar with count, rate and remaining time; it appears at the first call."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -58,7 +58,7 @@ def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class LiveRun(Observer):
-    """The observer that draws a run: a live bar in a terminal, lines elsewhere."""
+    """Shows a run: a live bar in a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -99,7 +99,7 @@ class LiveRun(Observer):
             say(f"... {what}: {done}")
 
     def on_warm_up(self, done: int, total: int) -> None:
-        what = "warming up the step, shapes"
+        what = "warming up the training step, shape"
         self._progress.update(self._task, description=what, completed=done, total=total)
         if not _console.is_terminal:
             say(f"... {what} {done}/{total}")
@@ -115,7 +115,7 @@ class LiveRun(Observer):
         state = (
             f"{_losses(metrics)}  "
             f"{speed}useful {metrics['useful_utilisation']:.0%}, "
-            f"waiting {metrics['data_wait_share']:.1%}"
+            f"data wait {metrics['data_wait_share']:.1%}"
         )
         self._progress.update(
             self._task, description="training", completed=step, total=total, state=state
@@ -133,7 +133,7 @@ class LiveRun(Observer):
 
     def on_measurement(self, step: int, values: dict[str, float]) -> None:
         measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
-        say(f"step {step:>6}  measured: {measures}")
+        say(f"step {step:>6}  metrics: {measures}")
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(f"step {step:>6}  {_losses(metrics, 'validation_')}")
@@ -157,7 +157,7 @@ def _losses(metrics: Mapping[str, float], prefix: str = "") -> str:
 
 
 class TimedBar:
-    """Work that ends when its time is up: what is under way and what is left of the time."""
+    """For work with a time limit: the current phase and the time left."""
 
     def __init__(self, progress: Progress, *, quiet: bool) -> None:
         self._progress = progress

@@ -1,4 +1,4 @@
-"""`myxtts demo-data DIR`: speaks the demo corpus."""
+"""`myxtts demo-data DIR`: generates the demo corpus."""
 
 from __future__ import annotations
 
@@ -13,14 +13,26 @@ from myxtts.errors import DataError
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo-data",
-        help="speak a small corpus with espeak-ng, to try everything on",
-        description="Speaks a small multi-voice corpus with espeak-ng, in LJSpeech layout.",
+        help="generate a small corpus with espeak-ng to try things out",
+        description="Generate a small multi-speaker corpus with espeak-ng, in LJSpeech layout.",
     )
-    parser.add_argument("dir", type=Path, help="folder to make; must not exist or be empty")
-    parser.add_argument("--utterances", type=int, help="clips to train on (default: 1000)")
-    parser.add_argument("--languages", default="en", help="such as en,fa (default: en)")
-    parser.add_argument("--speakers", type=int, help="number of voices (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="which voice says what (default: 0)")
+    parser.add_argument(
+        "dir", type=Path, metavar="DIR", help="folder to create; must be new or empty"
+    )
+    parser.add_argument(
+        "--utterances", type=int, metavar="N", help="number of training clips (default: 1000)"
+    )
+    parser.add_argument(
+        "--languages", default="en", metavar="TAGS", help="languages, such as en,fa (default: en)"
+    )
+    parser.add_argument("--speakers", type=int, metavar="N", help="number of speakers (default: 4)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random seed for assigning sentences to speakers (default: 0)",
+    )
     return parser
 
 
@@ -29,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
-        raise DataError("--languages: found nothing, expected tags such as en,fa")
+        raise DataError("--languages: is empty, expected language tags such as en,fa")
     make(
         options.dir,
         utterances=demo.DEFAULT_UTTERANCES if options.utterances is None else options.utterances,
@@ -42,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def make(folder: Path, **settings: Any) -> None:
-    """Makes the corpus with a progress bar and says what it holds."""
+    """Generates the corpus with a progress bar and prints its size."""
     from myxtts.data.corpus.demo import make_demo_corpus
 
-    with counting_bar("Speaking the demo corpus", "clips") as on_progress:
+    with counting_bar("Generating the demo corpus", "clips") as on_progress:
         seconds = make_demo_corpus(folder, on_progress=on_progress, **settings)
     say(f"Demo corpus: {seconds / 60:.1f} minutes in {folder}")

@@ -1,4 +1,4 @@
-"""`myxtts diagnose`: would this configuration make the training step compile again and again?"""
+"""`myxtts diagnose`: predicts whether a configuration recompiles the training step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
-from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
+from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.cli.stats import measure_part
 
@@ -22,22 +22,26 @@ if TYPE_CHECKING:
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "diagnose",
-        help="predict traces and compilations of a configuration",
-        description="Predicts, without training, how often the training step would be traced and "
-        "compiled with this configuration and corpus, and how each way of batching would do. "
-        "Exit code 1 when it would compile again during training.",
+        help="predict the traces and compilations of a configuration",
+        description="Predict, without training, how often the training step would be traced and "
+        "compiled with this configuration and corpus, and compare the batching modes. Exit code 1 "
+        "if it would recompile during training.",
     )
     add_config_options(parser)
     parser.add_argument(
         "--train-data",
         metavar="DIR",
-        help="corpus; without it that of --config, else lengths like those of LJSpeech",
+        help="training corpus (default: from --config, else clip lengths like LJSpeech's)",
     )
     parser.add_argument(
-        "--val-data", metavar="DIR", help="validation corpus; then nothing is held out of the other"
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
     )
     parser.add_argument(
-        "--xla", action=argparse.BooleanOptionalAction, help="as the run would be started"
+        "--xla",
+        action=argparse.BooleanOptionalAction,
+        help="assume that training compiles with XLA (default: from --config, else as on GPUs)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -61,11 +65,11 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
     else:
         say("\n".join(_describe(diagnosis, source, advice)))
-    return THE_ANSWER_IS_NO if diagnosis.would_compile_again else 0
+    return CHECK_FAILED if diagnosis.would_compile_again else 0
 
 
 def _placement(config: XTTSConfig) -> Placement:
-    """As `train` would have it, without TensorFlow."""
+    """The placement that `train` would choose, without loading TensorFlow."""
     from myxtts.devices.cluster import find_cluster
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.placement import expected_gpu_count, place
@@ -81,7 +85,7 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
 
     folder = config.data.train_data
     if folder is None:
-        return typical_lengths(), "lengths like those of LJSpeech (no --train-data given)"
+        return typical_lengths(), "clip lengths like LJSpeech's (no --train-data given)"
     measures = measure_part("train", config, show_progress=not quiet)
     clips = Clips(
         measures.token_counts,
@@ -89,7 +93,7 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
         measures.speaker_of_clip,
         measures.language_of_clip,
     )
-    return clips, f"{folder} (lengths before silence at the ends is cut)"
+    return clips, f"{folder} (lengths before trimming silence)"
 
 
 def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, Any]:
@@ -111,7 +115,7 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
 
 def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]:
     predicted = diagnosis.prediction
-    xla = {True: "on", False: "off", None: "on, as on GPUs (off on CPUs: no compilation there)"}
+    xla = {True: "on", False: "off", None: "on, as on GPUs (on CPUs it is off: no compilations)"}
     replicas = f"; replicas: {diagnosis.replicas}" if diagnosis.replicas > 1 else ""
     lines = [
         f"Clips: {diagnosis.clips}, {source}",
@@ -127,9 +131,9 @@ def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]
         f"{item.valid_work_ratio:>10.1%} {item.clips_left_out:>9}"
         for item in diagnosis.predictions
     ]
-    lines += [f"* estimated, for the first {predicted.steps} steps; <- is this configuration", ""]
+    lines += [f"* estimated for the first {predicted.steps} steps; <- this configuration", ""]
     verdict = (
-        f"Traces: {predicted.traces}. XLA compilations: {predicted.compilations}, of which during "
-        f"training: {predicted.compilations_after_warmup}."
+        f"Traces: {predicted.traces}. XLA compilations: {predicted.compilations}, "
+        f"{predicted.compilations_after_warmup} of them during training."
     )
     return [*lines, verdict, *advice]

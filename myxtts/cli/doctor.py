@@ -1,4 +1,4 @@
-"""`myxtts doctor`: whether everything that training needs is here and works."""
+"""`myxtts doctor`: checks that everything training needs is installed and works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
-from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
+from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.errors import MyXTTSError
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
         help="check TensorFlow, GPUs, memory, disk, audio and phonemes",
-        description="Checks what training needs, a line each, with what mends it. Exit code 0: "
-        "nothing is broken (training needs no GPU); 1: something is.",
+        description="Check what training needs, one line each, with a fix for what is wrong. Exit "
+        "code 0: nothing is broken (training needs no GPU); 1: something is.",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object with everything")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
@@ -56,13 +56,13 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(content, ensure_ascii=False, indent=1))
     else:
         say(f"\nBroken: {', '.join(broken)}" if broken else "\nNothing is broken.")
-    return THE_ANSWER_IS_NO if broken else 0
+    return CHECK_FAILED if broken else 0
 
 
 def _show(results: Iterable[CheckResult], as_json: bool) -> Iterator[CheckResult]:
     for result in results:
         if not as_json:
-            remedy = f"; to mend: {result.remedy}" if result.remedy else ""
+            remedy = f"; fix: {result.remedy}" if result.remedy else ""
             say(f"{result.state:<8}{result.name:<12}{result.text}{remedy}")
         yield result
 
@@ -82,7 +82,7 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
     if memory is None:
         return CheckResult("Memory", "note", "unknown on this system")
     return _judge_amount(
-        CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} are free"),
+        CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} free"),
         memory.free_mb,
         (_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB),
         "close other programs, or train with a smaller --batch-size",
@@ -95,21 +95,23 @@ def check_disk(folder: Path) -> CheckResult:
 
     elsewhere = "--run-dir DIR --set data.cache_dir=DIR"
     if not os.access(folder, os.W_OK):
-        text = f"nothing can be written in {folder}"
-        return CheckResult("Disk", "broken", text, f"cd elsewhere, or train with {elsewhere}")
+        text = f"no permission to write to {folder}"
+        return CheckResult(
+            "Disk", "broken", text, f"change to another folder, or train with {elsewhere}"
+        )
     free_mb = free_disk_mb(folder)
     return _judge_amount(
-        CheckResult("Disk", "fine", f"{_gb(free_mb)} are free in {folder}"),
+        CheckResult("Disk", "fine", f"{_gb(free_mb)} free in {folder}"),
         free_mb,
         (_LEAST_DISK_MB, _ENOUGH_DISK_MB),
-        f"make room, or train with {elsewhere}",
+        f"free some space, or train with {elsewhere}",
     )
 
 
 def _judge_amount(
     result: CheckResult, free_mb: int, bounds_mb: tuple[int, int], remedy: str
 ) -> CheckResult:
-    """As it is where the upper bound is free; a note below it; broken below the lower one."""
+    """Unchanged if the upper bound is free; a note below it; broken below the lower one."""
     least_mb, enough_mb = bounds_mb
     if free_mb >= enough_mb:
         return result
@@ -117,7 +119,8 @@ def _judge_amount(
     return dataclasses.replace(
         result,
         state="broken" if too_little else "note",
-        text=f"{result.text}, expected {_gb(least_mb if too_little else enough_mb)} or more",
+        text=f"{result.text}; {_gb(least_mb if too_little else enough_mb)} or more "
+        f"{'needed' if too_little else 'recommended'}",
         remedy=remedy,
     )
 
@@ -127,7 +130,7 @@ def _gb(size_mb: int) -> str:
 
 
 def check_audio() -> CheckResult:
-    """Writes a second of sound, reads it back and resamples it."""
+    """Writes one second of audio, reads it back and resamples it."""
     from myxtts.devices.checkup import CheckResult, pip_command
 
     remedy = f"{pip_command()} install --force-reinstall soundfile soxr"
@@ -145,7 +148,7 @@ def check_audio() -> CheckResult:
     except (ImportError, OSError, MyXTTSError) as error:
         return CheckResult("Audio", "broken", str(error), remedy)
     if samples != 16_000:
-        text = f"a second became {samples} samples, expected 16000"
+        text = f"one second resampled to {samples} samples, expected 16000"
         return CheckResult("Audio", "broken", text, remedy)
     formats = {"WAV", "FLAC", "OGG", "MP3"} & soundfile.available_formats().keys()
     return CheckResult(

@@ -1,4 +1,4 @@
-"""`myxtts evaluate`: how a run sounds, in figures beside those of the recordings."""
+"""`myxtts evaluate`: metrics of a run's speech next to those of the recordings."""
 
 from __future__ import annotations
 
@@ -24,38 +24,48 @@ _DEFAULT_COUNT = 20
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "evaluate",
-        help="measure how a run sounds, beside the recordings",
-        description="Makes a run say held-out sentences and measures them beside the recordings "
-        "and their copies through mel and Griffin-Lim. Writes a page to listen to.",
+        help="measure how a run sounds, compared with the recordings",
+        description="Synthesize held-out sentences with a run and compare them with the "
+        "recordings, and with the recordings resynthesized from their mels by Griffin-Lim. "
+        "Writes a page to listen to.",
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of a trained run")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="corpus (default: the run's own)")
     parser.add_argument(
-        "--sentences", type=Path, metavar="FILE", help="say these instead, one on each line"
+        "--data", type=Path, metavar="DIR", help="corpus (default: the one the run trained on)"
+    )
+    parser.add_argument(
+        "--sentences", type=Path, metavar="FILE", help="sentences to speak instead, one per line"
     )
     parser.add_argument(
         "--speaker-wav",
         type=Path,
         nargs="+",
         metavar="REF",
-        help="voices for --sentences (default: the corpus's)",
+        help="recordings of the voices for --sentences (default: the speakers of the corpus)",
     )
-    parser.add_argument("--language", help="of --sentences (default: the model's first)")
+    parser.add_argument(
+        "--language",
+        metavar="TAG",
+        help="language of --sentences (default: the model's first language)",
+    )
     parser.add_argument(
         "--count",
         type=int,
         default=_DEFAULT_COUNT,
         metavar="N",
-        help=f"held-out clips to say (default: {_DEFAULT_COUNT})",
+        help=f"number of held-out clips to synthesize (default: {_DEFAULT_COUNT})",
     )
     parser.add_argument(
-        "--only", metavar="NAMES", help="only these measures, such as wer,pitch_error"
+        "--only", metavar="NAMES", help="compute only these metrics, such as wer,pitch_error"
     )
     parser.add_argument(
-        "--whisper", type=Path, metavar="DIR", help="local Whisper model, for other languages"
+        "--whisper",
+        type=Path,
+        metavar="DIR",
+        help="folder of a Whisper model, for languages other than English",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where to write (default: RUN/evaluation)"
+        "--out", type=Path, metavar="DIR", help="output folder (default: RUN/evaluation)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -85,27 +95,27 @@ def run(options: argparse.Namespace) -> int:
         print(as_json(content))
         return 0
     say("\n".join(_describe(evaluation)))
-    say(f"\nTo listen: {out / 'index.html'}; figures: evaluation.json and .csv beside it")
+    say(f"\nListen: {out / 'index.html'}; numbers: evaluation.json and .csv next to it")
     return 0
 
 
 def _mute(done: int, total: int) -> None:
-    """With --json only the object is printed."""
+    """Keeps --json output free of anything but the object."""
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Said before TensorFlow is loaded."""
+    """Checked before TensorFlow is loaded."""
     if not options.run_dir.is_dir():
-        raise CheckpointError(f"{options.run_dir}: no such folder; expected the folder of a run")
+        raise CheckpointError(f"{options.run_dir}: no such folder; expected a run folder")
     if options.count < 1:
         raise DataError(f"--count: found {options.count}, allowed: 1 or more")
     if options.sentences is None:
         for name in ("speaker_wav", "language"):
             if getattr(options, name) is not None:
                 flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: goes with --sentences FILE")
+                raise ConfigError(f"--{flag}: needs --sentences FILE")
     elif not options.sentences.is_file():
-        raise DataError(f"{options.sentences}: no such file; expected one sentence on each line")
+        raise DataError(f"{options.sentences}: no such file; expected one sentence per line")
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise DataError(f"{options.out}: is a file, expected a folder to write to")
 
@@ -119,7 +129,7 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
         for _, file in voices:
-            tts.voice(file)  # a bad one is said before the work
+            tts.voice(file)  # fails on an unusable recording before the work begins
     else:
         clips = held_out_sentences(_configuration(options, tts), tts.languages, options.count)
         voices = list({clip.speaker: (clip.speaker, clip.reference) for clip in clips}.values())
@@ -127,7 +137,7 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 
 
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
-    """The run's, with the corpus that was asked for."""
+    """The run's configuration, with the requested corpus."""
     from myxtts.evaluation.sentences import with_corpus
 
     if options.data is not None:
@@ -135,7 +145,7 @@ def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     corpus = tts.config.data.val_data or tts.config.data.train_data
     if corpus is None or not Path(corpus).is_dir():
         raise DataError(
-            f"{options.run_dir}: was trained on {corpus}, which is not there; give the corpus "
+            f"{options.run_dir}: was trained on {corpus}, which does not exist; pass the corpus "
             "with --data DIR"
         )
     return tts.config
@@ -153,15 +163,15 @@ def _describe(evaluation: Evaluation) -> list[str]:
         f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>16}" for column in COLUMNS),
     ]
     for measure in evaluation.toolbox.measures:
-        for figure in measure.figures:
-            means = [evaluation.mean(column, figure) for column in COLUMNS]
-            if figure in evaluation.toolbox.figures and any(mean is not None for mean in means):
-                title = figure.title + ("" if measure.tool.independent else " *")
-                values = ("" if mean is None else f"{mean:.{figure.decimals}f}" for mean in means)
+        for metric in measure.metrics:
+            means = [evaluation.mean(column, metric) for column in COLUMNS]
+            if metric in evaluation.toolbox.metrics and any(mean is not None for mean in means):
+                title = metric.title + ("" if measure.tool.independent else " *")
+                values = ("" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means)
                 lines.append(
-                    f"{title:<38}{figure.unit:>11}{figure.better:>13}"
+                    f"{title:<38}{metric.unit:>11}{metric.better:>13}"
                     + "".join(f"{value:>16}" for value in values)
                 )
     if any(not measure.tool.independent for measure in evaluation.toolbox.measures):
-        lines += ["", "* not independent: the model was trained with this judge"]
+        lines += ["", "* not independent: computed with the model's own voice encoder"]
     return [*lines, *map(str, evaluation.left_out)]

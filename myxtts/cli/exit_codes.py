@@ -1,10 +1,10 @@
-"""What a command's exit code says; 0 is done."""
+"""Exit codes of the commands; 0 is success."""
 
-# The command worked, and what it was asked is not so: errors found, something broken.
-THE_ANSWER_IS_NO = 1
-USER_MUST_CHANGE_SOMETHING = 2
-# A fault of the program itself: EX_SOFTWARE of sysexits.h.
+# The command worked and its check failed: `validate` found errors, `doctor` a broken part.
+CHECK_FAILED = 1
+USER_ERROR = 2
+# A bug in the program: EX_SOFTWARE of sysexits.h.
 UNEXPECTED_ERROR = 70
 INTERRUPTED = 130
-# What the shell shows for a program that SIGPIPE ended, as in `myxtts stats ... | head`.
-NOBODY_READS_THE_OUTPUT = 141
+# 128 + SIGPIPE, as the shell reports it for `myxtts stats ... | head`.
+BROKEN_PIPE = 141

@@ -49,20 +49,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         result: int = options.run(options)
-        # What cannot be written is an error of the command, and not one after its end.
+        # Output that cannot be written is an error of the command, not of Python's exit.
         sys.stdout.flush()
         return result
     except KeyboardInterrupt:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, the exit code has to say so
+    except Exception as error:  # noqa: BLE001 - any error must set the exit code
         return report_failure(error, options.command, show_traceback=options.traceback)
 
 
 def command_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="myxtts",
-        description="Trains a voice-cloning text-to-speech model on your recordings and speaks.",
+        description="Train a voice-cloning text-to-speech model on your recordings, and speak "
+        "with it.",
     )
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -72,7 +73,7 @@ def command_parser() -> argparse.ArgumentParser:
             "--traceback",
             action="store_true",
             default=False,
-            help="show where in the code an error arose",
+            help="print the traceback of an error",
         )
         command.set_defaults(run=module.run)
     return parser

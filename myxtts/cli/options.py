@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def add_config_options(parser: Any) -> None:
         "--config",
         default=None,
         metavar="NAME_OR_FILE",
-        help=f"settings: a YAML file, or a built-in configuration ({', '.join(builtin_names())})",
+        help=f"YAML file with settings, or a built-in configuration: {', '.join(builtin_names())}",
     )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="SECTION.KEY=VALUE",
-        help="any setting, such as training.learning_rate=1e-3; may be repeated",
+        help="override a setting, such as training.learning_rate=1e-3; may be repeated",
     )
 
 
@@ -33,7 +33,7 @@ def configuration(
     base: Path | None = None,
     below: dict[str, dict[str, Any]] | None = None,
 ) -> XTTSConfig:
-    """`below`, then --config or else a run's `base`, then `settings` by their names, then --set."""
+    """Lowest first: `below`, --config or else a run's `base`, `settings` by name, --set."""
     from myxtts.config.loading import load_config
 
     overrides: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""`myxtts prepare DIR`: makes the features of a corpus before it is trained on."""
+"""`myxtts prepare DIR`: computes the features of a corpus before training."""
 
 from __future__ import annotations
 
@@ -17,16 +17,25 @@ from myxtts.wording import plural
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "prepare",
-        help="make the features of a corpus once, for all runs",
-        description="Decodes, checks, trims and levels every clip and keeps tokens, mels and "
-        "samples on disk. Goes on where it was stopped; redoes only clips that changed.",
+        help="compute the features of a corpus once, for all runs",
+        description="Decode, check, trim and normalise every clip, and cache tokens, mels and "
+        "samples on disk. Continues where it stopped, and recomputes only clips that changed.",
     )
-    parser.add_argument("dir", type=Path, help="folder of the corpus")
-    parser.add_argument("--val-data", metavar="DIR", help="validation corpus")
-    add_config_options(parser)
-    parser.add_argument("--workers", type=int, metavar="N", help="default: one per core")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
     parser.add_argument(
-        "--shard", default="1/1", metavar="I/N", help="make only the Ith of N parts, on one machine"
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
+    )
+    add_config_options(parser)
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
+    )
+    parser.add_argument(
+        "--shard",
+        default="1/1",
+        metavar="I/N",
+        help="compute only shard I of N, to split the work over machines (default: 1/1, all)",
     )
     return parser
 
@@ -55,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
                 config, subset, lambda _, done, total: on_progress(done, total), shard
             )
         if cache is None:
-            say(f"Part {options.shard} of the {name} clips is done; the others are still missing")
+            say(f"Shard {options.shard} of the {name} clips is done; other shards are missing")
             continue
         hours = cache.index["audio_count"].sum() / config.audio.sample_rate_hz / 3_600
         say(

@@ -1,4 +1,4 @@
-"""`myxtts stats`: what a corpus holds, and which limits, shapes and batches suit it."""
+"""`myxtts stats`: statistics of a corpus, and the limits, shapes and batch size that suit it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,23 @@ _RAREST_SHOWN = 12
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "stats",
-        help="show what a corpus holds and which settings suit it",
-        description="Shows how much speech a corpus holds, how long its clips are and which "
-        "symbols it uses, and recommends limits, shapes and a batch size.",
+        help="show statistics of a corpus and recommend settings",
+        description="Show how much speech a corpus contains, how long its clips are and which "
+        "symbols it uses, and recommend limits, shapes and a batch size.",
     )
-    parser.add_argument("dir", type=Path, help="folder of the corpus")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
     parser.add_argument(
-        "--subset", choices=("train", "eval"), help="only the clips trained on or held out"
+        "--subset",
+        choices=("train", "eval"),
+        help="only the training clips or only the validation clips (default: both)",
     )
     parser.add_argument(
-        "--val-data", metavar="DIR", help="validation corpus; then nothing is held out of the other"
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
     )
     add_config_options(parser)
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write histograms there")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="save histograms to a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -77,9 +81,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_plot_file(file: Path) -> None:
-    """Said before the measuring and not after it."""
+    """Checked before measuring, not after."""
     if file.suffix.lower() != ".png":
-        raise DataError(f"--plot: found '{file}', expected a name that ends in .png")
+        raise DataError(f"--plot: found '{file}', expected a file name ending in .png")
     if file.is_dir():
         raise DataError(f"{file}: is a folder, expected a PNG file to write")
     if not file.parent.is_dir():
@@ -89,13 +93,13 @@ def _check_plot_file(file: Path) -> None:
 
 
 def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
-    """One part of the corpus, or both, as `myxtts train` opens them."""
+    """One subset of the corpus, or both, as `myxtts train` opens them."""
     from myxtts.data.features.subset import PartRequest
 
     requests = [PartRequest.of(config, part) for part in _subsets(subset, config)]
     parts = [request.dataset() for request in requests]
     if not any(map(len, parts)):
-        raise DataError(f"{requests[0].folder}: has no clips in its {subset} part")
+        raise DataError(f"{requests[0].folder}: has no clips in its {subset} subset")
     return parts
 
 
@@ -103,7 +107,7 @@ def _subsets(subset: str | None, config: XTTSConfig) -> tuple[str, ...]:
     if subset is not None:
         return (subset,)
     train, validation = config.data.train_data, config.data.val_data
-    # Asked about the validation corpus itself, its clips are to be counted once.
+    # If this is the validation corpus itself, count its clips only once.
     if train and validation and Path(train).resolve() == Path(validation).resolve():
         return ("eval",)
     return ("train", "eval")
@@ -154,7 +158,7 @@ def _describe(
     config: XTTSConfig,
 ) -> list[str]:
     corpus = " and ".join(dict.fromkeys(str(part.folder) for part in parts))
-    part = f", {subset} part" if subset else ""
+    part = f", {subset} subset" if subset else ""
     languages = ", ".join(
         f"{name} ({share['clips']:,} {plural(share['clips'], 'clip')})"
         for name, share in statistics["languages"].items()
@@ -176,14 +180,14 @@ def _describe(
 def _left_out(statistics: Mapping[str, Any]) -> str:
     reasons = {
         "missing or unreadable audio": statistics["unreadable"],
-        "nothing to say": statistics["empty_text"],
+        "no speakable text": statistics["empty_text"],
     }
     found = [f"{count:,} with {reason}" for reason, count in reasons.items() if count]
     return f" (left out: {', '.join(found)})" if found else ""
 
 
 def _symbols(inventory: Mapping[str, int], kind: str) -> str:
-    """How many there are, and those that a model hears too seldom to learn."""
+    """How many there are, and the rarest, which a model may see too seldom to learn."""
     rarest = sorted(inventory.items(), key=lambda item: (item[1], item[0]))[:_RAREST_SHOWN]
     shown = "  ".join(f"{_visible(symbol)} {count:,}" for symbol, count in rarest)
     return f"{len(inventory)} {kind}; the rarest: {shown}"
@@ -215,7 +219,7 @@ def _length_table(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def _speaker_table(speakers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The speakers with the most speech, and the least of the rest."""
+    """The speakers with the most speech, and the one with the least."""
     width = max(16, *(len(name) for name in list(speakers)[:_SPEAKERS_SHOWN]))
     lines = [f"{'Speakers':<{width + 2}}{'clips':>10}{'hours':>10}"]
     for name, share in list(speakers.items())[:_SPEAKERS_SHOWN]:
@@ -244,7 +248,7 @@ def _choice_table(choices: Sequence[Choice]) -> list[str]:
 
 
 def _yaml_lines(recommendation: Recommendation) -> list[str]:
-    lines = ["Recommended, to paste into the configuration:", "data:"]
+    lines = ["Recommended settings, to paste into the configuration:", "data:"]
     for name, value in recommendation.settings.items():
         as_yaml = json.dumps(value) if value is None or isinstance(value, bool) else value
         setting = f"  {name}: {as_yaml}"

@@ -1,4 +1,4 @@
-"""`myxtts synthesize`: says a text in the voice of a recording, or in a saved voice."""
+"""`myxtts synthesize`: speaks a text in the voice of a recording, or in a saved voice."""
 
 from __future__ import annotations
 
@@ -15,42 +15,69 @@ from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "synthesize",
-        help="say a text in the voice of a recording",
-        description="Says a text in the voice of one or several recordings, into a wav file.",
+        help="speak a text in the voice of a recording",
+        description="Speak a text in the voice of one or more recordings and write a WAV file.",
     )
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of a trained run")
-    parser.add_argument("--text", required=True, help="what to say")
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="RUN", help="folder of a trained run"
+    )
+    parser.add_argument("--text", required=True, help="text to speak")
     voice = parser.add_mutually_exclusive_group(required=True)
-    voice.add_argument("--voice", metavar="NAME", help="a voice saved by myxtts voice add")
+    voice.add_argument("--voice", metavar="NAME", help="voice saved with myxtts voice add")
     voice.add_argument(
         "--speaker-wav",
         type=Path,
         nargs="+",
         metavar="REF",
-        help="recordings of the voice, a few seconds in all",
+        help="recordings of the voice to clone; a few seconds in total are enough",
     )
-    parser.add_argument("--language", help="code such as en (default: the model's first)")
-    parser.add_argument("--out", type=Path, required=True, help="wav file to write")
-    parser.add_argument("--steps", type=int, default=10, help="Euler steps (default: 10)")
     parser.add_argument(
-        "--temperature", type=float, default=0.3, help="0 even to 1 lively (default: 0.3)"
+        "--language", metavar="TAG", help="such as en (default: the model's first language)"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="WAV file to write")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=10,
+        metavar="N",
+        help="sampling steps: more is slower and slightly clearer (default: 10)",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.3,
+        metavar="T",
+        help="0 is flat and stable, 1 is lively (default: 0.3)",
     )
     for condition in ("text", "voice"):
         parser.add_argument(
             f"--{condition}-guidance",
             type=float,
-            metavar="G",
-            help=f"0 off, more keeps closer to the {condition} (default: the run's setting)",
+            metavar="SCALE",
+            help=f"classifier-free guidance towards the {condition}: 0 is off, higher follows it "
+            "more closely (default: the run's setting)",
         )
-    parser.add_argument("--speed", type=float, default=1.0, help="1.2 is faster (default: 1.0)")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same samples (default: 0)")
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="speaking rate: 1.2 is 20%% faster (default: 1.0)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random seed: the same seed gives the same audio (default: 0)",
+    )
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     speech = _speech_options(options)
     if not options.text.strip():
-        raise DataError("--text: nothing to say, the text is empty")
+        raise DataError("--text: is empty, expected text to speak")
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()

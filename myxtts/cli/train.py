@@ -36,8 +36,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train a model on a corpus",
-        description="Trains a model on a corpus. Every flag that is not given keeps the value of "
-        "--config, or its default.",
+        description="Train a model on a corpus. Settings without a flag come from --config, or "
+        "else their defaults.",
         argument_default=argparse.SUPPRESS,
     )
     _add_run_flags(parser.add_argument_group("run"))
@@ -48,7 +48,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def _add_run_flags(group: Any) -> None:
     add_config_options(group)
     group.add_argument(
-        "--run-dir", type=Path, default=None, metavar="DIR", help="default: a new folder in runs/"
+        "--run-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="folder for checkpoints, logs and samples (default: a new folder in runs/)",
     )
     group.add_argument(
         "--resume",
@@ -57,27 +61,30 @@ def _add_run_flags(group: Any) -> None:
         const=True,
         default=None,
         metavar="DIR",
-        help="go on with the run in DIR or in --run-dir; auto: with the newest, if there is one",
+        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any",
     )
     group.add_argument(
         "--init-from",
         type=Path,
         default=None,
         metavar="RUN",
-        help="start with another run's averaged weights, which must fit; its model and audio "
-        "settings hold where none are given",
+        help="initialise from another run's EMA weights, which must fit the model; its model and "
+        "audio settings become the defaults",
     )
     group.add_argument(
         "--init-partially",
         action="store_true",
         default=False,
-        help="with --init-from: take what fits and start the rest from scratch",
+        help="with --init-from: load the weights that fit, initialise the rest from scratch",
     )
     group.add_argument(
-        "--dry-run", action="store_true", default=False, help="show the plan and train nothing"
+        "--dry-run", action="store_true", default=False, help="show the plan without training"
     )
     group.add_argument(
-        "--json", action="store_true", default=False, help="the plan of --dry-run as JSON"
+        "--json",
+        action="store_true",
+        default=False,
+        help="with --dry-run: print the plan as one JSON object",
     )
 
 
@@ -87,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         return _print_plan(config, start, options.dry_run)
     if str(options.resume) == _AUTO:
-        found = f"going on with {run_dir}" if start.resumed else "found no saved run, starting anew"
+        found = f"resuming {run_dir}" if start.resumed else "no saved run found, starting a new one"
         say(f"--resume auto: {found}")
     with LiveRun() as live:
         if options.dry_run:
@@ -104,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
     if not dry_run or config.data.train_data is None:
-        raise ConfigError("--json: goes with --dry-run and --train-data DIR")
+        raise ConfigError("--json: needs --dry-run and --train-data DIR")
     from myxtts.training.describing import plan_of
     from myxtts.training.opening import open_run
     from myxtts.training.watching.observer import Observer
@@ -117,8 +124,8 @@ def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
 def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
     """Every flag that is not about the run itself is a setting.
 
-    A resumed run has the settings that it was saved with, where flags do not change them. One
-    that starts with another's weights has its model, where nothing else is given.
+    A resumed run keeps its saved settings unless flags change them. A run initialised from
+    another one defaults to its model settings.
     """
     from myxtts.config.changes import settings_of_the_model
 
@@ -128,7 +135,7 @@ def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
         if flag not in _FLAGS_OF_THE_RUN
     }
     if "epochs" in settings and "max_steps" not in settings:
-        # Otherwise the number of steps in the file would win over the flag.
+        # Otherwise max_steps in the file would override the flag.
         settings["max_steps"] = None
     return configuration(
         options,
@@ -139,7 +146,7 @@ def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
 
 
 def _find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
-    """The run folder, if one is named or found, and what the run starts from."""
+    """The run folder, if one is given or found, and what the run starts from."""
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.training.opening import Start
 
@@ -150,7 +157,7 @@ def _find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
         start = Start.from_run(options.init_from, partially=options.init_partially)
         return options.run_dir, start
     if options.init_partially:
-        raise CheckpointError("--init-partially: goes with --init-from RUN")
+        raise CheckpointError("--init-partially: needs --init-from RUN")
     return options.run_dir, Start()
 
 
@@ -163,18 +170,18 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         return _newest_run(options.run_dir)
     folder: Path | None = options.run_dir if options.resume is True else options.resume
     if folder is None:
-        raise CheckpointError("--resume: say which run, with --resume DIR or --run-dir DIR")
+        raise CheckpointError("--resume: which run? Use --resume DIR or --run-dir DIR")
     if options.run_dir not in (None, folder):
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
     if options.init_from is not None:
-        raise CheckpointError("--resume: goes on with a run, so --init-from has no place beside it")
+        raise CheckpointError("--resume: cannot be combined with --init-from")
     if not RunDir(folder).checkpoints.is_dir():
-        raise CheckpointError(f"{folder}: holds no run to resume; expected checkpoints/ in it")
+        raise CheckpointError(f"{folder}: contains no run to resume; expected checkpoints/ in it")
     return folder
 
 
 def _newest_run(run_dir: Path | None) -> Path | None:
-    """--run-dir, or the newest in runs/, where it has saved something."""
+    """--run-dir, or else the newest run in runs/, if it has a checkpoint."""
     from myxtts.runs.run_dir import RunDir
     from myxtts.training.run import RUNS
 

@@ -1,59 +1,166 @@
-"""The flags of `myxtts train` that set a setting, one for each that users type often."""
+"""The flags of `myxtts train` for settings that users change often."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from typing import Any
 
-from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, section_of
 
 
 def add_setting_flags(parser: argparse.ArgumentParser) -> None:
-    """One flag per setting that the contract names; each is left out unless it is given."""
-    data = parser.add_argument_group("data and shapes")
-    data.add_argument("--train-data", metavar="DIR", help="corpus; without it the demo corpus")
-    data.add_argument("--val-data", metavar="DIR", help="validation corpus")
-    data.add_argument("--batch-size", type=int, metavar="N")
-    data.add_argument(
+    """One flag per setting that the contract names; absent from the result unless given."""
+    _add_data_flags(parser.add_argument_group("data and shapes"))
+    _add_model_flags(parser.add_argument_group("model and optimisation"))
+    _add_length_flags(parser.add_argument_group("length and saving"))
+    _add_device_flags(parser.add_argument_group("devices"))
+
+
+def _default(setting: str) -> Any:
+    fields = dataclasses.fields(SECTIONS[section_of(setting)])  # type: ignore[arg-type]
+    return next(field.default for field in fields if field.name == setting)
+
+
+def _add_data_flags(group: Any) -> None:
+    group.add_argument(
+        "--train-data", metavar="DIR", help="training corpus (default: generate the demo corpus)"
+    )
+    group.add_argument(
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
+    )
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help=f"clips per batch (default: {_default('batch_size')})",
+    )
+    group.add_argument(
         "--enable-static-shapes",
         "--pad-to-fixed-length",
         dest="pad_to_fixed_length",
         action="store_true",
-        help="one shape for every batch",
+        help="pad every batch to the same shape (default: a few shapes)",
     )
-    data.add_argument("--max-text-length", type=int, metavar="N", help="in tokens")
-    data.add_argument("--max-mel-frames", type=int, metavar="N")
-    data.add_argument("--buffer-size", type=int, metavar="N", help="batches kept ready")
+    group.add_argument(
+        "--max-text-length",
+        type=int,
+        metavar="N",
+        help=f"leave out clips with more tokens than this (default: {_default('max_text_length')})",
+    )
+    group.add_argument(
+        "--max-mel-frames",
+        type=int,
+        metavar="N",
+        help="leave out clips with more mel frames than this (default: derived from the data)",
+    )
+    group.add_argument(
+        "--buffer-size",
+        type=int,
+        metavar="N",
+        help=f"batches to prefetch (default: {_default('buffer_size')})",
+    )
 
-    model = parser.add_argument_group("model and optimisation")
-    model.add_argument("--model-size", choices=MODEL_SIZES)
-    model.add_argument("--optimization-level", choices=OPTIMIZATION_LEVELS)
-    model.add_argument(
+
+def _add_model_flags(group: Any) -> None:
+    group.add_argument(
+        "--model-size",
+        choices=MODEL_SIZES,
+        help=f"preset for the model's dimensions (default: {_default('size')})",
+    )
+    group.add_argument(
+        "--optimization-level",
+        choices=OPTIMIZATION_LEVELS,
+        help="preset for optimisation and augmentation settings "
+        f"(default: {_default('optimization_level')})",
+    )
+    group.add_argument(
         "--freeze",
         metavar="NAMES",
-        help='parts to keep as they are: "voice_encoder, decoder.block_*"',
+        help='parts of the model to freeze, such as "voice_encoder, decoder.block_*"',
     )
-    model.add_argument("--gradient-accumulation-steps", type=int, metavar="N")
-    model.add_argument("--xla", action=argparse.BooleanOptionalAction, help="compile with XLA")
-
-    length = parser.add_argument_group("length and saving")
-    length.add_argument("--max-steps", type=int, metavar="N")
-    length.add_argument("--epochs", type=int, metavar="N")
-    length.add_argument("--save-every", type=int, metavar="N", help="in steps")
-    length.add_argument("--evaluate-every", type=int, metavar="N", help="in steps")
-    length.add_argument("--seed", type=int, metavar="N")
-
-    devices = parser.add_argument_group("devices")
-    devices.add_argument("--multi-gpu", action="store_true", help="mirror over all visible GPUs")
-    devices.add_argument(
-        "--strict-devices", action="store_true", help="stop instead of falling back"
+    group.add_argument(
+        "--gradient-accumulation-steps",
+        type=int,
+        metavar="N",
+        help="micro-batches that each batch is split into "
+        f"(default: {_default('gradient_accumulation_steps')})",
     )
-    devices.add_argument("--visible-gpus", metavar="IDS", help="such as 0,1")
-    devices.add_argument("--data-gpu", type=int, metavar="ID", help="computes features")
-    devices.add_argument("--model-gpu", metavar="IDS", help="trains")
-    devices.add_argument("--model-start-delay", type=float, metavar="SECONDS")
-    devices.add_argument("--enable-memory-isolation", action="store_true")
-    devices.add_argument("--data-gpu-memory", type=int, metavar="MB")
-    devices.add_argument("--model-gpu-memory", type=int, metavar="MB")
-    devices.add_argument(
-        "--virtual-devices", type=int, metavar="N", help="logical CPUs that stand in for GPUs"
+    group.add_argument(
+        "--xla",
+        action=argparse.BooleanOptionalAction,
+        help="compile the training step with XLA (default: on GPUs only)",
+    )
+
+
+def _add_length_flags(group: Any) -> None:
+    group.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="N",
+        help="length of the run in optimizer steps (default: derived from the corpus)",
+    )
+    group.add_argument("--epochs", type=int, metavar="N", help="length of the run in epochs")
+    group.add_argument(
+        "--save-every",
+        type=int,
+        metavar="N",
+        help=f"steps between checkpoints (default: {_default('save_every')})",
+    )
+    group.add_argument(
+        "--evaluate-every",
+        type=int,
+        metavar="N",
+        help=f"steps between evaluations (default: {_default('evaluate_every')})",
+    )
+    group.add_argument(
+        "--seed", type=int, metavar="N", help=f"random seed (default: {_default('seed')})"
+    )
+
+
+def _add_device_flags(group: Any) -> None:
+    group.add_argument(
+        "--multi-gpu", action="store_true", help="mirrored training on all visible GPUs"
+    )
+    group.add_argument(
+        "--strict-devices",
+        action="store_true",
+        help="stop if the requested devices cannot be used, instead of falling back",
+    )
+    group.add_argument(
+        "--visible-gpus", metavar="IDS", help="GPUs to use, such as 0,1 (default: all)"
+    )
+    group.add_argument(
+        "--data-gpu", type=int, metavar="ID", help="GPU that computes features; needs --model-gpu"
+    )
+    group.add_argument(
+        "--model-gpu", metavar="IDS", help="GPU or GPUs that train, such as 1 or 1,2"
+    )
+    group.add_argument(
+        "--model-start-delay",
+        type=float,
+        metavar="SECONDS",
+        help="delay between starting the data GPU and the model "
+        f"(default: {_default('model_start_delay_seconds')})",
+    )
+    group.add_argument(
+        "--enable-memory-isolation",
+        action="store_true",
+        help="give the data GPU and the model GPU a fixed memory limit each",
+    )
+    for role in ("data", "model"):
+        group.add_argument(
+            f"--{role}-gpu-memory",
+            type=int,
+            metavar="MB",
+            help=f"memory limit of the {role} GPU (default: by the size of the card)",
+        )
+    group.add_argument(
+        "--virtual-devices",
+        type=int,
+        metavar="N",
+        help="logical CPU devices that stand in for GPUs "
+        f"(default: {_default('virtual_devices')}, use the real GPUs)",
     )

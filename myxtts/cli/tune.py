@@ -24,27 +24,36 @@ _LEAST_MINUTES, _MOST_MINUTES = 0.05, 600.0
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "tune",
-        help="measure which settings train fastest here",
-        description="Runs the real step on the real corpus for a few minutes, trains nothing, and "
-        "recommends batch size, precision, XLA, workers and buffer for this machine.",
+        help="measure which settings train fastest on this machine",
+        description="Benchmark the training step on your corpus for a few minutes, without "
+        "training, and recommend batch size, precision, XLA, workers and buffer size for this "
+        "machine.",
     )
     add_config_options(parser)
-    parser.add_argument("--train-data", metavar="DIR", help="corpus; without it that of --config")
+    parser.add_argument(
+        "--train-data", metavar="DIR", help="training corpus (default: from --config)"
+    )
     parser.add_argument(
         "--minutes",
         type=float,
         default=_DEFAULT_MINUTES,
         metavar="M",
-        help=f"of measuring, default {_DEFAULT_MINUTES:g}; what is under way is finished",
+        help="time limit in minutes; a measurement in progress is finished "
+        f"(default: {_DEFAULT_MINUTES:g})",
     )
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("myxtts-tuned.yaml"),
         metavar="FILE",
-        help="settings for myxtts train --config, default %(default)s",
+        help="file to write, for myxtts train --config (default: %(default)s)",
     )
-    parser.add_argument("--virtual-devices", type=int, metavar="N", help="as the run would have")
+    parser.add_argument(
+        "--virtual-devices",
+        type=int,
+        metavar="N",
+        help="logical CPU devices that stand in for GPUs (default: 0, use the real GPUs)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -53,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     settings = given({"train_data": options.train_data, "virtual_devices": options.virtual_devices})
     config = configuration(options, settings)
     if config.data.train_data is None:
-        raise ConfigError("--train-data: needed; the best settings depend on the corpus")
+        raise ConfigError("--train-data: is required, since the best settings depend on the corpus")
     if not _LEAST_MINUTES <= options.minutes <= _MOST_MINUTES:
         raise ConfigError(
             f"--minutes: found {options.minutes:g}, allowed: {_LEAST_MINUTES:g} to "
@@ -73,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
         strategy, data_device = set_up_devices(config)
         if place_of(strategy).workers > 1:
-            raise ConfigError("tune: measures one machine; start it without a cluster around it")
+            raise ConfigError("tune: measures one machine; start it outside the cluster")
         corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
         tuner = Tuner(
             config,
@@ -99,13 +108,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _require_new_file(file: Path) -> None:
     if file.exists():
-        raise ConfigError(f"{file}: exists already; remove it or name another file with --out")
+        raise ConfigError(f"{file}: already exists; remove it or choose another file with --out")
     if not file.parent.is_dir():
-        raise ConfigError(f"{file}: cannot be written, there is no folder {file.parent}")
+        raise ConfigError(f"{file}: cannot be written (no folder {file.parent})")
 
 
 def _given_settings(options: argparse.Namespace) -> Layer:
-    """What the user set, by file and by --set: the written file has to say it again."""
+    """The settings from --config and --set, which the written file has to repeat."""
     from myxtts.config.loading import merge, parse_assignments, read_yaml
     from myxtts.config.moved import relocated
 
@@ -154,7 +163,7 @@ def _shown(value: Any) -> str:
 def _yaml(
     recommendations: list[Recommendation], given_settings: Layer, options: argparse.Namespace
 ) -> str:
-    """What was given and what is recommended instead, with the worth of each change."""
+    """The given settings with the recommended changes, each with its measured gain."""
     import yaml
 
     changes = {item.setting: item for item in recommendations if item.changes}
@@ -163,10 +172,11 @@ def _yaml(
         section, _, name = item.setting.partition(".")
         settings.setdefault(section, {})[name] = item.recommended
     lines = [
-        f"# By myxtts tune, measured on this machine with {options.train_data or 'this corpus'}.",
+        "# Written by myxtts tune: measured on this machine with "
+        f"{options.train_data or 'this corpus'}.",
     ]
     if not changes:
-        lines.append("# Nothing to change: the settings were the fastest already.")
+        lines.append("# Nothing to change: these settings are already the fastest.")
     for section, values in settings.items():
         lines += ["", f"{section}:"]
         for name, value in values.items():

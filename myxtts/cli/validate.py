@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.exit_codes import THE_ANSWER_IS_NO
+from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.errors import DataError
 from myxtts.wording import plural
@@ -28,20 +28,31 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "validate",
         help="check every row and every file of a corpus",
-        description="Checks every row and every file of a corpus. Errors are what training would "
-        "leave out. Exit code 0: no errors; 1: errors; 2: the corpus cannot be read.",
+        description="Check every row and every file of a corpus. Training leaves out rows with "
+        "errors. Exit code 0: no errors; 1: errors; 2: the corpus cannot be read.",
     )
-    parser.add_argument("dir", type=Path, help="folder of the corpus")
+    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
     parser.add_argument(
-        "--layout", metavar="COLUMNS", help="such as 'audio|text|speaker'; default: recognised"
+        "--layout",
+        metavar="COLUMNS",
+        help="columns of the metadata, such as 'audio|text|speaker' (default: detected)",
     )
-    parser.add_argument("--delimiter", metavar="D", help="such as '|' or ',' or tab")
-    parser.add_argument("--language", metavar="L", help="of rows without one, such as en or fa")
+    parser.add_argument(
+        "--delimiter", metavar="D", help="column separator: '|', ',' or tab (default: detected)"
+    )
+    parser.add_argument(
+        "--language", metavar="TAG", help="language of rows that name none, such as en or fa"
+    )
     add_config_options(parser)
-    parser.add_argument("--workers", type=int, metavar="N", help="processes; default: one per core")
-    parser.add_argument("--json", action="store_true", help="one JSON object with everything")
     parser.add_argument(
-        "--fix", type=Path, metavar="OUT", help="write the rows without errors to a new file"
+        "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--fix",
+        type=Path,
+        metavar="FILE",
+        help="write the rows without errors to a new metadata file",
     )
     return parser
 
@@ -75,16 +86,16 @@ def run(options: argparse.Namespace) -> int:
     else:
         for out, rows in written.items():
             written_rows = f"{rows} {plural(rows, 'row')}"
-            say(f"Wrote {written_rows} to {out}; its paths are relative to {report.folder}")
-    return THE_ANSWER_IS_NO if report.errors else 0
+            say(f"Wrote {written_rows} to {out}; audio paths are relative to {report.folder}")
+    return CHECK_FAILED if report.errors else 0
 
 
 def _refuse_to_replace(out: Path) -> None:
-    """Said before an hour of checking, not after it."""
+    """Checked before an hour of validation, not after it."""
     if out.exists():
-        raise DataError(f"{out}: exists already; choose another name for --fix")
+        raise DataError(f"{out}: already exists; choose another file with --fix")
     if not out.parent.is_dir():
-        raise DataError(f"{out}: cannot be written, there is no folder {out.parent}")
+        raise DataError(f"{out}: cannot be written (no folder {out.parent})")
 
 
 def _progress(shown: bool) -> contextlib.AbstractContextManager[Callable[[int, int], None]]:
@@ -111,7 +122,7 @@ def _describe(report: CorpusReport, config: XTTSConfig) -> None:
 
 
 def _list(title: str, findings: Iterable[Finding]) -> None:
-    """The first few of each reason, and how many more there are."""
+    """The first few findings per reason, and how many more there are."""
     by_reason: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_reason[finding.reason].append(finding)
@@ -128,16 +139,19 @@ def _list(title: str, findings: Iterable[Finding]) -> None:
 def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
     rejected, limit = len(report.rejected_sources), config.data.max_rejected_fraction
     usable = (
-        f"{report.rows - rejected} of {report.rows} {plural(report.rows, 'row')} can be used, "
-        f"{report.seconds / 3_600:.2f} hours of sound"
+        f"{report.rows - rejected} of {report.rows} {plural(report.rows, 'row')} usable, "
+        f"{report.seconds / 3_600:.2f} hours of audio"
     )
     if rejected > limit * report.rows:
-        return f"{usable}; training allows {limit:.0%} to be left out (data.max_rejected_fraction)"
+        return (
+            f"{usable}; training stops if more than {limit:.0%} are unusable "
+            "(data.max_rejected_fraction)"
+        )
     return usable
 
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
-    """A file for the training rows and, where the corpus has one, another for evaluation."""
+    """One file for the training rows and, if the corpus has one, another for evaluation."""
     from myxtts.data.corpus.corpus_checks import write_clean_metadata
 
     targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]

@@ -1,4 +1,4 @@
-"""`myxtts voice`: hears voices once, keeps them with their run, lists and removes them."""
+"""`myxtts voice`: encodes voices once and saves them with their run; lists and removes them."""
 
 from __future__ import annotations
 
@@ -10,40 +10,45 @@ from typing import Any
 
 from myxtts.cli.console import say
 from myxtts.errors import CheckpointError
+from myxtts.wording import plural
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "voice",
-        help="save voices to speak with by name",
-        description="Hears a voice once and keeps it with the run, to speak with by its name. A "
-        "voice belongs to the weights that heard it.",
+        help="save voices and use them by name",
+        description="Encode a voice once and save it with the run, to use by name. A voice works "
+        "only with the checkpoint that encoded it.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("add", help="hear a voice and save it")
-    add.add_argument("name", metavar="NAME", help="letters, digits and . _ -")
+    add = actions.add_parser("add", help="encode a voice and save it")
+    add.add_argument("name", metavar="NAME", help="name of the voice: letters, digits and . _ -")
     add.add_argument(
         "recordings",
         type=Path,
         nargs="+",
         metavar="REF",
-        help="recordings of the one voice, a few seconds or more in all",
+        help="recordings of one speaker; a few seconds in total are enough",
     )
-    add.add_argument("--replace", action="store_true", help="hear a saved one anew")
-    listing = actions.add_parser("list", help="which voices there are")
+    add.add_argument("--replace", action="store_true", help="replace an existing voice")
+    listing = actions.add_parser("list", help="list the saved voices")
     listing.add_argument("--json", action="store_true", help="print one JSON object")
     remove = actions.add_parser("remove", help="delete a voice")
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="NAME", help="name of the voice")
     for action, run_action in ((add, _add), (listing, _list), (remove, _remove)):
         action.add_argument(
-            "--checkpoint", type=Path, required=True, help="folder of a trained run"
+            "--checkpoint",
+            type=Path,
+            required=True,
+            metavar="RUN",
+            help="folder of a trained run",
         )
-        # As every command has it; given before the action it counts as well.
+        # Every command has it; it also works before the action.
         action.add_argument(
             "--traceback",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="show where in the code an error arose",
+            help="print the traceback of an error",
         )
         action.set_defaults(run_action=run_action)
     return parser
@@ -69,8 +74,8 @@ def _add(options: argparse.Namespace) -> int:
     seconds = sum(reference.seconds for reference in facts.references)
     recordings = len(facts.references)
     say(
-        f"{folder / name}.json: heard {seconds:.1f} s in {recordings} "
-        f"recording{'s' if recordings > 1 else ''}, by the weights of step {facts.step:,}"
+        f"{folder / name}.json: encoded {seconds:.1f} s from {recordings} "
+        f"{plural(recordings, 'recording')} with the checkpoint of step {facts.step:,}"
     )
     return 0
 
@@ -79,7 +84,7 @@ def _list(options: argparse.Namespace) -> int:
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
 
-    checkpoint = find_checkpoint(options.checkpoint, to_speak=True)
+    checkpoint = find_checkpoint(options.checkpoint, for_synthesis=True)
     folder = voices_folder(options.checkpoint)
     step, weights = checkpoint.info.step, checkpoint.weights_checksum()
     voices = [_row(folder, name, step, weights) for name in voice_names(folder)]
@@ -92,7 +97,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _row(folder: Path, name: str, step: int, weights: str) -> dict[str, Any]:
-    """What is known of a voice; `problem` is None where it can be spoken with."""
+    """What is known about a voice; `problem` is None if it can be used."""
     from myxtts.synthesis.voices import VoiceFacts, read_voice
 
     facts: dict[str, Any] = dict.fromkeys(VoiceFacts.__dataclass_fields__)

@@ -1,4 +1,4 @@
-"""How far a clip is from the recording of the same sentence: spectrum, pitch and length."""
+"""Distance of a clip from the recording of the same sentence: spectrum, pitch and duration."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import numpy.typing as npt
 from myxtts.audio.files import FloatArray, trim_silence
 from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import AudioConfig
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, Figure, Measure, Score, Sound, Speech
+from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.pitch import pitch_hz
 from myxtts.evaluation.time_warping import warp
 
-# One analysis for all runs, whatever mels they are trained on: figures stay comparable.
+# The same analysis for all runs, whatever mels they are trained on, keeps metrics comparable.
 _ANALYSIS = AudioConfig(
     sample_rate_hz=MEASURED_RATE_HZ, fft_samples=512, hop_samples=200, highest_hz=8_000.0
 )
 _MELS = 40
 _COEFFICIENTS = 13
-# What is quieter is room and not voice.
-_HEARD_RANGE_DB = 50.0
+# Anything quieter is room noise, not voice.
+_DYNAMIC_RANGE_DB = 50.0
 _TRIM_BELOW_LOUDEST_DB = 40.0
 _DB_PER_NEPER = 20 / np.log(10)
 
-MEL_CEPSTRAL_DISTANCE = Figure(
+MEL_CEPSTRAL_DISTANCE = Metric(
     name="mel_cepstral_distance",
     title="mel-cepstral distance",
     unit="dB",
     needs_recording=True,
 )
-PITCH_ERROR = Figure(
+PITCH_ERROR = Metric(
     name="pitch_error", title="pitch error", unit="semitones", needs_recording=True
 )
-VOICING_ERROR = Figure(
-    name="voicing_error", title="voiced or not, wrong", unit="share", needs_recording=True
+VOICING_ERROR = Metric(
+    name="voicing_error", title="voicing errors", unit="fraction", needs_recording=True
 )
-DURATION_RATIO = Figure(
-    name="duration_ratio", title="duration / recording's", unit="", needs_recording=True
+DURATION_RATIO = Metric(
+    name="duration_ratio", title="duration ratio", unit="", needs_recording=True
 )
 
 
 class AgainstRecording(Measure):
-    figures = (MEL_CEPSTRAL_DISTANCE, PITCH_ERROR, VOICING_ERROR, DURATION_RATIO)
+    metrics = (MEL_CEPSTRAL_DISTANCE, PITCH_ERROR, VOICING_ERROR, DURATION_RATIO)
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
         assert speech.recording is not None
@@ -79,13 +79,13 @@ def _pitch(waveform: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
-    """[frames, coefficients] without the first, which is loudness.
+    """[frames, coefficients] without the first coefficient, which is loudness.
 
-    Scaled so that the distance of two frames is the root mean square difference of their
-    smoothed log spectra.
+    Scaled so that the distance between two frames is the RMS difference of their smoothed log
+    spectra.
     """
     log_mel = clip_log_mel(_ANALYSIS, _MELS)(waveform).astype(np.float64)
-    log_mel = np.maximum(log_mel, log_mel.max() - _HEARD_RANGE_DB / _DB_PER_NEPER)
+    log_mel = np.maximum(log_mel, log_mel.max() - _DYNAMIC_RANGE_DB / _DB_PER_NEPER)
     band = np.arange(_MELS) + 0.5
     order = np.arange(1, _COEFFICIENTS + 1)
     cosines = np.cos(np.pi / _MELS * np.outer(band, order))  # [mels, coefficients]

@@ -1,4 +1,4 @@
-"""The program that measures the checkpoints of a run beside it.
+"""The program that evaluates the checkpoints of a run in the background.
 
 python -m myxtts.evaluation.background choose CONFIG SENTENCES LANGUAGE...
 python -m myxtts.evaluation.background measure SNAPSHOT SENTENCES RESULT PRIORITY [MEASURE...]
@@ -23,7 +23,7 @@ _LOWEST_PRIORITY = 19
 
 
 def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequence[str]) -> None:
-    """Held-out sentences of the configuration's corpus, if its best metric can be measured."""
+    """Saves held-out sentences of the corpus, if best_metric can be computed for them."""
     from myxtts.evaluation.toolbox import open_toolbox
 
     config = load_config(config_file, is_saved_run=True)
@@ -34,17 +34,17 @@ def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequenc
         problems = [left_out.reason for left_out in toolbox.left_out]
         for measure in toolbox.measures:
             if not any(measure.tool.understands(item.language) for item in sentences):
-                problems.append(f"{measure.tool.name} does not know {', '.join(languages)}")
+                problems.append(f"{measure.tool.name} does not support {', '.join(languages)}")
         if problems:
             raise ConfigError(
-                f"evaluation.best_metric: {settings.best_metric} cannot be measured here: "
+                f"evaluation.best_metric: {settings.best_metric} cannot be computed here: "
                 f"{problems[0]}"
             )
     save_sentences(sentences, sentences_file)
 
 
 def measure_snapshot(snapshot: Path, sentences_file: Path, only: Sequence[str]) -> dict[str, float]:
-    """The model's means; recordings and their copies stay as they are and are not measured."""
+    """The model's means; recordings and copy-synthesis do not change and are skipped."""
     from myxtts.evaluation.evaluate import MODEL, evaluate, own_voice
     from myxtts.evaluation.toolbox import open_toolbox
     from myxtts.synthesis.tts import TTS
@@ -54,7 +54,7 @@ def measure_snapshot(snapshot: Path, sentences_file: Path, only: Sequence[str]) 
     sentences = load_sentences(sentences_file)
     evaluation = evaluate(tts, str(snapshot), sentences, toolbox, columns=(MODEL,))
     means: dict[str, Any] = {
-        figure.name: evaluation.mean(MODEL, figure) for figure in toolbox.figures
+        metric.name: evaluation.mean(MODEL, metric) for metric in toolbox.metrics
     }
     return {name: mean for name, mean in means.items() if mean is not None}
 
@@ -63,22 +63,22 @@ def _measure(
     snapshot: str, sentences_file: str, result_file: str, priority: str, *only: str
 ) -> None:
     if priority == "lowest":
-        _give_way()
+        _lower_priority()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     values = measure_snapshot(Path(snapshot), Path(sentences_file), only)
     write_result(Path(result_file), as_json(values).encode())
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     os.nice(_LOWEST_PRIORITY)
     if hasattr(os, "SCHED_IDLE"):
-        # At once, and not at the end of its slice.
+        # Yields immediately, not at the end of its time slice.
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed ends nobody, but its end of the pipe closes."""
-    # Not through sys.stdin: Python could not end while a thread waits in its buffer.
+    """When the parent is killed, its end of the pipe closes."""
+    # Not sys.stdin: Python cannot exit while a thread holds its buffer.
     while os.read(0, 1):
         pass
     os._exit(1)
@@ -92,7 +92,7 @@ def _main(action: str, *arguments: str) -> int:
         else:
             _measure(*arguments)
     except MyXTTSError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - it is a program
+        print(error, file=sys.stderr)  # noqa: T201 - this is a program
         return 2
     return 0
 

@@ -1,4 +1,4 @@
-"""Curves in panels; one picture of several runs: a panel for each metric, a line for each run."""
+"""Plots several runs in one picture: one panel per metric, one line per run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from myxtts.drawing import (
     ticks_around,
 )
 from myxtts.evaluation.history import METRICS, RunHistory
-from myxtts.evaluation.measure import Figure
+from myxtts.evaluation.measure import Metric
 from myxtts.evaluation.pictures import better_sign
 
 PANEL_WIDTH, PANEL_HEIGHT = 480, 250
@@ -51,12 +51,12 @@ def draw_curves(runs: Mapping[str, RunHistory], axis: str) -> Image.Image:
 def draw_panel(
     canvas: Canvas,
     corner: tuple[int, int],
-    metric: Figure,
+    metric: Metric,
     axis: str,
     lines: Sequence[Sequence[Point]],
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Each line in a colour of its own, and across the panel dashed levels with their names."""
+    """Draws each line in its own colour, and named levels as dashed lines."""
     x_ticks = ticks_around([0.0, *(x for line in lines for x, _ in line)])
     y_ticks = ticks_around([*(y for line in lines for _, y in line), *levels.values()])
     left, top = corner
@@ -66,7 +66,7 @@ def draw_panel(
     plot.y_axis(y_ticks)
     plot.x_axis(x_ticks, axis, label_below=True)
     for number, (name, level) in enumerate(levels.items()):
-        # Levels may be close: their names stand at the two ends by turns.
+        # Levels may be close, so their names alternate between both ends.
         plot.level(level, name, name_at_left=number % 2 == 1)
     for number, line in enumerate(lines):
         plot.curve(line, series_colour(number))

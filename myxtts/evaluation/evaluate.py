@@ -1,7 +1,7 @@
-"""Says the sentences, measures, and puts the figures beside those of the recordings.
+"""Synthesizes sentences and compares their metrics with those of the recordings.
 
-A figure means something only against its ceiling. The recordings show what is possible at all;
-their copies through mel and Griffin-Lim show what is left when the model is perfect.
+Metrics are meaningful only relative to their ceiling. The recordings are the upper bound;
+copy-synthesis through mel and Griffin-Lim is what a perfect model could reach.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel
-from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech
+from myxtts.evaluation.measure import FloatArray, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import OwnVoiceEncoder
 from myxtts.evaluation.toolbox import LeftOut, Toolbox
@@ -27,7 +27,7 @@ COLUMNS = (RECORDINGS, COPIES, MODEL)
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """One sentence as one of the columns says it."""
+    """One sentence in one of the columns."""
 
     column: str
     sentence: Sentence
@@ -45,33 +45,33 @@ class Evaluation:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Without recordings there is only the model."""
+        """Only the model, if there are no recordings."""
         recorded = any(sentence.recording for sentence in self.sentences)
         return COLUMNS if recorded else (MODEL,)
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
-        """Figures without a value, with the reason."""
+        """Metrics without a value, with the reason."""
         reasons: dict[str, list[str]] = {}
         for measure in self.toolbox.measures:
-            for figure in measure.figures:
-                if figure not in self.toolbox.figures or self.mean(MODEL, figure) is not None:
+            for metric in measure.metrics:
+                if metric not in self.toolbox.metrics or self.mean(MODEL, metric) is not None:
                     continue
-                if figure.needs_recording and self.columns == (MODEL,):
+                if metric.needs_recording and self.columns == (MODEL,):
                     reason = "there are no recordings of these sentences"
                 elif not any(measure.tool.understands(item.language) for item in self.sentences):
-                    reason = f"{measure.tool.name} does not know the language"
+                    reason = f"{measure.tool.name} does not support the language"
                 else:
-                    reason = "no clip of the model has one"
-                reasons.setdefault(reason, []).append(figure.title)
+                    reason = "no value for any of the model's clips"
+                reasons.setdefault(reason, []).append(metric.title)
         found = (LeftOut(tuple(titles), reason) for reason, titles in reasons.items())
         return (*self.toolbox.left_out, *found)
 
-    def mean(self, column: str, figure: Figure) -> float | None:
+    def mean(self, column: str, metric: Metric) -> float | None:
         scores = [
-            clip.scores[figure.name]
+            clip.scores[metric.name]
             for clip in self.clips
-            if clip.column == column and figure.name in clip.scores
+            if clip.column == column and metric.name in clip.scores
         ]
         weight = sum(score.weight for score in scores)
         if not weight:
@@ -98,7 +98,7 @@ def evaluate(
     total = len(sentences) * len(wanted)
     speaker = _Speaker(tts, options or SpeechOptions(), wanted)
     for sentence in sentences:
-        # What cannot be said is found before the work.
+        # Finds text that cannot be spoken before the work begins.
         tts.tokenizer.encode(sentence.text, sentence.language)
     speaker.warm_up(sentences[0])
     for sentence in sentences:
@@ -110,10 +110,10 @@ def evaluate(
 
 
 def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
-    """All figures that this clip can have."""
+    """All metrics that apply to this clip."""
     scores: dict[str, Score] = {}
     for one in measures:
-        needs_recording = any(figure.needs_recording for figure in one.figures)
+        needs_recording = any(metric.needs_recording for metric in one.metrics)
         if needs_recording and speech.recording is None:
             continue
         if one.tool.understands(speech.language):
@@ -122,7 +122,7 @@ def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
 
 
 class _Speaker:
-    """The three who say a sentence."""
+    """Makes the clip of a sentence for each column."""
 
     def __init__(self, tts: TTS, options: SpeechOptions, columns: Sequence[str]) -> None:
         self._tts = tts
@@ -130,8 +130,8 @@ class _Speaker:
         self._columns = columns
 
     def warm_up(self, sentence: Sentence) -> None:
-        """Compiles, so that the first sentence takes no longer than the others."""
-        self._copy(self._say_by_model(sentence))
+        """Compiles first, so that the first sentence takes no longer than the others."""
+        self._copy(self._synthesize(sentence))
 
     def say(self, sentence: Sentence) -> Iterator[tuple[str, Speech]]:
         reference = self._read(sentence.reference)
@@ -139,7 +139,7 @@ class _Speaker:
         for column in self._columns:
             started = time.perf_counter()
             if column == MODEL:
-                waveform = self._say_by_model(sentence)
+                waveform = self._synthesize(sentence)
             elif recording is None:
                 continue
             else:
@@ -170,7 +170,7 @@ class _Speaker:
         mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
         return GriffinLim(config.audio).samples(mel)
 
-    def _say_by_model(self, sentence: Sentence) -> FloatArray:
+    def _synthesize(self, sentence: Sentence) -> FloatArray:
         return self._tts.tts(
             sentence.text, sentence.reference, sentence.language, options=self._options
         )

@@ -1,4 +1,4 @@
-"""What a run folder tells of its course: every loss and measure over steps, hours, utterances."""
+"""Reads the history of a run: every loss and metric over steps, hours and utterances."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from myxtts.config.loading import load_config
 from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
-from myxtts.evaluation.measure import Figure
+from myxtts.evaluation.measure import Metric
 from myxtts.evaluation.results import RESULT_FILE
-from myxtts.evaluation.toolbox import FIGURES
+from myxtts.evaluation.toolbox import SPEECH_METRICS
 from myxtts.runs.run_dir import RunDir
 
 AXES = ("steps", "hours", "utterances")
-METRICS: tuple[Figure, ...] = (
+METRICS: tuple[Metric, ...] = (
     *(
-        Figure(name=name, title=name.replace("_", " "), decimals=3)
+        Metric(name=name, title=name.replace("_", " "), decimals=3)
         for name in (*TRAINING_LOSSES, *VALIDATION_LOSSES)
     ),
-    *FIGURES,
+    *SPEECH_METRICS,
 )
 
 
@@ -47,12 +47,12 @@ class RunHistory:
     hours: float
     utterances: int
     curves: dict[str, Curve]
-    """By the names of the metrics; only those that the run has."""
+    """By metric name; only those that the run has."""
     report: dict[str, Any]
     ceiling: dict[str, float]
-    """What the recordings scored in the run's evaluation."""
+    """Metrics of the recordings in the run's evaluation."""
     sentences: tuple[str, ...]
-    """What was said in it."""
+    """The sentences of that evaluation."""
 
 
 def read_history(folder: Path) -> RunHistory:
@@ -61,8 +61,8 @@ def read_history(folder: Path) -> RunHistory:
     lines = run.metric_lines()
     if not lines:
         raise CheckpointError(
-            f"{folder}: holds no {run.metrics_file.name} with lines; expected the folder of a run "
-            "that has trained"
+            f"{folder}: {run.metrics_file.name} is missing or empty; expected the folder of a "
+            "trained run"
         )
     lines += run.measure_lines()
     config = load_config(run.config_file, is_saved_run=True)
@@ -105,7 +105,7 @@ def read_history(folder: Path) -> RunHistory:
 
 
 class _Clock:
-    """Hours of training at a step: of steps and waits for data, not of pauses between resumes."""
+    """Hours of training at a step: steps and data waits, without pauses between resumes."""
 
     def __init__(self, lines: Sequence[dict[str, Any]]) -> None:
         timed = sorted((line for line in lines if "step_seconds" in line), key=_step)
@@ -129,5 +129,5 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(f"{file}: not JSON ({error}); remove it or write it again") from None
+        raise CheckpointError(f"{file}: not JSON ({error}); delete it or create it again") from None
     return content

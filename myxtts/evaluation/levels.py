@@ -1,4 +1,4 @@
-"""What is told from the samples alone: pace, clipping, silence, and how fast they were made."""
+"""Metrics of the samples alone: speaking rate, clipping, silence and real-time factor."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 
 from myxtts.audio.files import trim_silence, window_levels
-from myxtts.evaluation.measure import Figure, Measure, Score, Speech
+from myxtts.evaluation.measure import Measure, Metric, Score, Speech
 
 _SILENT_BELOW_LOUDEST_DB = 40.0
 _FULL_SCALE = 0.999
 
-CHARACTERS_PER_SECOND = Figure(
+CHARACTERS_PER_SECOND = Metric(
     name="characters_per_second", title="characters per second", unit="1/s", decimals=1
 )
-CLIPPING = Figure(name="clipping", title="clipped samples", unit="share", decimals=4)
-SILENCE = Figure(name="silence", title="silence", unit="share")
-REAL_TIME_FACTOR = Figure(
+CLIPPING = Metric(name="clipping", title="clipped samples", unit="fraction", decimals=4)
+SILENCE = Metric(name="silence", title="silence", unit="fraction")
+REAL_TIME_FACTOR = Metric(
     name="real_time_factor", title="real-time factor", unit="s per s", decimals=3
 )
 
 
 class Levels(Measure):
-    figures = (CHARACTERS_PER_SECOND, CLIPPING, SILENCE, REAL_TIME_FACTOR)
+    metrics = (CHARACTERS_PER_SECOND, CLIPPING, SILENCE, REAL_TIME_FACTOR)
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
         rate, waveform = speech.sample_rate_hz, speech.waveform

@@ -1,7 +1,7 @@
-"""What a measure is: it hears one clip and gives one or more figures, each with its facts.
+"""Interface of a measure, which computes one or more metrics of a clip.
 
-A measure knows no model, no run and no table. What a clip does not have (a recording of the same
-sentence, a language the measure understands) it does not get asked about.
+A measure knows no model, no run and no table. It is only applied to clips that have what it needs:
+a recording of the same sentence, a language that it supports.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ MEASURED_RATE_HZ = 16_000
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """What a measure is made with."""
+    """The library or model that a measure uses."""
 
     name: str
     licence: str
     extra: str | None = None
-    """The extra of this package that installs it; None: always there."""
+    """The extra of this package that installs it; None: always installed."""
     languages: tuple[str, ...] | None = None
-    """The languages that it understands; None: sound is sound to it."""
+    """The languages that it supports; None: any."""
     independent: bool = True
-    """False: it was trained together with the model that it judges."""
+    """False: it was trained together with the model that it evaluates."""
 
     def understands(self, language: str) -> bool:
         return self.languages is None or find_language(language).base in self.languages
@@ -44,7 +44,7 @@ BUILT_IN = Tool(name="computed here", licence="Apache-2.0")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class Metric:
     """One row of the table."""
 
     name: str
@@ -56,7 +56,7 @@ class Figure:
 
     @property
     def better(self) -> str:
-        """lower, higher, or (nearer to) the recordings."""
+        """lower, higher, or as close as possible to the recordings."""
         if self.name not in LOWER_IS_BETTER:
             return "as recorded"
         return "lower" if LOWER_IS_BETTER[self.name] else "higher"
@@ -66,7 +66,7 @@ class Figure:
 class Score:
     value: float
     weight: float = 1.0
-    """What the clip counts in the mean: words for a word error rate."""
+    """Weight of the clip in the mean, such as its number of words for the word error rate."""
     note: str = ""
 
 
@@ -77,7 +77,7 @@ class Sound:
 
     @functools.cached_property
     def at_measured_rate(self) -> FloatArray:
-        """Samples in [-1, 1] at the one rate that every measure of sound works at."""
+        """Samples in [-1, 1] at the sample rate that all measures use."""
         samples = self.waveform
         if self.sample_rate_hz != MEASURED_RATE_HZ:
             samples = soxr.resample(samples, self.sample_rate_hz, MEASURED_RATE_HZ)
@@ -90,22 +90,22 @@ class Sound:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Speech(Sound):
-    """A clip to be judged, with all that it can be judged by."""
+    """A clip to evaluate, with everything that measures may need."""
 
     text: str
     language: str
     reference: Sound
-    """Another clip of the voice that was meant."""
+    """Another clip of the target voice."""
     recording: Sound | None = None
-    """The same sentence as its speaker said it."""
+    """The speaker's own recording of the same sentence."""
     making_seconds: float | None = None
-    """How long a program took to make it."""
+    """Seconds that synthesis took; None for recordings."""
 
 
 class Measure(ABC):
     tool: Tool = BUILT_IN
-    figures: tuple[Figure, ...]
+    metrics: tuple[Metric, ...]
 
     @abstractmethod
     def scores(self, speech: Speech) -> Mapping[str, Score]:
-        """By the figures' names; one that has no meaning for this clip is left out."""
+        """By metric name; metrics that do not apply to this clip are left out."""

@@ -1,4 +1,4 @@
-"""The page to listen to: one file with the table, the pictures and every clip in it."""
+"""The HTML page to listen to: one file with the table, the pictures and every clip."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import soundfile
 
 from myxtts.drawing import as_png
 from myxtts.evaluation.evaluate import Clip, Evaluation
-from myxtts.evaluation.measure import Figure, Sound
+from myxtts.evaluation.measure import Metric, Sound
 from myxtts.evaluation.pictures import better_sign, mel_picture
 
-# Of 0 (largest) to 1: speech stays clear, and a sentence takes some ten kilobytes.
+# From 0 (largest file) to 1: speech stays clear, and a sentence takes about ten kilobytes.
 _COMPRESSION = 0.8
 
 _STYLE = """
@@ -37,12 +37,12 @@ def page(evaluation: Evaluation, bars_png: bytes) -> str:
         "<!doctype html><html lang=en><meta charset=utf-8>",
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{html.escape(title)}</h1>",
-        f"<p>{len(evaluation.sentences)} sentences that the run was not trained on. A figure means "
-        "something only beside that of the recordings and of their copies through mel and "
-        "Griffin-Lim.</p>",
+        f"<p>{len(evaluation.sentences)} sentences that the run was not trained on. Compare each "
+        "metric with the recordings and with copy-synthesis (the recordings resynthesized from "
+        "their mels by Griffin-Lim).</p>",
         _table(evaluation),
         left_out,
-        f'<img class=bars alt="every measure" src="{_inline("image/png", bars_png)}">',
+        f'<img class=bars alt="all metrics" src="{_inline("image/png", bars_png)}">',
         *(_sentence(evaluation, place) for place in range(len(evaluation.sentences))),
         "</html>",
     ]
@@ -52,16 +52,16 @@ def page(evaluation: Evaluation, bars_png: bytes) -> str:
 def _table(evaluation: Evaluation) -> str:
     heads = "".join(f"<th>{column}" for column in evaluation.columns)
     rows = "".join(
-        f"<tr><td>{figure.title} <span class=soft>{better_sign(figure)}</span>"
-        + "".join(f"<td>{_value(evaluation, column, figure)}" for column in evaluation.columns)
-        for figure in evaluation.toolbox.figures
+        f"<tr><td>{metric.title} <span class=soft>{better_sign(metric)}</span>"
+        + "".join(f"<td>{_value(evaluation, column, metric)}" for column in evaluation.columns)
+        for metric in evaluation.toolbox.metrics
     )
     return f"<table><tr><th>{heads}{rows}</table>"
 
 
-def _value(evaluation: Evaluation, column: str, figure: Figure) -> str:
-    mean = evaluation.mean(column, figure)
-    return "" if mean is None else f"{mean:.{figure.decimals}f}"
+def _value(evaluation: Evaluation, column: str, metric: Metric) -> str:
+    mean = evaluation.mean(column, metric)
+    return "" if mean is None else f"{mean:.{metric.decimals}f}"
 
 
 def _sentence(evaluation: Evaluation, place: int) -> str:
@@ -75,8 +75,12 @@ def _sentence(evaluation: Evaluation, place: int) -> str:
 
 
 def _clip(clip: Clip) -> str:
-    heard = "".join(score.note for score in clip.scores.values())
-    note = f"<div class=soft dir=auto>heard: {html.escape(heard)}</div>" if heard else ""
+    transcript = "".join(score.note for score in clip.scores.values())
+    note = (
+        f"<div class=soft dir=auto>transcript: {html.escape(transcript)}</div>"
+        if transcript
+        else ""
+    )
     mel = _inline("image/png", as_png(mel_picture(clip.sound)))
     return (
         f"<div><b>{clip.column}</b> <span class=soft>{html.escape(clip.sentence.speaker)}</span>"

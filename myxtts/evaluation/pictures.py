@@ -1,4 +1,4 @@
-"""Pictures of an evaluation: mel spectrograms, and a bar for each column of the table."""
+"""Plots of an evaluation: mel spectrograms, and bars that compare the columns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import AudioConfig
 from myxtts.drawing import BLUE, LIGHT_BLUE, ORANGE, BarRow, Canvas, bar_rows, grid_corner, heat_map
 from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, Evaluation
-from myxtts.evaluation.measure import Figure, Sound
+from myxtts.evaluation.measure import Metric, Sound
 
 _COLUMN_COLOURS = {RECORDINGS: BLUE, COPIES: LIGHT_BLUE, MODEL: ORANGE}
-_HEARD_RANGE_NEPERS = 8.0
+_DYNAMIC_RANGE_NEPERS = 8.0
 _MELS = 80
 
 _SHEET_SENTENCES = 4
 _SHEET_ROW_PIXELS, _SHEET_COLUMN_PIXELS, _SHEET_MARGIN = 150, 400, 24
 
 _BAR_PANEL_COLUMNS, _BAR_PANEL_PIXELS = 3, (380, 128)
-# Names stand before a bar and its value behind it.
+# Leaves room for the name before a bar and the value after it.
 _LONGEST_BAR_PIXELS = _BAR_PANEL_PIXELS[0] - 200
 
 
@@ -30,11 +30,11 @@ def mel_picture(sound: Sound) -> Image.Image:
         sample_rate_hz=sound.sample_rate_hz, highest_hz=min(8_000.0, sound.sample_rate_hz / 2)
     )
     log_mel = clip_log_mel(audio, _MELS)(sound.waveform)  # [frames, mels]
-    return heat_map((log_mel - log_mel.max()) / _HEARD_RANGE_NEPERS + 1)
+    return heat_map((log_mel - log_mel.max()) / _DYNAMIC_RANGE_NEPERS + 1)
 
 
 def mel_sheet(evaluation: Evaluation) -> Image.Image:
-    """The first sentences, a row each, as each column says them."""
+    """The mels of the first sentences: one row per sentence, one column per source."""
     columns = evaluation.columns
     sentences = evaluation.sentences[:_SHEET_SENTENCES]
     width, height = _SHEET_COLUMN_PIXELS + _SHEET_MARGIN, _SHEET_ROW_PIXELS + _SHEET_MARGIN
@@ -50,38 +50,38 @@ def mel_sheet(evaluation: Evaluation) -> Image.Image:
         if clip.sentence not in sentences:
             continue
         row, place = sentences.index(clip.sentence), columns.index(clip.column)
-        # All on one scale of time: too fast is narrower.
+        # All on one time scale, so that faster speech is narrower.
         pixels = max(1, round(_SHEET_COLUMN_PIXELS * clip.sound.seconds / longest_seconds))
         mel = mel_picture(clip.sound).convert("RGB").resize((pixels, _SHEET_ROW_PIXELS))
         canvas.paste(mel, _SHEET_MARGIN + place * width, 2 * _SHEET_MARGIN + row * height)
-    # A palette is enough for one gradient, and a quarter of the size.
+    # A palette is enough for one gradient, at a quarter of the size.
     return canvas.image.quantize(128)
 
 
 def bars_picture(evaluation: Evaluation) -> Image.Image:
-    """A panel for each figure with a bar for each column; empty panels are left out."""
-    figures = [
-        figure
-        for figure in evaluation.toolbox.figures
-        if any(evaluation.mean(column, figure) is not None for column in evaluation.columns)
+    """One panel per metric with one bar per column; empty panels are left out."""
+    metrics = [
+        metric
+        for metric in evaluation.toolbox.metrics
+        if any(evaluation.mean(column, metric) is not None for column in evaluation.columns)
     ]
-    rows = -(-len(figures) // _BAR_PANEL_COLUMNS)
+    rows = -(-len(metrics) // _BAR_PANEL_COLUMNS)
     width, height = _BAR_PANEL_PIXELS
     canvas = Canvas(_BAR_PANEL_COLUMNS * width, max(1, rows) * height + 16)
-    for number, figure in enumerate(figures):
+    for number, metric in enumerate(metrics):
         x, y = grid_corner(number, _BAR_PANEL_COLUMNS, width, height)
-        canvas.text((x + 20, y + 24), f"{figure.title} ({better_sign(figure)})", 15)
-        bars = [_bar(evaluation, column, figure) for column in evaluation.columns]
+        canvas.text((x + 20, y + 24), f"{metric.title} ({better_sign(metric)})", 15)
+        bars = [_bar(evaluation, column, metric) for column in evaluation.columns]
         bar_rows(canvas, (x + 20, y + 42), bars, _LONGEST_BAR_PIXELS)
     return canvas.image
 
 
-def _bar(evaluation: Evaluation, column: str, figure: Figure) -> BarRow:
-    value = evaluation.mean(column, figure)
-    text = "" if value is None else f"{value:.{figure.decimals}f}"
+def _bar(evaluation: Evaluation, column: str, metric: Metric) -> BarRow:
+    value = evaluation.mean(column, metric)
+    text = "" if value is None else f"{value:.{metric.decimals}f}"
     return BarRow(column, value, text, _COLUMN_COLOURS[column])
 
 
-def better_sign(figure: Figure) -> str:
-    words: Sequence[str] = [part for part in (figure.unit, f"better: {figure.better}") if part]
+def better_sign(metric: Metric) -> str:
+    words: Sequence[str] = [part for part in (metric.unit, f"better: {metric.better}") if part]
     return ", ".join(words)

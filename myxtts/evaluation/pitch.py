@@ -11,14 +11,15 @@ LOWEST_HZ, HIGHEST_HZ = 60.0, 500.0
 _WINDOW_SAMPLES = 640
 _SHORTEST_LAG = int(MEASURED_RATE_HZ / HIGHEST_HZ)
 _LONGEST_LAG = int(np.ceil(MEASURED_RATE_HZ / LOWEST_HZ))
-# The first lag whose difference falls below is the period; above the second there is no voice.
+# The first lag with a difference below the first threshold is the period; above the second the
+# frame is unvoiced.
 _CLEAR_PERIOD, _VOICED_BELOW = 0.15, 0.5
 _SILENT_BELOW_LOUDEST_DB = 40.0
 _SMALL = 1e-12
 
 
 def pitch_hz(waveform: FloatArray, hop_samples: int) -> npt.NDArray[np.float64]:
-    """One value per frame, frame n centred on sample n * hop; NaN where there is no voice."""
+    """One value per frame, frame n centred on sample n * hop; NaN in unvoiced frames."""
     frames = _frames(waveform.astype(np.float64), hop_samples)
     difference = _normalised_difference(frames)
     lags = _periods(difference)
@@ -35,7 +36,7 @@ def _frames(waveform: npt.NDArray[np.float64], hop_samples: int) -> npt.NDArray[
 
 
 def _normalised_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """How much a window differs from itself a lag later, over the mean of the shorter lags."""
+    """The cumulative mean normalised difference of YIN, by lag."""
     size = 1 << (frames.shape[1] + _WINDOW_SAMPLES).bit_length()
     spectrum = np.fft.rfft(frames, size)
     window = np.fft.rfft(frames[:, :_WINDOW_SAMPLES], size)
@@ -46,7 +47,7 @@ def _normalised_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     lags = np.arange(1, _LONGEST_LAG + 1)
     normalised = np.ones_like(difference)
     normalised[:, 1:] = difference[:, 1:] * lags / (np.cumsum(difference[:, 1:], axis=1) + _SMALL)
-    # Silence is like itself at every lag, and is no voice.
+    # Silence matches itself at every lag, but is unvoiced.
     normalised[energy[:, 0] < _SMALL] = 1.0
     return normalised
 
@@ -63,7 +64,7 @@ def _periods(difference: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
 def _between_samples(
     difference: npt.NDArray[np.float64], lags: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.float64]:
-    """The bottom of the parabola through a dip and its neighbours."""
+    """Parabolic interpolation of the lag of a dip."""
     rows = np.arange(len(lags))
     left, middle, right = (difference[rows, lags + shift] for shift in (-1, 0, 1))
     bend = left - 2 * middle + right

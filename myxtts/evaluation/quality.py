@@ -1,4 +1,4 @@
-"""What listeners would say of the sound, from 1 (bad) to 5 (excellent), as networks guess it."""
+"""Predicted mean opinion scores, from 1 (bad) to 5 (excellent)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, Figure, Measure, Score, Speech, Tool
+from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Speech, Tool
 
-DNSMOS = Figure(name="dnsmos", title="quality by DNSMOS", unit="1 to 5")
-DISTILLMOS = Figure(name="distillmos", title="quality by DistillMOS", unit="1 to 5")
+DNSMOS = Metric(name="dnsmos", title="quality by DNSMOS", unit="1 to 5")
+DISTILLMOS = Metric(name="distillmos", title="quality by DistillMOS", unit="1 to 5")
 
 
 class Dnsmos(Measure):
-    """Trained on noise suppression: hears noise and distortion, not whether it is speech."""
+    """Trained for noise suppression: rates noise and distortion, not whether it is speech."""
 
     tool = Tool(name="DNSMOS (speechmos)", licence="MIT", extra="eval")
-    figures = (DNSMOS,)
+    metrics = (DNSMOS,)
 
     def __init__(self) -> None:
         from speechmos import dnsmos
@@ -33,14 +33,14 @@ class Distillmos(Measure):
     """Trained on many kinds of degraded and synthetic speech."""
 
     tool = Tool(name="DistillMOS", licence="MIT", extra="eval-torch")
-    figures = (DISTILLMOS,)
+    metrics = (DISTILLMOS,)
 
     def __init__(self) -> None:
         import distillmos
         import torch
 
         self._torch: Any = torch
-        # It prints where its weights are.
+        # It prints the location of its weights.
         with contextlib.redirect_stdout(io.StringIO()):
             self._model: Any = distillmos.ConvTransformerSQAModel().eval()
 

@@ -1,4 +1,4 @@
-"""Does a recogniser that knows nothing of this project follow what is said?"""
+"""Intelligibility: error rates of an independent speech recogniser."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from myxtts.errors import DataError
 from myxtts.evaluation.measure import (
     MEASURED_RATE_HZ,
-    Figure,
     FloatArray,
     Measure,
+    Metric,
     Score,
     Speech,
     Tool,
@@ -22,22 +22,22 @@ from myxtts.evaluation.measure import (
 from myxtts.text.languages import find_language
 from myxtts.text.normalise import normalise
 
-# Recognisers are trained on speech that does not start at the first sample.
+# Recognisers expect some silence before and after the speech.
 _SILENCE_SECONDS = 0.5
 
-WORD_ERROR_RATE = Figure(name="wer", title="word error rate", unit="share", decimals=3)
-CHARACTER_ERROR_RATE = Figure(name="cer", title="character error rate", unit="share", decimals=3)
+WORD_ERROR_RATE = Metric(name="wer", title="word error rate", unit="fraction", decimals=3)
+CHARACTER_ERROR_RATE = Metric(name="cer", title="character error rate", unit="fraction", decimals=3)
 
 
 class Recogniser(Protocol):
     tool: Tool
 
-    def hear(self, samples: FloatArray, language: str) -> str:
-        """What is said in samples at MEASURED_RATE_HZ."""
+    def transcribe(self, samples: FloatArray, language: str) -> str:
+        """Transcribes samples at MEASURED_RATE_HZ."""
 
 
 class Moonshine:
-    """Moonshine tiny, which its wheel carries whole."""
+    """Moonshine tiny, whose weights come with its wheel."""
 
     tool = Tool(name="Moonshine tiny", licence="MIT", extra="eval", languages=("en",))
 
@@ -49,24 +49,24 @@ class Moonshine:
         model = Path(str(get_assets_path())) / "tiny-en"
         if not model.is_dir():
             # Later wheels fetch models over the network instead.
-            raise ImportError("this version of moonshine-voice carries no model")
+            raise ImportError("this version of moonshine-voice contains no model")
         self._transcriber: Any = Transcriber(str(model), ModelArch.TINY)
 
-    def hear(self, samples: FloatArray, language: str) -> str:
-        heard = self._transcriber.transcribe_without_streaming(samples.tolist(), MEASURED_RATE_HZ)
-        return " ".join(line.text for line in heard.lines)
+    def transcribe(self, samples: FloatArray, language: str) -> str:
+        result = self._transcriber.transcribe_without_streaming(samples.tolist(), MEASURED_RATE_HZ)
+        return " ".join(line.text for line in result.lines)
 
 
 class Whisper:
-    """A Whisper model in CTranslate2's format, from a folder of the user."""
+    """A Whisper model in CTranslate2 format, from a folder that the user names."""
 
     def __init__(self, folder: Path) -> None:
-        # It would fetch a tokenizer that is not there.
+        # It would download a missing tokenizer.
         for name in ("model.bin", "tokenizer.json"):
             if not (folder / name).is_file():
                 raise DataError(
-                    f"{folder}: holds no Whisper model; expected the folder of a faster-whisper "
-                    f"(CTranslate2) model, with {name} in it"
+                    f"{folder}: contains no Whisper model; expected a faster-whisper "
+                    f"(CTranslate2) model with {name}"
                 )
         from faster_whisper import WhisperModel
 
@@ -81,15 +81,15 @@ class Whisper:
             languages=tuple(self._model.supported_languages),
         )
 
-    def hear(self, samples: FloatArray, language: str) -> str:
+    def transcribe(self, samples: FloatArray, language: str) -> str:
         segments, _ = self._model.transcribe(samples, language=find_language(language).base)
         return " ".join(segment.text for segment in segments)
 
 
 class WordErrors(Measure):
-    """Errors of the recogniser over the words and characters of the sentence."""
+    """Word and character error rates of the recogniser."""
 
-    figures = (WORD_ERROR_RATE, CHARACTER_ERROR_RATE)
+    metrics = (WORD_ERROR_RATE, CHARACTER_ERROR_RATE)
 
     def __init__(self, recogniser: Recogniser) -> None:
         import jiwer
@@ -99,21 +99,23 @@ class WordErrors(Measure):
         self.tool = recogniser.tool
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
-        said = bare_words(speech.text, speech.language)
-        if not said:
+        expected = bare_words(speech.text, speech.language)
+        if not expected:
             return {}
         silence = np.zeros(int(_SILENCE_SECONDS * MEASURED_RATE_HZ), np.float32)
         padded = np.concatenate([silence, speech.at_measured_rate, silence])
-        heard = self._recogniser.hear(padded, speech.language)
-        heard_words = bare_words(heard, speech.language)
+        transcript = self._recogniser.transcribe(padded, speech.language)
+        words = bare_words(transcript, speech.language)
         return {
-            "wer": Score(float(self._jiwer.wer(said, heard_words)), len(said.split()), heard),
-            "cer": Score(float(self._jiwer.cer(said, heard_words)), len(said)),
+            "wer": Score(
+                float(self._jiwer.wer(expected, words)), len(expected.split()), transcript
+            ),
+            "cer": Score(float(self._jiwer.cer(expected, words)), len(expected)),
         }
 
 
 def bare_words(text: str, language: str) -> str:
-    """Numbers in words, small letters, no punctuation: what can be heard of a text."""
+    """The words as spoken: numbers spelt out, lower case, no punctuation."""
     if not text.strip():
         return ""
     return " ".join(re.sub(r"[^\w']|_", " ", normalise(text, language).lower()).split())

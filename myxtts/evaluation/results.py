@@ -1,4 +1,4 @@
-"""An evaluation as others read it: JSON for programs, CSV for tables, files for both."""
+"""Writes the results of an evaluation: JSON, CSV, plots and a page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESULT_FILE = "evaluation.json"
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
-    """Writes everything into the folder and returns what stands in evaluation.json."""
+    """Writes everything into the folder and returns the content of evaluation.json."""
     content = as_dict(evaluation)
     folder.mkdir(parents=True, exist_ok=True)
     write_result(folder / RESULT_FILE, as_json(content).encode())
@@ -48,7 +48,7 @@ def as_dict(evaluation: Evaluation) -> dict[str, Any]:
         "step": evaluation.step,
         "columns": list(evaluation.columns),
         "measures": {
-            figure.name: _facts(evaluation, figure.name) for figure in evaluation.toolbox.figures
+            metric.name: _facts(evaluation, metric.name) for metric in evaluation.toolbox.metrics
         },
         "left_out": [
             {"measures": list(left_out.titles), "reason": left_out.reason}
@@ -62,19 +62,19 @@ def _facts(evaluation: Evaluation, name: str) -> dict[str, Any]:
     measure = next(
         one
         for one in evaluation.toolbox.measures
-        if any(figure.name == name for figure in one.figures)
+        if any(metric.name == name for metric in one.metrics)
     )
-    figure = next(figure for figure in measure.figures if figure.name == name)
+    metric = next(metric for metric in measure.metrics if metric.name == name)
     return {
-        "title": figure.title,
-        "unit": figure.unit,
-        "better": figure.better,
+        "title": metric.title,
+        "unit": metric.unit,
+        "better": metric.better,
         "made_with": measure.tool.name,
         "licence": measure.tool.licence,
         "extra": measure.tool.extra,
         "languages": measure.tool.languages and list(measure.tool.languages),
         "independent": measure.tool.independent,
-        "means": {column: evaluation.mean(column, figure) for column in evaluation.columns},
+        "means": {column: evaluation.mean(column, metric) for column in evaluation.columns},
     }
 
 
@@ -98,10 +98,10 @@ def _clip(clip: Clip) -> dict[str, Any]:
 
 
 def _as_csv(evaluation: Evaluation) -> str:
-    """A row for each clip."""
+    """One row per clip."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    names = [figure.name for figure in evaluation.toolbox.figures]
+    names = [metric.name for metric in evaluation.toolbox.metrics]
     writer.writerow(["column", "speaker", "language", "text", "heard", "seconds", *names])
     for clip in evaluation.clips:
         sentence = clip.sentence

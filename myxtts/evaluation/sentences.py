@@ -1,4 +1,4 @@
-"""The fixed set that a run is made to say: held-out clips of its corpus, or lines of a file."""
+"""The fixed test sentences of a run: held-out clips of its corpus, or the lines of a file."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Sentence:
     language: str
     speaker: str
     reference: Path
-    """A clip of the voice to say it in."""
+    """A clip of the target voice."""
     recording: Path | None = None
     """The speaker's own recording of this sentence."""
 
 
 def with_corpus(config: XTTSConfig, folder: Path) -> XTTSConfig:
-    """The configuration of a run, with another corpus to hold sentences out of."""
+    """The configuration of a run, with another corpus to take held-out sentences from."""
     settings = config.as_dict()
     settings["data"] |= {"train_data": str(folder), "val_data": None}
     return XTTSConfig(**settings)
@@ -39,21 +39,21 @@ def with_corpus(config: XTTSConfig, folder: Path) -> XTTSConfig:
 def held_out_sentences(
     config: XTTSConfig, languages: Sequence[str], count: int
 ) -> tuple[Sentence, ...]:
-    """Clips that the run was not trained on, of its speakers in turn: the same ones every time.
+    """Clips that the run was not trained on, alternating speakers; the same clips every time.
 
-    The reference is the speaker's next held-out clip; a speaker with only one lends one of the
-    training clips.
+    The reference is the speaker's next held-out clip or, for a speaker with only one, a training
+    clip.
     """
     items = list(_part(config, "eval"))
     if not items:
         raise DataError(
-            f"{_folder(config)}: has no held-out clips; expected metadata_eval.csv or a "
+            f"{_folder(config)}: has no held-out clips; expected metadata_eval.csv, or "
             "data.validation_fraction above 0"
         )
     known = [item for item in items if item.language in languages]
     if not known:
         raise DataError(
-            f"{_folder(config)}: its held-out clips are in {', '.join(_languages(items))}, and "
+            f"{_folder(config)}: its held-out clips are in {', '.join(_languages(items))}, but "
             f"the run speaks {', '.join(languages)}"
         )
     of_speaker = _by_speaker(known)
@@ -75,8 +75,8 @@ def held_out_sentences(
             )
     if not sentences:
         raise DataError(
-            f"{_folder(config)}: no speaker of a held-out clip has a second clip to show the "
-            "voice; expected two clips of a speaker"
+            f"{_folder(config)}: no speaker of a held-out clip has a second usable clip as voice "
+            "reference; expected at least two clips of a speaker"
         )
     return tuple(sentences)
 
@@ -84,7 +84,7 @@ def held_out_sentences(
 def sentences_of_file(
     file: Path, language: str, references: Sequence[tuple[str, Path]]
 ) -> tuple[Sentence, ...]:
-    """One sentence a line, said by the given voices (speaker and clip) in turn."""
+    """One sentence per line, spoken by the given voices (speaker and clip) in turn."""
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
     except OSError as error:
@@ -93,7 +93,7 @@ def sentences_of_file(
         raise DataError(f"{file}: not UTF-8; save the file as UTF-8") from None
     texts = [line for line in lines if line]
     if not texts:
-        raise DataError(f"{file}: holds no sentence; expected one on each line")
+        raise DataError(f"{file}: contains no sentences; expected one per line")
     return tuple(
         Sentence(text=text, language=language, speaker=speaker, reference=reference)
         for text, (speaker, reference) in (
@@ -154,7 +154,7 @@ def _in_turn(
 ) -> list[Utterance]:
     """The first clips of all speakers, then the second ones.
 
-    Clips that cannot be read or said are passed over: training has left them out and said so.
+    Unusable clips are skipped; training has left them out and reported them.
     """
     chosen: list[Utterance] = []
     for clips_of_turn in itertools.zip_longest(*of_speaker.values()):

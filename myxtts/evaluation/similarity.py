@@ -1,4 +1,4 @@
-"""Is it the voice that was meant? A clip beside another clip of the speaker."""
+"""Voice similarity: a clip compared with another clip of the target speaker."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.evaluation.measure import Figure, FloatArray, Measure, Score, Sound, Speech, Tool
+from myxtts.evaluation.measure import FloatArray, Measure, Metric, Score, Sound, Speech, Tool
 
-VOICE_SIMILARITY = Figure(name="similarity", title="voice similarity", unit="cosine")
-OWN_SIMILARITY = Figure(name="own_similarity", title="voice similarity, own encoder", unit="cosine")
+VOICE_SIMILARITY = Metric(name="similarity", title="voice similarity", unit="cosine")
+OWN_SIMILARITY = Metric(name="own_similarity", title="voice similarity, own encoder", unit="cosine")
 
 
-# The level, root of the mean square, of the sounds that Resemblyzer was trained on.
+# The RMS level of the audio that Resemblyzer was trained on.
 _RESEMBLYZER_LEVEL = 10 ** (-30 / 20)
 
 
 class ResemblyzerVectors:
-    """Vectors of a speaker encoder that was trained to tell speakers apart."""
+    """Embeddings of a speaker encoder trained for speaker verification."""
 
     def __init__(self) -> None:
         import resemblyzer
@@ -29,24 +29,24 @@ class ResemblyzerVectors:
         self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
 
     def of(self, sound: Sound) -> FloatArray | None:
-        """None where nothing but silence is heard."""
+        """None for silence."""
         samples = sound.at_measured_rate
         level = float(np.sqrt(np.mean(np.square(samples)))) if samples.size else 0.0
         if not level:
             return None
-        # Vectors change with the level, which is no part of a voice.
+        # Embeddings depend on the level, which is not part of a voice.
         voice = self._prepare(samples * (_RESEMBLYZER_LEVEL / level))
-        # It cuts what it takes for silence, which may be all there is.
+        # It trims what it considers silence, which may be everything.
         vector: FloatArray | None = self._encoder.embed_utterance(voice) if voice.size else None
         return vector
 
 
 class Resemblyzer(Measure):
     tool = Tool(name="Resemblyzer", licence="Apache-2.0", extra="eval-torch")
-    figures = (VOICE_SIMILARITY,)
+    metrics = (VOICE_SIMILARITY,)
 
     def __init__(self) -> None:
-        # The same reference comes with the clips of every column.
+        # The clips of all columns share a reference.
         self._vector = functools.lru_cache(maxsize=4)(ResemblyzerVectors().of)
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
@@ -57,13 +57,13 @@ class Resemblyzer(Measure):
 
 
 class OwnVoiceEncoder(Measure):
-    """By the voice encoder that the model was trained with: not independent, but always there."""
+    """Uses the model's own voice encoder: not independent, but always available."""
 
     tool = Tool(name="the run's own voice encoder", licence="that of the run", independent=False)
-    figures = (OWN_SIMILARITY,)
+    metrics = (OWN_SIMILARITY,)
 
     def __init__(self, vector_of: Callable[[FloatArray], npt.NDArray[np.float32]]) -> None:
-        """`vector_of` samples at the rate of the run's recordings."""
+        """`vector_of` embeds samples at the run's sample rate."""
         self._vector_of = vector_of
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:

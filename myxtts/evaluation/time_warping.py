@@ -1,4 +1,4 @@
-"""Dynamic time warping: which frame of one clip belongs to which frame of another."""
+"""Dynamic time warping: aligns the frames of two clips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Indices = npt.NDArray[np.intp]
 def warp(cost: npt.NDArray[np.floating]) -> tuple[Indices, Indices]:
     """The cheapest path through [rows, columns] from corner to corner, as indices of both.
 
-    Cells of one diagonal do not depend on each other, so each diagonal is one operation.
+    The cells of a diagonal are independent, so each diagonal is one operation.
     """
     rows, columns = cost.shape
     total = np.full((rows + 1, columns + 1), np.inf)

@@ -1,4 +1,4 @@
-"""All measures that can be used here, and for those that cannot the reason and the remedy."""
+"""The measures that are installed, and why others are not available."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
 from myxtts.evaluation.against_recording import AgainstRecording
 from myxtts.evaluation.levels import Levels
-from myxtts.evaluation.measure import Figure, Measure
+from myxtts.evaluation.measure import Measure, Metric
 from myxtts.evaluation.quality import Distillmos, Dnsmos
 from myxtts.evaluation.recogniser import Moonshine, Whisper, WordErrors
 from myxtts.evaluation.similarity import OwnVoiceEncoder, Resemblyzer
 
-FIGURES: tuple[Figure, ...] = (
-    *WordErrors.figures,
-    *Resemblyzer.figures,
-    *OwnVoiceEncoder.figures,
-    *Dnsmos.figures,
-    *Distillmos.figures,
-    *AgainstRecording.figures,
-    *Levels.figures,
+SPEECH_METRICS: tuple[Metric, ...] = (
+    *WordErrors.metrics,
+    *Resemblyzer.metrics,
+    *OwnVoiceEncoder.metrics,
+    *Dnsmos.metrics,
+    *Distillmos.metrics,
+    *AgainstRecording.metrics,
+    *Levels.metrics,
 )
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Figures that are not in the table, and why."""
+    """Metrics that are not in the table, and why."""
 
     titles: tuple[str, ...]
     reason: str
@@ -40,8 +40,8 @@ class LeftOut:
 @dataclass(frozen=True)
 class Toolbox:
     measures: tuple[Measure, ...]
-    figures: tuple[Figure, ...]
-    """Those that were asked for, in the order of the table."""
+    metrics: tuple[Metric, ...]
+    """The requested metrics, in the order of the table."""
     left_out: tuple[LeftOut, ...]
 
 
@@ -51,7 +51,7 @@ def open_toolbox(
     whisper: Path | None = None,
     only: Collection[str] = (),
 ) -> Toolbox:
-    """Loads every measure that is installed; `only` names the figures that are wanted."""
+    """Loads every installed measure; `only` limits them to these metrics."""
     _require_known(only)
     makers: list[tuple[type[Measure], str | None, Callable[[], Measure]]] = [
         (WordErrors, *_recogniser(whisper)),
@@ -64,24 +64,24 @@ def open_toolbox(
     if own_voice is not None:
         makers.insert(2, (OwnVoiceEncoder, None, lambda: own_voice))
     measures: list[Measure] = []
-    missing: dict[str, list[Figure]] = {}
+    missing: dict[str, list[Metric]] = {}
     for kind, extra, make in makers:
-        if only and not any(figure.name in only for figure in kind.figures):
+        if only and not any(metric.name in only for metric in kind.metrics):
             continue
         try:
             measures.append(make())
         except ModuleNotFoundError:
-            missing.setdefault(f"pip install 'myxtts[{extra}]'", []).extend(kind.figures)
+            missing.setdefault(f"pip install 'myxtts[{extra}]'", []).extend(kind.metrics)
         except (ImportError, OSError) as error:
-            # Installed, and not able to run: a library of another build, say.
+            # Installed but broken, such as a library built for another version.
             reason = " ".join(str(error).split())
-            missing.setdefault(f"cannot be loaded ({reason})", []).extend(kind.figures)
+            missing.setdefault(f"cannot be loaded ({reason})", []).extend(kind.metrics)
     left_out = [
-        LeftOut(tuple(figure.title for figure in figures), reason)
-        for reason, figures in missing.items()
+        LeftOut(tuple(metric.title for metric in metrics), reason)
+        for reason, metrics in missing.items()
     ]
-    figures = (figure for measure in measures for figure in measure.figures)
-    wanted = tuple(figure for figure in figures if not only or figure.name in only)
+    metrics = (metric for measure in measures for metric in measure.metrics)
+    wanted = tuple(metric for metric in metrics if not only or metric.name in only)
     return Toolbox(tuple(measures), wanted, tuple(left_out))
 
 
@@ -92,9 +92,9 @@ def _recogniser(whisper: Path | None) -> tuple[str, Callable[[], Measure]]:
 
 
 def _require_known(names: Collection[str]) -> None:
-    known: Sequence[str] = [figure.name for figure in FIGURES]
+    known: Sequence[str] = [metric.name for metric in SPEECH_METRICS]
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"unknown measure '{name}', allowed: {', '.join(known)}{did_you_mean(name, known)}"
+                f"unknown metric '{name}', allowed: {', '.join(known)}{did_you_mean(name, known)}"
             )

@@ -1,12 +1,12 @@
-"""What a run has learnt, on disk, as one unit: all that speaking and going on need.
+"""A checkpoint on disk, as one unit: everything that synthesis and resuming need.
 
-STORE/step_00001000/model.safetensors      averaged weights: all that speaking needs
+STORE/step_00001000/model.safetensors      EMA weights: all that synthesis needs
                     training.safetensors   weights, moments, step, rate factor
                     config.yaml  tokenizer.json  shapes.json
-                    checkpoint.json        step, mel levels, seed, position, metrics
+                    checkpoint.json        step, mel mean and deviation, seed, position, metrics
                     manifest.json          checksums of all of these
 
-Knows the names in a checkpoint. Where in a run the store is, `run_dir` knows.
+Knows the file names in a checkpoint. `run_dir` knows where in a run the store is.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpo
 CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 # Files that the run folder has under the same names; every checkpoint has its own copy.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
-NEEDED_TO_SPEAK = (_MODEL, _INFO, CONFIG, TOKENIZER)
-_AVERAGE = "average/"
+NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
+_EMA = "average/"
 
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """The small facts that belong to the weights."""
+    """Small values saved with the weights."""
 
     step: int
     mel_mean: float
@@ -54,11 +54,11 @@ class CheckpointInfo:
     seed: int = 0
     epoch: int = 0
     batch: int = 0
-    """Which batch of the epoch comes next."""
+    """The next batch of the epoch."""
     metrics: dict[str, float | None] = field(default_factory=dict)
-    """The last that were written to metrics.jsonl."""
+    """The last line of metrics.jsonl."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """The account of the run so far, by bucket."""
+    """The time account of the run so far, by bucket."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Checkpoint:
     folder: Path
     info: CheckpointInfo
 
-    def averaged_weights(self) -> Tensors:
+    def ema_weights(self) -> Tensors:
         return read_tensors(self.folder / _MODEL)
 
     def weights_checksum(self) -> str:
-        """Tells these averaged weights from any others; the same in every copy of them."""
+        """Identifies these EMA weights; equal for every copy of them."""
         return checksum_of(self.folder, _MODEL)
 
     def training_state(self) -> Tensors:
-        """All that the optimizer gave; the averaged weights are stored once for both purposes."""
-        averages = {f"{_AVERAGE}{name}": value for name, value in self.averaged_weights().items()}
-        return read_tensors(self.folder / _TRAINING) | averages
+        """The whole state of the optimizer; EMA weights are stored once for both purposes."""
+        ema = {f"{_EMA}{name}": value for name, value in self.ema_weights().items()}
+        return read_tensors(self.folder / _TRAINING) | ema
 
     @property
     def config_file(self) -> Path:
@@ -94,7 +94,7 @@ class Checkpoint:
 
 
 def step_name(step: int) -> str:
-    """As files and folders of a step are called."""
+    """The name of a step's files and folders."""
     return f"step_{step:08d}"
 
 
@@ -105,21 +105,19 @@ def save_checkpoint(
     files_of_run: Mapping[str, bytes],
     keep: int,
 ) -> Path:
-    """Writes a checkpoint, and once it is whole removes all but `keep`."""
+    """Writes a checkpoint and, once it is complete, removes all but the newest `keep`."""
     folder = store / step_name(info.step)
-    # The same step twice is the same state: a run is a function of its configuration.
-    if not _is_whole(folder):
-        averages = {
-            name.removeprefix(_AVERAGE): value
+    # Runs are deterministic, so the same step twice is the same state.
+    if not _is_intact(folder):
+        ema = {
+            name.removeprefix(_EMA): value
             for name, value in training_state.items()
-            if name.startswith(_AVERAGE)
+            if name.startswith(_EMA)
         }
-        rest = {
-            name: value for name, value in training_state.items() if not name.startswith(_AVERAGE)
-        }
+        rest = {name: value for name, value in training_state.items() if not name.startswith(_EMA)}
         content: dict[str, Content] = {
             **files_of_run,
-            _MODEL: averages,
+            _MODEL: ema,
             _TRAINING: rest,
             _INFO: json.dumps(asdict(info), indent=1).encode(),
         }
@@ -128,48 +126,48 @@ def save_checkpoint(
     return folder
 
 
-def open_checkpoint(folder: Path, *, to_speak: bool = False) -> Checkpoint:
-    """One that is whole; to speak, only what that needs has to be."""
-    verify_sealed_folder(folder, NEEDED_TO_SPEAK if to_speak else None)
+def open_checkpoint(folder: Path, *, for_synthesis: bool = False) -> Checkpoint:
+    """Verifies and opens a checkpoint; `for_synthesis` checks only the files that needs."""
+    verify_sealed_folder(folder, NEEDED_FOR_SYNTHESIS if for_synthesis else None)
     return Checkpoint(folder, _read_info(folder / _INFO))
 
 
-def newest_checkpoint(store: Path, *, to_speak: bool = False) -> Checkpoint:
-    """The newest that is whole; damaged ones are named and passed over."""
+def newest_checkpoint(store: Path, *, for_synthesis: bool = False) -> Checkpoint:
+    """The newest intact checkpoint; damaged ones are skipped with a warning."""
     folders, run_dir = checkpoint_folders(store), store.parent
     if not folders:
         raise CheckpointError(
-            f"{run_dir}: holds no checkpoint; expected the folder of a run that has saved one, "
-            f"with {store.name}/ in it"
+            f"{run_dir}: contains no checkpoint; expected a run folder with checkpoints in "
+            f"{store.name}/"
         )
     problems = []
     for folder in reversed(folders):
         try:
-            return open_checkpoint(folder, to_speak=to_speak)
+            return open_checkpoint(folder, for_synthesis=for_synthesis)
         except CheckpointError as error:
             problems.append(error)
             if len(problems) < len(folders):
-                _log.warning("%s; using the checkpoint before it", error)
+                _log.warning("%s; trying the previous checkpoint", error)
     if len(problems) == 1:
         raise problems[0]
     raise CheckpointError(
-        f"{run_dir}: none of its {len(problems)} checkpoints is whole, the oldest because "
-        f"{problems[-1]}; restore one from a backup, or start anew"
+        f"{run_dir}: all {len(problems)} checkpoints are damaged, the oldest: {problems[-1]}; "
+        "restore one from a backup, or start a new run"
     )
 
 
 def has_checkpoint(store: Path, step: int) -> bool:
-    return _is_whole(store / step_name(step))
+    return _is_intact(store / step_name(step))
 
 
 def checkpoint_folders(store: Path) -> list[Path]:
-    """Those that were moved into place, oldest first, whether they can be read or not."""
+    """All checkpoints, oldest first, intact or not."""
     found = store.glob("step_*")
     return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
 
 
 def last_saved(store: Path) -> float:
-    """The time of the latest checkpoint, 0 where there is none."""
+    """The time of the latest checkpoint, or 0."""
     manifests = (folder / MANIFEST for folder in checkpoint_folders(store))
     return max((file.stat().st_mtime for file in manifests if file.is_file()), default=0.0)
 
@@ -180,7 +178,7 @@ def _step_of(folder: Path) -> int:
     return int(match[1])
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     try:
         verify_sealed_folder(folder)
     except CheckpointError:
@@ -189,7 +187,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _remove_older(newest: Path, keep: int) -> None:
-    """Of those up to the one just written; later ones may be of a run that was gone back on."""
+    """Removes older checkpoints only; later ones may be left from before a rollback."""
     up_to_newest = [
         folder
         for folder in checkpoint_folders(newest.parent)
@@ -205,14 +203,14 @@ def _read_info(file: Path) -> CheckpointInfo:
         info = CheckpointInfo(**content)
         counts: list[Any] = [info.step, info.seed, info.epoch, info.batch]
         if not all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
-            raise ValueError("a count that is none")
+            raise ValueError("invalid count")
         level = float(info.mel_mean), float(info.mel_deviation)
         if not all(map(math.isfinite, level)) or level[1] <= 0:
-            raise ValueError("mel levels that are none")
+            raise ValueError("invalid mel mean or deviation")
         if not isinstance(info.metrics, dict) or not _are_seconds(info.seconds):
-            raise ValueError("metrics that are none")
+            raise ValueError("invalid metrics")
     except (ValueError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{file}: not of a checkpoint ({error})") from None
+        raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
     return info
 
 

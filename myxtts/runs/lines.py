@@ -1,4 +1,4 @@
-"""Files with a JSON object on every line, each of a step: metrics and measures of a run."""
+"""JSON Lines files with one object per step: metrics.jsonl and measures.jsonl of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from myxtts.whole_files import write_whole_file
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """None where there is no file. A run that is under way may be writing the last line."""
+    """Empty without a file. Skips an unfinished last line, which a run may be writing."""
     if not file.is_file():
         return []
     text = file.read_text(encoding="utf-8")
@@ -21,13 +21,13 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in whole.splitlines()]
     except ValueError as error:
-        raise CheckpointError(f"{file}: not lines of JSON ({error})") from None
+        raise CheckpointError(f"{file}: not JSON Lines ({error})") from None
 
 
 def drop_lines_after(file: Path, step: int) -> None:
-    """A resumed run repeats the steps since its checkpoint; their old lines would stand twice.
+    """A resumed run repeats the steps since its checkpoint; this removes their old lines.
 
-    A line that a power cut left half written goes as well.
+    A half-written line, as after a power failure, is removed as well.
     """
     if not file.exists():
         return

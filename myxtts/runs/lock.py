@@ -1,7 +1,7 @@
-"""Keeps two runs out of one folder.
+"""Keeps two runs from writing to one folder.
 
-The system gives up the lock of a process that ended, however it ended, so a lock is never in the
-way by mistake. Where a file system has no locks, the process that is named in the file decides.
+The operating system releases the lock of a process that ends, however it ends, so locks are never
+stale. On file systems without locks, the process named in the file decides.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _LARGEST_BYTES = 4_096
 
 @contextlib.contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Holds the folder of the lock file inside; another run that holds it is a CheckpointError."""
+    """Locks the folder of the file; raises a CheckpointError if another run holds the lock."""
     with open(file, "a+b", buffering=0) as stream:
         owner = _read_owner(stream)
         if _is_held(stream, owner):
             raise CheckpointError(
-                f"{file.parent}: another run is under way there, {_describe(owner)}; wait for it, "
-                "or give this one another --run-dir"
+                f"{file.parent}: is in use by another run, {_describe(owner)}; wait for it, or use "
+                "another --run-dir"
             )
         if owner:
-            _log.info("%s: the lock of %s is stale and is taken over", file, _describe(owner))
+            _log.info("%s: taking over the stale lock of %s", file, _describe(owner))
         _write(stream, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         try:
             yield
         finally:
-            # The file stays: removing it could take away the lock of the next run.
+            # The file stays: deleting it could remove the lock of the next run.
             _write(stream, "")
 
 
@@ -63,26 +63,26 @@ def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:
 
 
 def _is_gone(owner: dict[str, Any]) -> bool:
-    """Only a process of this machine can be known to be gone."""
+    """Only a process of this machine can be known to have ended."""
     if owner["host"] != socket.gethostname():
         return False
-    if owner["pid"] == os.getpid():  # in containers the numbers come again
+    if owner["pid"] == os.getpid():  # containers reuse process ids
         return True
     try:
         os.kill(owner["pid"], 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it is there and belongs to somebody else
+    except OSError:  # it exists and belongs to another user
         return False
     return False
 
 
 def _describe(owner: dict[str, Any]) -> str:
-    return f"process {owner['pid']} on {owner['host']}" if owner else "by a process without a name"
+    return f"process {owner['pid']} on {owner['host']}" if owner else "an unknown process"
 
 
 def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
-    """Process and host, or nothing where the file says neither."""
+    """Process id and host, or an empty dict."""
     stream.seek(0)
     content = stream.read(_LARGEST_BYTES)
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
@@ -93,7 +93,7 @@ def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
 
 
 def _write(stream: IO[bytes], text: str) -> None:
-    # On a full disk the lock still holds, and only the name of its owner is missing.
+    # On a full disk the lock still works; only the name of its owner is missing.
     with contextlib.suppress(OSError):
         stream.truncate(0)
         stream.write(text.encode())

@@ -1,16 +1,16 @@
 """The folder of a run: every name in it, and where to find its parts.
 
 RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
-    init_from.json                              what it took of another run's weights
-    metrics.jsonl  measures.jsonl  events/      how it goes
-    samples/  report.json  evaluation/          what there is to hear and to read
-    checkpoints/  best/                         what it has learnt
-    voices/                                     voices that its weights have heard
-    evidence/                                   batches that gave no finite loss
-    .lock  .measuring/                          of the process that is training
+    init_from.json                              what it loaded from another run's weights
+    metrics.jsonl  measures.jsonl  events/      logged metrics
+    samples/  report.json  evaluation/          speech samples and reports
+    checkpoints/  best/                         saved weights
+    voices/                                     voices encoded with its weights
+    evidence/                                   batches with a non-finite loss
+    .lock  .measuring/                          files of the training process
 
-Knows names and places. How a checkpoint, a line or a lock is read and written, the modules beside
-this one know. The names in a checkpoint are in `checkpoints`.
+Knows names and places. The modules next to this one know how checkpoints, lines and locks are read
+and written. The names in a checkpoint are in `checkpoints`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ class RunDir(os.PathLike[str]):
 
     @classmethod
     def around(cls, folder: Path) -> RunDir:
-        """The run that a folder to speak with belongs to: itself, or the run that it lies in.
+        """The run that a run or checkpoint folder belongs to: itself, or the run that contains it.
 
-        RUN/best and the checkpoints come and go, their run stays. A copy of one that lies
-        elsewhere stands for itself.
+        RUN/best and checkpoints come and go; their run stays. A copy elsewhere is its own run.
         """
         if not is_sealed_folder(folder):
             return cls(folder)
@@ -59,7 +58,7 @@ class RunDir(os.PathLike[str]):
 
     @classmethod
     def newest_in(cls, folder: Path) -> RunDir | None:
-        """Of the runs in a folder, the one that was saved last."""
+        """The run in a folder with the latest checkpoint."""
         runs = [run for run in map(cls, folder.glob("*")) if run.checkpoint_folders()]
         return max(runs, key=_last_saved_and_name, default=None)
 
@@ -80,11 +79,11 @@ class RunDir(os.PathLike[str]):
 
     def require_folder(self) -> None:
         if not self.path.is_dir():
-            raise CheckpointError(f"{self.path}: no such folder; expected the folder of a run")
+            raise CheckpointError(f"{self.path}: no such folder; expected a run folder")
 
     @property
     def holds_a_run(self) -> bool:
-        """Whether a run was started here; it need not have saved anything."""
+        """Whether a run was started here, even if it saved nothing."""
         return self.config_file.exists()
 
     @property
@@ -163,19 +162,19 @@ class RunDir(os.PathLike[str]):
     def has_checkpoint(self, step: int) -> bool:
         return checkpoints.has_checkpoint(self.checkpoints, step)
 
-    def newest_checkpoint(self, *, to_speak: bool = False) -> Checkpoint:
+    def newest_checkpoint(self, *, for_synthesis: bool = False) -> Checkpoint:
         self.require_folder()
-        return checkpoints.newest_checkpoint(self.checkpoints, to_speak=to_speak)
+        return checkpoints.newest_checkpoint(self.checkpoints, for_synthesis=for_synthesis)
 
     def best_checkpoint(self) -> Checkpoint:
-        """As far as speaking needs it."""
-        return find_checkpoint(self.best, to_speak=True)
+        """Verified as far as synthesis needs it."""
+        return find_checkpoint(self.best, for_synthesis=True)
 
     def keep_as_best(self, checkpoint: Path) -> None:
         take_snapshot(checkpoint, self.best)
 
     def files_for_checkpoints(self) -> dict[str, bytes]:
-        """Those that every checkpoint has a copy of."""
+        """Files that every checkpoint contains a copy of."""
         return {name: (self.path / name).read_bytes() for name in FILES_OF_RUN}
 
     def metric_lines(self) -> list[dict[str, Any]]:
@@ -189,27 +188,27 @@ class RunDir(os.PathLike[str]):
             drop_lines_after(file, step)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keeps other runs out while it is held."""
+        """Keeps other runs out while held."""
         return hold_lock(self.lock_file)
 
     def remove_unfinished(self) -> None:
-        """What a run that was killed had begun to write; only for who holds the lock.
+        """Removes what a killed run left half-written; call it only while holding the lock.
 
-        Voices are written without it and are left alone.
+        Voices are written without the lock and are left alone.
         """
         for folder in (self.path, self.checkpoints, self.samples, self.evidence):
             remove_temporaries(folder)
 
 
-def find_checkpoint(folder: str | os.PathLike[str], *, to_speak: bool = False) -> Checkpoint:
-    """The newest whole checkpoint of a run; or the one that the folder itself is.
+def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:
+    """The newest intact checkpoint of a run, or the folder itself if it is a checkpoint.
 
-    To speak, only what that needs is read.
+    `for_synthesis` verifies only the files that synthesis needs.
     """
     folder = Path(folder)
     if is_sealed_folder(folder):
-        return checkpoints.open_checkpoint(folder, to_speak=to_speak)
-    return RunDir(folder).newest_checkpoint(to_speak=to_speak)
+        return checkpoints.open_checkpoint(folder, for_synthesis=for_synthesis)
+    return RunDir(folder).newest_checkpoint(for_synthesis=for_synthesis)
 
 
 def _last_saved_and_name(run: RunDir) -> tuple[float, str]:

@@ -1,10 +1,10 @@
-"""A folder of files as one unit: either all of it is there and unchanged, or it does not count.
+"""A folder of files as one unit: valid only if all files are present and unchanged.
 
     FOLDER/<files>
            manifest.json    format, version, size and SHA-256 of every file and of the manifest
 
-It is written beside its place, read back from the disk, and moved there when it is whole. Knows
-nothing of what the files are.
+It is written under a temporary name, read back from disk and renamed when complete. Does not know
+what the files are.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ MANIFEST = "manifest.json"
 _FORMAT = "myxtts-checkpoint"
 _VERSION = 1
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-# What declares more than this is not from MyXTTS.
+# MyXTTS writes no larger files.
 _LARGEST_FILE_BYTES = 1 << 37
-# Manifest, directories and blocks that are not full.
+# For the manifest, directories and partly filled blocks.
 _SPARE_BYTES = 1 << 20
 
 
 def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
-    """Writes all files and moves them into place as one; what stood there is replaced."""
+    """Writes all files and renames them into place as one; replaces an existing folder."""
     with failures_explained(folder):
         _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
         with whole_folder(folder, replace=True, durable=True) as part:
@@ -46,20 +46,20 @@ def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextlib.contextmanager
 def failures_explained(folder: Path) -> Iterator[None]:
-    """What the system says about writing a folder of a run, as a CheckpointError."""
+    """Turns an OSError from writing a folder of a run into a CheckpointError."""
     try:
         yield
     except MoveError as error:
         raise CheckpointError(
-            f"{folder}: was written whole and cannot be moved into place ({_reason(error)}); keep "
-            "runs on a file system that can rename a folder, by --run-dir DIR"
+            f"{folder}: was written but cannot be renamed into place ({_reason(error)}); use a "
+            "file system that can rename folders, with --run-dir DIR"
         ) from None
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be written ({_reason(error)})") from None
 
 
 def is_sealed_folder(folder: Path) -> bool:
-    """Whether it claims to be one; verifying is another matter."""
+    """Whether it has a manifest; does not verify it."""
     return (folder / MANIFEST).is_file()
 
 
@@ -71,11 +71,11 @@ def verify_sealed_folder(folder: Path, names: Iterable[str] | None = None) -> No
             raise CheckpointError(f"{folder}: {name} is not part of it")
         found = content_of(folder / name, entries[name].bytes)
         if found != entries[name]:
-            raise CheckpointError(f"{folder / name}: damaged, its checksum is not the one it had")
+            raise CheckpointError(f"{folder / name}: damaged, checksum mismatch")
 
 
 def checksum_of(folder: Path, name: str) -> str:
-    """The SHA-256 that a file of the folder was written with."""
+    """The SHA-256 of a file according to the manifest."""
     entries = _read_manifest(folder)
     if name not in entries:
         raise CheckpointError(f"{folder}: {name} is not part of it")
@@ -93,8 +93,8 @@ def _require_free_space(folder: Path, needed_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed_bytes + _SPARE_BYTES:
         raise CheckpointError(
-            f"{folder}: too little disk space, {free / 1e6:.0f} MB are free and the checkpoint "
-            f"takes {(needed_bytes + _SPARE_BYTES) / 1e6:.0f} MB; make room, or lower "
+            f"{folder}: not enough disk space, {free / 1e6:.0f} MB free and the checkpoint needs "
+            f"{(needed_bytes + _SPARE_BYTES) / 1e6:.0f} MB; free some space, or lower "
             "saving.keep_checkpoints"
         )
 
@@ -123,23 +123,25 @@ def _read_manifest(folder: Path) -> dict[str, Written]:
     content = read_json(file)
     try:
         if content["format"] != _FORMAT:
-            raise ValueError("another format")
+            raise ValueError("unknown format")
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
-        # Written anew it has to be the same, byte for byte: then nothing in it was changed.
+        # Serialised again it must be the same, byte for byte; else it was changed.
         del content["seal"]
         if _sealed(content) != file.read_bytes():
-            raise ValueError("damaged, its checksum is not the one it had")
+            raise ValueError("damaged, checksum mismatch")
         entries = {name: Written(**entry) for name, entry in content["files"].items()}
         for name, entry in entries.items():
             if not _FILE_NAME.fullmatch(name) or not 0 <= entry.bytes <= _LARGEST_FILE_BYTES:
-                raise ValueError(f"{name[:64]!r} is no file of a checkpoint")
+                raise ValueError(f"{name[:64]!r} is not a checkpoint file")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{file}: not a checkpoint of this version ({error})") from None
+        raise CheckpointError(
+            f"{file}: not a checkpoint that this version reads ({error})"
+        ) from None
     return entries
 
 
 def _reason(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"{error.strerror}; make room, or keep runs elsewhere by --run-dir DIR"
+        return f"{error.strerror}; free some space, or use another --run-dir DIR"
     return error.strerror or str(error)

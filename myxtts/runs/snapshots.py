@@ -1,7 +1,7 @@
-"""What speaking needs of a checkpoint, in a folder of its own, without a copy of the weights.
+"""The part of a checkpoint that synthesis needs, in a separate folder, without copying the weights.
 
-The checkpoints of a run are removed when newer ones come. What is being measured, or is the best
-so far, has to stay: its files get a second name (a hard link), or a copy where there are none.
+Old checkpoints of a run are removed. One that is being evaluated, or is the best so far, has to
+stay: its files are hard-linked, or copied where the file system has no hard links.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from myxtts.runs.checkpoints import NEEDED_TO_SPEAK
+from myxtts.runs.checkpoints import NEEDED_FOR_SYNTHESIS
 from myxtts.runs.sealed_folder import MANIFEST, failures_explained
 from myxtts.whole_files import whole_folder
 
 
 def take_snapshot(checkpoint: Path, target: Path) -> Path:
-    """`target` becomes this checkpoint without its training state; what was there is replaced."""
+    """Links the checkpoint, without its training state, as `target`, which is replaced."""
     with failures_explained(target), whole_folder(target, replace=True, durable=True) as part:
-        for name in (*NEEDED_TO_SPEAK, MANIFEST):
-            _second_name(checkpoint / name, part / name)
+        for name in (*NEEDED_FOR_SYNTHESIS, MANIFEST):
+            _link_or_copy(checkpoint / name, part / name)
     return target
 
 
-def _second_name(file: Path, target: Path) -> None:
+def _link_or_copy(file: Path, target: Path) -> None:
     try:
         target.hardlink_to(file)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Single files of tensors or JSON: written so that they outlive a power cut, read without trust.
+"""Single files of tensors or JSON: written to survive a power failure, read as untrusted input.
 
-Tensors are in the safetensors format, so nothing is pickled and a file from a stranger runs no
-code. Knows no folder and no name.
+Tensors are in the safetensors format, so nothing is pickled and an untrusted file runs no code.
+Knows no folders and no file names.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _DTYPES = {"float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "
 
 @dataclass(frozen=True)
 class Written:
-    """What tells the content of a file from any other."""
+    """Identifies the content of a file."""
 
     bytes: int
     sha256: str
 
 
 def write_content(stream: IO[bytes], content: Content) -> Written:
-    """Bytes, or tensors as safetensors, on the disk when this returns."""
+    """Writes bytes, or tensors as safetensors; they are on disk when this returns."""
     checksum = hashlib.sha256()
     for piece in [content] if isinstance(content, bytes) else _safetensors(content):
         stream.write(piece)
         checksum.update(piece)
     sync_stream(stream)
-    _forget_pages(stream)
+    _drop_page_cache(stream)
     return Written(stream.tell(), checksum.hexdigest())
 
 
 def content_of(file: Path, expected_bytes: int) -> Written:
-    """As it stands on the disk; a file of another size is not read to the end."""
+    """As it is on disk; a file of another size is not read."""
     checksum, size = hashlib.sha256(), 0
     try:
         with open(file, "rb") as stream:
@@ -67,13 +67,13 @@ def content_of(file: Path, expected_bytes: int) -> Written:
 def read_tensors(file: Path) -> Tensors:
     try:
         return load_file(file)
-    # The library lets the errors of NumPy through for types that NumPy does not have.
+    # The library passes on NumPy's errors for types that NumPy does not have.
     except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file}: cannot be read ({error})") from None
 
 
 def read_json(file: Path) -> Any:
-    """The content of a small JSON file; whatever is wrong with it is a CheckpointError."""
+    """The content of a small JSON file; any problem is a CheckpointError."""
     try:
         if file.stat().st_size > _LARGEST_TEXT_BYTES:
             raise ValueError("too large")
@@ -83,7 +83,7 @@ def read_json(file: Path) -> Any:
 
 
 def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:
-    """The file in pieces. The library's own writer would hold up the training thread meanwhile."""
+    """The file in pieces. The library's own writer would block the training thread."""
     header: dict[str, Any] = {}
     arrays = []
     end = 0
@@ -103,8 +103,8 @@ def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:
             yield array[place : place + _CHUNK_BYTES].data
 
 
-def _forget_pages(stream: IO[bytes]) -> None:
-    """What is read next then comes from the disk itself; where that cannot be, from memory."""
+def _drop_page_cache(stream: IO[bytes]) -> None:
+    """So that reading back comes from the disk, where the system supports it."""
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(OSError):
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

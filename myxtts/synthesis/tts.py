@@ -1,4 +1,4 @@
-"""Text and a few seconds of a voice to speech."""
+"""Synthesizes speech from text and a few seconds of a voice."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _PAUSE_SECONDS = 0.25
 _FADE_SECONDS = 0.005
 _SPOKEN_LOUDNESS_DBFS = -23.0
 _SHORTEST_REFERENCE_SECONDS = 0.5
-# Memory grows with the square of the tokens; no sentence comes near.
+# Memory grows with the square of the number of tokens; no real sentence comes close.
 _MOST_TOKENS = 2_000
-# While a mel is made it takes dozens of times its own memory: one stretch at a time.
+# Computing a mel takes dozens of times its own memory, so long recordings are cut.
 _MEL_STRETCH_SECONDS = 60
 _MOST_CHARACTERS = 1_000_000
 
@@ -53,9 +53,9 @@ class TTS:
     """
 
     def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | None = None) -> None:
-        """Without a vocoder, Griffin-Lim turns mels into sound."""
+        """The default vocoder is Griffin-Lim."""
         folder = Path(run_dir)
-        checkpoint = find_checkpoint(folder, to_speak=True)
+        checkpoint = find_checkpoint(folder, for_synthesis=True)
         self.config = checkpoint.config()
         self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
@@ -68,13 +68,13 @@ class TTS:
             mel_mean=checkpoint.info.mel_mean,
             mel_deviation=checkpoint.info.mel_deviation,
         )
-        weights = checkpoint.averaged_weights()
+        weights = checkpoint.ema_weights()
         for variable in model.trainable_variables:
             value = weights.get(variable.path)
             if value is None or value.shape != tuple(variable.shape):
                 raise CheckpointError(
-                    f"{checkpoint.folder}: {variable.path} is missing or has another shape than "
-                    "its config.yaml says"
+                    f"{checkpoint.folder}: {variable.path} is missing, or its shape does not match "
+                    "config.yaml"
                 )
             variable.assign(value)
         self._sampler = SpeechSampler(model, self.config.training.usual_guidance)
@@ -89,12 +89,12 @@ class TTS:
         return self.config.audio.sample_rate_hz
 
     def voice(self, speaker_wav: Paths) -> Voice:
-        """The voice heard in one or several recordings."""
+        """Encodes the voice of one or more recordings."""
         recordings = self._recordings(speaker_wav)
         return self.voice_of(np.concatenate([recording for _, recording in recordings]))
 
     def save_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
-        """Hears a voice and keeps it in the run's folder, for `saved_voice`."""
+        """Encodes a voice and saves it in the run's folder, for `saved_voice`."""
         name = require_free_name(self._voices_folder, name, replace=replace)
         recordings = self._recordings(speaker_wav)
         voice = self.voice_of(np.concatenate([recording for _, recording in recordings]))
@@ -115,16 +115,16 @@ class TTS:
         return voice
 
     def saved_voice(self, name: str) -> Voice:
-        """A voice that these weights heard before; one that others heard is an error."""
+        """A voice saved with this checkpoint; one encoded with other weights is an error."""
         saved = read_voice(self._voices_folder, name)
         saved.require_weights(self.step, self._weights_sha256)
         model = self.config.model
         if (saved.facts.width, saved.facts.latents) != (model.voice_width, model.voice_latents):
-            raise CheckpointError(f"voice '{name}': has other widths than the weights it names")
+            raise CheckpointError(f"voice '{name}': its widths do not match its checkpoint")
         return Voice(tf.constant(saved.vector), tf.constant(saved.latents))
 
     def voice_of(self, waveform: FloatArray) -> Voice:
-        """The voice heard in samples at `sample_rate_hz`, which are taken as they are."""
+        """Encodes the voice of samples at `sample_rate_hz`, without preprocessing."""
         log_mel = clip_log_mel(self.config.audio, self.config.data.n_mels)
         stretch = _MEL_STRETCH_SECONDS * self.sample_rate_hz
         mels = [
@@ -149,7 +149,7 @@ class TTS:
         training = self.config.training
         _check_guidance("text", options.text_guidance, training.text_drop_rate)
         _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)
-        # Everything that can be wrong with the input is found before anything is computed.
+        # All input errors are found before anything is computed.
         encoded = self._encode(text, language, split_sentences)
         voice = speaker_wav if isinstance(speaker_wav, Voice) else self.voice(speaker_wav)
         rate = self.sample_rate_hz
@@ -174,7 +174,7 @@ class TTS:
     ) -> Path:
         file = Path(file_path)
         if not file.parent.is_dir():
-            raise DataError(f"{file}: cannot be written, there is no folder {file.parent}")
+            raise DataError(f"{file}: cannot be written (no folder {file.parent})")
         waveform = self.tts(
             text, speaker_wav, language, split_sentences=split_sentences, options=options
         )
@@ -182,7 +182,7 @@ class TTS:
         return file
 
     def _recordings(self, speaker_wav: Paths) -> list[tuple[Path, FloatArray]]:
-        """Each file with its sound: trimmed, at one level, and long enough to hear a voice in."""
+        """Each file with its samples: trimmed, normalised and long enough to encode a voice."""
         files = [speaker_wav] if isinstance(speaker_wav, str | Path) else list(speaker_wav)
         audio = self.config.audio
         recordings = []
@@ -191,20 +191,20 @@ class TTS:
             seconds = recording.size / audio.sample_rate_hz
             if seconds < _SHORTEST_REFERENCE_SECONDS or not recording.any():
                 raise DataError(
-                    f"{file}: {seconds:.2f} s of sound, expected at least "
-                    f"{_SHORTEST_REFERENCE_SECONDS} s of a voice"
+                    f"{file}: {seconds:.2f} s of audio, expected at least "
+                    f"{_SHORTEST_REFERENCE_SECONDS} s of speech"
                 )
             recordings.append((Path(file), recording))
         if not recordings:
-            raise DataError("speaker_wav: found no file, expected at least one recording")
+            raise DataError("speaker_wav: is empty, expected at least one recording")
         return recordings
 
     def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
-        """Token ids per sentence; a piece with nothing to say is passed over unless all are."""
+        """Token ids per sentence; sentences without speakable text are skipped unless all are."""
         if len(text) > _MOST_CHARACTERS:
             raise DataError(
-                f"a text of {len(text)} characters, expected at most {_MOST_CHARACTERS}; say it in "
-                "parts"
+                f"text has {len(text)} characters, expected at most {_MOST_CHARACTERS}; split it "
+                "into parts"
             )
         sentences = find_language(language).sentences.split(text) if split else [text]
         encoded = []
@@ -217,19 +217,19 @@ class TTS:
         longest = max(map(len, encoded))
         if longest > _MOST_TOKENS:
             raise DataError(
-                f"a sentence of {longest} tokens, expected at most {_MOST_TOKENS}; end sentences "
+                f"a sentence has {longest} tokens, expected at most {_MOST_TOKENS}; end sentences "
                 "with a full stop"
             )
         return encoded
 
 
 def _printable(file_name: str) -> str:
-    """Not every name of a file is text."""
+    """File names need not be valid Unicode."""
     return file_name.encode(errors="replace").decode()
 
 
 def _faded(waveform: FloatArray, samples: int) -> FloatArray:
-    """Rises from and falls to silence, so that no piece begins or ends with a click."""
+    """Fades in and out, to avoid clicks."""
     samples = min(samples, waveform.size // 2)
     ramp = np.linspace(0.0, 1.0, samples, endpoint=False, dtype=np.float32)
     faded = waveform.copy()
@@ -242,5 +242,5 @@ def _check_guidance(condition: str, guidance: float | None, drop_rate: float) ->
     if guidance and not drop_rate:
         raise DataError(
             f"{condition}_guidance: found {guidance:g}, but this run was trained with "
-            f"training.{condition}_drop_rate 0 and cannot follow it; expected 0"
+            f"training.{condition}_drop_rate 0, without classifier-free guidance; expected 0"
         )

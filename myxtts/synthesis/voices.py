@@ -1,11 +1,11 @@
-"""Voices that were heard once and are kept with their run. No TensorFlow.
+"""Voices that were encoded once and saved with their run. No TensorFlow.
 
 RUN/voices/NAME.safetensors   vector and latents, float32
-           NAME.json          from which recordings, when, by which weights; checksum of the other
+           NAME.json          recordings, time, checkpoint; checksum of the tensors
 
-A voice is there when its NAME.json is there. Both files are written beside their places; then the
-tensors are moved, and last the facts. Whoever stops in between leaves facts without the checksum
-of the tensors, and the right ones beside them under the name they were written with.
+A voice exists if its NAME.json does. Both files are written under temporary names, then the tensors
+are renamed, then the facts. A crash in between leaves facts whose checksum does not match, and the
+right ones next to them under their temporary name.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from myxtts.whole_files import temporaries_of, whole_file
 FloatArray = npt.NDArray[np.float32]
 
 _FORMAT = "myxtts-voice-1"
-# In UTF-8 and with what is put around a name it stays below the 255 bytes of a file name.
+# In UTF-8 and with prefix and suffix it stays below the 255 bytes of a file name.
 _MOST_CHARACTERS = 50
 _ZERO_WIDTH_NON_JOINER = "\u200c"  # Persian names have it
 _DEVICES_OF_WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {
     f"{device}{number}" for device in ("COM", "LPT") for number in range(10)
 }
-# The largest voice that a configuration allows has half of it.
+# Twice the largest voice that a configuration allows.
 _LARGEST_BYTES = 1 << 24
 
 
@@ -56,7 +56,7 @@ class VoiceFacts:
     """ISO 8601, UTC."""
     step: int
     weights_sha256: str
-    """Of the weights that heard it."""
+    """Of the weights that encoded it."""
     width: int
     latents: int
 
@@ -68,18 +68,17 @@ class SavedVoice:
     latents: FloatArray  # [1, latents, width]
 
     def require_weights(self, step: int, weights_sha256: str) -> None:
-        """To other weights these numbers are another voice, or none."""
+        """Raises an error for other weights, to which this encoding means nothing."""
         if self.facts.weights_sha256 != weights_sha256:
             name = self.facts.name
             raise CheckpointError(
-                f"voice '{name}': heard by other weights (step {self.facts.step:,}) than these "
-                f"(step {step:,}), to which it means nothing; hear it again: myxtts voice add "
-                f"{name} REF.wav --replace"
+                f"voice '{name}': encoded with another checkpoint (step {self.facts.step:,}, this "
+                f"one is step {step:,}); encode it again: myxtts voice add {name} REF.wav --replace"
             )
 
 
 def voices_folder(checkpoint: Path) -> Path:
-    """Where the voices of a run or of one of its checkpoints are."""
+    """The voices folder of a run, or of the run that a checkpoint belongs to."""
     RunDir(checkpoint).require_folder()
     return RunDir.around(checkpoint).voices
 
@@ -90,27 +89,27 @@ def voice_names(folder: Path) -> list[str]:
 
 
 def require_free_name(folder: Path, name: str, *, replace: bool) -> str:
-    """The name as it is used; one that is taken, or that not every system can have, is an error."""
+    """The normalised name; one that is taken or not portable is an error."""
     name = _checked(name)
-    # Some file systems tell capital letters from small ones and some do not.
+    # Some file systems are case-insensitive.
     alike = [one for one in voice_names(folder) if one.casefold() == name.casefold()]
     if alike and alike != [name]:
         raise DataError(f"voice '{name}': {folder} has '{alike[0]}'; remove it, or use that name")
     if alike and not replace:
         raise DataError(
-            f"voice '{name}': {folder} has it already; take another name, or hear it anew with "
+            f"voice '{name}': already exists in {folder}; use another name, or replace it with "
             "--replace"
         )
     return name
 
 
 def write_voice(folder: Path, voice: SavedVoice) -> None:
-    """What stood under its name is replaced."""
+    """Replaces an existing voice of the same name."""
     tensors, facts = _files(folder, voice.facts.name)
     try:
         folder.mkdir(exist_ok=True)
-        # The blocks end from the inside out: tensors are moved first, facts last. Both are on the
-        # disk before that.
+        # The contexts exit from the inside out: tensors are renamed first, facts last. Both are
+        # on disk before that.
         with (
             whole_file(facts, durable=True) as facts_stream,
             whole_file(tensors, durable=True) as tensors_stream,
@@ -124,7 +123,7 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
 
 
 def read_voice(folder: Path, name: str) -> SavedVoice:
-    """Whatever is wrong with its files is an error; whose weights it fits is another question."""
+    """Raises an error if its files are damaged; does not check which weights it fits."""
     name = _require(folder, name)
     tensors, facts = _files(folder, name)
     try:
@@ -133,12 +132,12 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
         if content["tensors_sha256"] != checksum:
             content = _facts_not_yet_moved(facts, checksum) or content
         if content.pop("format") != _FORMAT:
-            raise ValueError("another format")
+            raise ValueError("unknown format")
         if content.pop("tensors_sha256") != checksum:
-            raise ValueError(f"{tensors}: its checksum is not the one it had")
+            raise ValueError(f"{tensors}: checksum mismatch")
         read = _facts_from(content)
         if read.name != name:
-            raise ValueError(f"{facts}: is of '{read.name}'")
+            raise ValueError(f"{facts}: belongs to '{read.name}'")
         return SavedVoice(read, *_arrays(read_tensors(tensors), read))
     except (CheckpointError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
@@ -150,7 +149,7 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
 def remove_voice(folder: Path, name: str) -> None:
     tensors, facts = _files(folder, _require(folder, name))
     try:
-        # Without its facts it is gone, whatever else is still there.
+        # Facts first: without them the voice no longer exists.
         for file in (*temporaries_of(facts), facts, tensors, *temporaries_of(tensors)):
             file.unlink(missing_ok=True)
     except OSError as error:
@@ -158,7 +157,7 @@ def remove_voice(folder: Path, name: str) -> None:
 
 
 def _require(folder: Path, name: str) -> str:
-    """The name of a voice that is there."""
+    """The normalised name of an existing voice."""
     name = _checked(name)
     names = voice_names(folder)
     if name not in names:
@@ -168,7 +167,7 @@ def _require(folder: Path, name: str) -> str:
 
 
 def _composed(name: str) -> str:
-    """One spelling of letters with accents: some file systems change it."""
+    """Normalises accented letters, which some file systems decompose."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -181,7 +180,7 @@ def _checked(name: str) -> str:
     elif not name[0].isalnum() or name[-1] == ".":
         problem = "expected a letter or digit at the start and no full stop at the end"
     elif unicodedata.normalize("NFKC", name.split(".")[0]).upper() in _DEVICES_OF_WINDOWS:
-        problem = "means a device on Windows; take another name"
+        problem = "is a device name on Windows; use another name"
     else:
         return name
     raise DataError(f"voice name {name[:_MOST_CHARACTERS]!r}: {problem}")
@@ -197,7 +196,7 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | None:
-    """Those that go with the tensors, where their writer was killed before it could move them."""
+    """Facts that match the tensors, if their writer was killed before renaming them."""
     for file in temporaries_of(facts):
         with contextlib.suppress(CheckpointError, KeyError, TypeError):
             content: dict[str, Any] = read_json(file)
@@ -220,12 +219,12 @@ def _facts_from(content: dict[str, Any]) -> VoiceFacts:
     facts = VoiceFacts(references=references, **content)
     numbers = [facts.step, facts.width, facts.latents]
     words = [facts.name, facts.made, facts.weights_sha256, *(one.file for one in references)]
-    "".join(words).encode()  # an error where one is no text
+    "".join(words).encode()  # raises an error if one is not valid text
     seconds = [one.seconds for one in references]
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) or not all(
         type(length) is float and 0 <= length < 1e9 for length in seconds
     ):
-        raise ValueError("numbers that are none")
+        raise ValueError("invalid numbers")
     return facts
 
 
@@ -236,5 +235,5 @@ def _arrays(tensors: dict[str, Any], facts: VoiceFacts) -> tuple[FloatArray, Flo
         raise ValueError(f"shapes {shapes}")
     for values in (vector, latents):
         if values.dtype != np.float32 or not np.isfinite(values).all():
-            raise ValueError("numbers that are none")
+            raise ValueError("invalid numbers")
     return vector, latents

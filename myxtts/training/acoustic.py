@@ -1,4 +1,4 @@
-"""The acoustic task: text and a voice to a mel."""
+"""The acoustic task: predicts a mel from text and a voice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from myxtts.work import computed_multiplications, real_multiplications
 
 
 class AcousticObjective:
-    """The losses of `XTTS` on a batch, with conditions dropped for classifier-free guidance."""
+    """The losses of `XTTS` on a batch, with conditioning dropout for classifier-free guidance."""
 
     def __init__(self, model: XTTS, training: TrainingConfig) -> None:
         self._model = model
@@ -56,7 +56,7 @@ class AcousticTask:
         self._config = config
         self._corpus = corpus
         self._loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
-        # Ids of the symbols whose mean mel and duration are still to be found.
+        # Ids of the symbols whose mean mel and duration are still to be estimated.
         self._unknown_symbols: Sequence[int] = range(len(corpus.tokenizer.symbols))
 
     def build(self) -> None:
@@ -120,7 +120,7 @@ class AcousticTask:
     def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
         if not self._unknown_symbols:
             return False
-        on_phase("finding a first alignment")
+        on_phase("estimating an initial alignment")
         schedule = self._corpus.train.schedule
         set_symbol_means(self.model, self._loader, schedule, self._config, self._unknown_symbols)
         self._unknown_symbols = ()
@@ -141,15 +141,15 @@ class AcousticTask:
         return {"mel_mean": self.model.mel_mean, "mel_deviation": self.model.mel_deviation}
 
     def take_facts(self, info: CheckpointInfo) -> None:
-        """Weights know mels only as they were normalised where they were trained."""
+        """Weights need mels normalised as they were in their training."""
         self.model.mel_mean = info.mel_mean
         self.model.mel_deviation = info.mel_deviation
 
     def require_fit(self, checkpoint: Checkpoint) -> None:
         if checkpoint.tokenizer() != self._corpus.tokenizer:
             raise CheckpointError(
-                f"{checkpoint.folder}: was trained with another vocabulary than this corpus has; "
-                "resume it with the data it was trained on, or start a new run with --init-from"
+                f"{checkpoint.folder}: was trained with a different vocabulary from this corpus; "
+                "resume it with its own corpus, or start a new run with --init-from"
             )
         self._unknown_symbols = ()
 

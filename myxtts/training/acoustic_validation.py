@@ -1,4 +1,4 @@
-"""What an evaluation does: losses on fixed batches, an alignment and a spoken sentence."""
+"""Validation: losses on fixed batches, an alignment and a speech sample."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class AcousticValidation:
         try:
             self._speak(step, writer)
         except tf.errors.OpError as error:
-            # A model that is running away may want to speak for ever.
+            # A diverging model may predict endless durations.
             reason = error.message.splitlines()[0]
-            _log.warning("step %d: no sample could be spoken (%s)", step, reason)
+            _log.warning("step %d: no speech sample, synthesis failed (%s)", step, reason)
         return metrics
 
     def _speak(self, step: int, writer: RunWriter) -> None:
-        """Says the first validation sentence in the voice of another clip of its speaker."""
+        """Speaks the first validation sentence in the voice of another clip of its speaker."""
         cache = self._part.cache
         planned = self._part.schedule.batch_at(0)
         clip, reference = int(planned.clips[0]), int(planned.references[0])

@@ -1,6 +1,6 @@
-"""What a run says of itself: its configuration, devices, data and length, and its end.
+"""The lines that describe a run: configuration, devices, data, length and summary.
 
-Lines for an observer to show. TensorFlow is not needed to import this.
+An observer shows them. Importing this does not load TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 def configuration_block(config: XTTSConfig) -> str:
     data, training = config.data, config.training
-    length = "from the corpus"
+    length = "derived from the corpus"
     if training.max_steps is not None:
         length = f"{training.max_steps} {plural(training.max_steps, 'step')}"
     elif training.epochs is not None:
         length = f"{training.epochs} {plural(training.epochs, 'epoch')}"
-    frames = "from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
+    frames = "derived from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
     lines = {
         "Training data": data.train_data or "demo corpus",
-        "Validation data": data.val_data or "split off the training data, or its own eval file",
+        "Validation data": data.val_data or "metadata_eval.csv, or else held out",
         "Model size": config.model.size,
         "Optimization level": training.optimization_level,
         "Length": length,
-        "Batch size": f"{data.batch_size} (accumulated over "
+        "Batch size": f"{data.batch_size} (gradient accumulation steps: "
         f"{training.gradient_accumulation_steps})",
         "Batching": data.batching_mode,
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
@@ -50,7 +50,7 @@ def configuration_block(config: XTTSConfig) -> str:
 
 
 def describe_mode(opened: OpenedRun) -> str:
-    """Where data and model are and how much is kept ready, in one line."""
+    """Devices of data and model, and the prefetch buffer, in one line."""
     from myxtts.devices.strategy import devices_here
     from myxtts.training.acoustic import AcousticTask
     from myxtts.training.starting import feed_of
@@ -58,18 +58,18 @@ def describe_mode(opened: OpenedRun) -> str:
     devices = opened.devices
     task = AcousticTask(opened.config, opened.corpus)
     feed = feed_of(opened, task, devices.data_device)
-    aside = " (no GPU set aside for data)" if devices.data_device is None else ""
+    aside = " (no separate GPU for data)" if devices.data_device is None else ""
     model_devices = devices_here(devices.strategy)
     placed = "mirrored on" if len(model_devices) > 1 else "on"
     return (
         f"Mode: {feed.mode}{aside}; data on {feed.data_device}, model {placed} "
-        f"{', '.join(model_devices)}; up to {feed.buffer_size} "
-        f"{plural(feed.buffer_size, 'batch')} kept ready"
+        f"{', '.join(model_devices)}; prefetching up to {feed.buffer_size} "
+        f"{plural(feed.buffer_size, 'batch')}"
     )
 
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
-    """What was read, what was left out, the shapes, the length."""
+    """The corpus, the clips left out, the shapes and the length of the run."""
     from myxtts.data.planning.shapes import describe_plan
 
     corpus, part = opened.corpus, opened.corpus.train
@@ -95,9 +95,9 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
 
 
 def plan_of(opened: OpenedRun) -> dict[str, Any]:
-    """The same for programs."""
+    """The plan in machine-readable form."""
     corpus, part = opened.corpus, opened.corpus.train
-    # What dynamic batching pads is known only batch by batch.
+    # The padding of dynamic batching is known only batch by batch.
     frames, work = part.plan.valid_frame_ratio, part.plan.valid_work_ratio
     return {
         "configuration": opened.config.as_dict(),
@@ -119,7 +119,7 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
 
 
 def _time_left(steps: int, resumed: Checkpoint | None) -> str:
-    """Of a run that is resumed: how long its steps take is known only there."""
+    """Only for a resumed run, whose step time is known."""
     if resumed is None or not resumed.info.seconds:
         return ""
     done = resumed.info.step
@@ -132,7 +132,7 @@ def _time_left(steps: int, resumed: Checkpoint | None) -> str:
 def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
     if not report.is_complete:
         yield (
-            f"Stopped at step {report.steps}, saved in {report.run_dir}; go on with --resume "
+            f"Stopped at step {report.steps}, saved in {report.run_dir}. Continue with --resume "
             f"{report.run_dir}"
         )
         return
@@ -146,15 +146,18 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
     steps = f"{report.steps} {plural(report.steps, 'step')}"
     yield f"Trained {steps} in {wall / 60:.1f} minutes: {shares}"
     yield (
-        f"Useful utilisation {report.useful_utilisation:.1%}: the device computed "
-        f"{report.seconds['compute'] / wall:.1%} of the time, {report.valid_work_ratio:.1%} of it "
-        f"on real tokens and frames. While stepping it was {report.steady_utilisation:.1%}: "
-        "start-up, evaluations and checkpoints left out"
+        f"Useful utilisation: {report.useful_utilisation:.1%}. The device computed "
+        f"{report.seconds['compute'] / wall:.1%} of the time, {report.valid_work_ratio:.1%} of "
+        f"that on real tokens and frames. Steps alone: {report.steady_utilisation:.1%}, without "
+        "start-up, evaluations and checkpoints."
     )
     yield from report.advice
     if report.best is not None:
         best, folder = report.best, RunDir(report.run_dir).best
-        yield f"Best by {best['metric']}: step {best['step']} ({best['value']:.3f}), {folder}"
+        yield (
+            f"Best checkpoint by {best['metric']}: step {best['step']} ({best['value']:.3f}), "
+            f"{folder}"
+        )
     reference = corpus.validation.cache.audio_path(0)
     yield f"Checkpoints, samples and report: {report.run_dir}"
     yield (

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Devices(NamedTuple):
-    """Where a run takes place."""
+    """The devices of a run."""
 
     strategy: tf.distribute.Strategy
     data_device: str | None
@@ -32,7 +32,7 @@ class Devices(NamedTuple):
 
 
 def set_up_devices(config: XTTSConfig) -> Devices:
-    """To be called before any other TensorFlow work."""
+    """Call this before any other TensorFlow work."""
     devices = config.devices
     accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
     if devices.enable_memory_isolation:
@@ -40,7 +40,7 @@ def set_up_devices(config: XTTSConfig) -> Devices:
     cluster = find_cluster()
     placement = place(config, accelerators.gpu_count, cluster.workers if cluster else 1)
     if placement.missing is not None:
-        _log.warning("model %s; going on with the devices there are", placement.missing)
+        _log.warning("model %s; continuing with the available devices", placement.missing)
     if placement.problem is not None:
         turn_multi_gpu_mode_off(placement.problem, config)
     data_gpu, model_gpus = placement.data_gpu, placement.model_gpus
@@ -77,5 +77,7 @@ def _isolate_memory(config: XTTSConfig, accelerators: Accelerators) -> None:
 
 def turn_multi_gpu_mode_off(problem: str, config: XTTSConfig) -> None:
     if config.devices.strict_devices:
-        raise DeviceError(f"multi-GPU mode: {problem}; leave out --strict-devices to go on without")
-    _log.warning("multi-GPU mode is off: %s; going on in single-GPU buffered mode", problem)
+        raise DeviceError(
+            f"multi-GPU mode: {problem}; leave out --strict-devices to continue without it"
+        )
+    _log.warning("multi-GPU mode is off: %s; continuing in single-GPU buffered mode", problem)

@@ -1,9 +1,9 @@
-"""What each symbol sounds like on average, found before the first step.
+"""Estimates the mean mel and duration of each symbol before the first step.
 
-A model that starts from nothing spends a good part of its training finding out where symbols
-begin and end. Alternating between aligning the clips with one mean mel per symbol and averaging
-what was aligned finds most of that in seconds. It starts from symbols of equal length, or from
-those that the model knows already.
+A model trained from scratch spends much of its training finding out where symbols begin and end.
+Alternating between aligning the clips to one mean mel per symbol and averaging the aligned frames
+(hard EM) finds most of that in seconds. It starts from equal durations, or from the symbols that
+the model already knows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def set_symbol_means(
 ) -> None:
     """Sets the mean mels and log-durations of these symbols in the model's text encoder.
 
-    The others keep theirs and show where these are. A symbol that does not occur stays as it is.
+    The other symbols keep theirs and anchor the alignment. A symbol that does not occur keeps its
+    values.
     """
     count = min(schedule.batches_per_epoch, -(-_MOST_CLIPS // config.data.batch_size))
     batches = [loader.load(schedule.batch_at(index)) for index in range(count)]
@@ -107,7 +108,7 @@ def _compile_collection(model: XTTS, signature: Batch) -> Any:
 def _closeness_to_diagonal(
     target: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor, token_lengths: tf.Tensor
 ) -> tf.Tensor:
-    """Scores whose best path gives every token the same time, [batch, positions, tokens]."""
+    """Scores whose best path gives every token the same duration, [batch, positions, tokens]."""
     positions = tf.range(tf.shape(target)[1], dtype=tf.float32)[None, :, None] + 0.5
     tokens = tf.range(tf.shape(token_ids)[1], dtype=tf.float32)[None, None] + 0.5
     share_of_time = positions / tf.cast(lengths, tf.float32)[:, None, None]

@@ -1,12 +1,12 @@
-"""Ctrl-C and SIGTERM: finish the step and save; at once where there is nothing to save.
+"""Ctrl-C and SIGTERM: finish the step and save, or quit if there is nothing to save.
 
 | when | first signal | a Ctrl-C after it |
 |---|---|---|
-| before the first step | ends the program | ends it without waiting for anything |
-| while training | `requested`: the loop saves and ends | ends it; the last checkpoint is whole |
+| before the first step | quits | quits immediately |
+| while training | `requested`: the loop saves and stops | quits; the last checkpoint stays intact |
 
-Python looks at signals only between two of its own instructions, and a compilation is one that
-takes minutes. A thread that the system wakes by itself sees to it that nobody has to wait.
+Python handles signals only between bytecode instructions, and a compilation is a single one that
+takes minutes. A thread woken by the wakeup file descriptor reacts without that delay.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.requested = False
-        """Whether training is to stop after the step that is under way."""
+        """Whether training should stop after the current step."""
         self._is_training = False
         self._handlers_before: dict[signal.Signals, Any] = {}
 
@@ -73,27 +73,27 @@ class Interruption:
     def _watch(self) -> None:
         first = True
         while numbers := os.read(self._end, 1):
-            # Other signals that have a handler in Python are heard of here too.
+            # Other signals with a Python handler arrive here too.
             if numbers[0] not in _SIGNALS:
                 continue
             if not first and numbers[0] == signal.SIGINT:
-                _end_at_once()
+                _quit_now()
             if first and self._is_training:
+                again = " again" if numbers[0] == signal.SIGINT else ""
                 _log.warning(
-                    "%s: finishing the step and saving; Ctrl-C ends at once",
-                    signal.Signals(numbers[0]).name,
+                    "Stopping after this step and saving. Press Ctrl-C%s to quit now.", again
                 )
             elif first and not self._unwinds():
-                _end_at_once()
+                _quit_now()
             first = False
 
     def _unwinds(self) -> bool:
-        """Whether the main thread hears of the signal, or another one comes."""
-        heard, _, _ = select.select([self._end], [], [], _SECONDS_TO_UNWIND)
-        return bool(heard) or self.requested
+        """Whether the main thread reacts to the signal in time, or another signal arrives."""
+        ready, _, _ = select.select([self._end], [], [], _SECONDS_TO_UNWIND)
+        return bool(ready) or self.requested
 
 
-def _end_at_once() -> None:
+def _quit_now() -> None:
     cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
     os.write(2, cursor + b"myxtts: interrupted\n")
     os._exit(_EXIT_CODE)

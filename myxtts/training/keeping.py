@@ -1,6 +1,6 @@
-"""What is kept of a run while it goes: checkpoints, lines, evaluations, the best one, the report.
+"""Saves a run while it trains: checkpoints, metrics, evaluations, the best checkpoint, the report.
 
-Of several machines only the chief keeps anything.
+On several machines only the chief writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from myxtts.training.watching.reporting import RunWriter, numbers_or_null
 
 
 class Keeper(Protocol):
-    """What the loop asks of whoever keeps the run."""
+    """What the loop needs to save a run."""
 
     @property
     def should_stop(self) -> bool: ...
@@ -50,7 +50,7 @@ class Keeper(Protocol):
 
 
 class CheckpointKeeper:
-    """Saves the state of a task as checkpoints of a run; to be used in a `with`."""
+    """Saves the state of a task as checkpoints of a run; a context manager."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class CheckpointKeeper:
         account: TimeAccount,
         seconds: Callable[[], Mapping[str, float]],
     ) -> None:
-        """`seconds` gives the account of the whole run."""
+        """`seconds` returns the time account of the whole run."""
         self._run_dir = run_dir
         self._config = config
         self._batches_per_epoch = corpus.train.schedule.batches_per_epoch
@@ -82,7 +82,7 @@ class CheckpointKeeper:
         self._writer.__exit__(*error)
 
     def save(self, step: int) -> None:
-        """Begins to save; what was copied here is written while training goes on."""
+        """Starts saving: copies the state, which is then written while training continues."""
         with self._account.spending("checkpoint"):
             epoch, batch = divmod(step, self._batches_per_epoch)
             info = CheckpointInfo(
@@ -98,7 +98,7 @@ class CheckpointKeeper:
             self._saved_step = step
 
     def save_and_wait(self, step: int) -> Path | None:
-        """The checkpoint of a step, or None where it could not be written, as was warned of."""
+        """The checkpoint of a step, or None if it could not be written (a warning was logged)."""
         if self._saved_step != step:
             self.save(step)
         with self._account.spending("checkpoint"):
@@ -110,7 +110,7 @@ class CheckpointKeeper:
 
 
 class RunKeeper:
-    """Keeps a run in its folder; to be used in a `with`."""
+    """Writes a run into its folder; a context manager."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class RunKeeper:
         return self._checkpoints.save_and_wait(step)
 
     def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None:
-        """Writes the line of a step, with an evaluation where one is due."""
+        """Writes the metrics of a step, with an evaluation if one is due."""
         means["measuring"] = float(self._judge.is_measuring)
         if evaluates:
             means |= self._evaluate(step)
@@ -176,14 +176,14 @@ class RunKeeper:
         self._checkpoints.last_metrics = means
 
     def _evaluate(self, step: int) -> dict[str, float]:
-        with self._account.spending("evaluation"), self._optimizer.averaged_weights():
+        with self._account.spending("evaluation"), self._optimizer.ema_weights():
             losses = self._validation.run(step, self._writer)
         self._observer.on_evaluation(step, losses)
         self._judge.evaluated(step, losses, lambda: self.save_and_wait(step))
         return losses
 
     def finish(self, is_interrupted: Callable[[], bool]) -> None:
-        """Waits for what is still being measured when the run is over."""
+        """Waits for background evaluation to finish at the end of a run."""
         with self._account.spending("evaluation"):
             self._judge.finish(is_interrupted)
 
@@ -201,12 +201,12 @@ class RunKeeper:
         return self._judge.advice()
 
 
-class Bystander:
-    """On the other machines: keeps nothing."""
+class NullKeeper:
+    """Writes nothing; for all machines but the chief."""
 
     should_stop = False
 
-    def __enter__(self) -> Bystander:
+    def __enter__(self) -> NullKeeper:
         return self
 
     def __exit__(self, *error: Any) -> None: ...
@@ -228,11 +228,11 @@ class Bystander:
 
 
 def describe_saved(run_dir: RunDir, step: int) -> str:
-    """What of a run is on disk after an attempt to save a step."""
+    """What is on disk after an attempt to save a step."""
     if run_dir.has_checkpoint(step):
         return f"the run is saved up to step {step}"
     try:
         newest = run_dir.newest_checkpoint().info.step
     except CheckpointError:
-        return f"step {step} could not be saved, and there is no checkpoint before it"
-    return f"step {step} could not be saved, the newest checkpoint is of step {newest}"
+        return f"step {step} could not be saved, and there is no earlier checkpoint"
+    return f"step {step} could not be saved; the newest checkpoint is step {newest}"

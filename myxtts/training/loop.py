@@ -1,4 +1,4 @@
-"""The training loop: take a batch, step, log, evaluate, save. It knows no mel and no file."""
+"""The training loop: fetch a batch, step, log, evaluate, save. Knows no mels and no files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from myxtts.training.replicas import LOST_MACHINE_ERRORS
 from myxtts.training.stepping import Stepper
 from myxtts.training.task import Task
 from myxtts.training.watching.accounting import TimeAccount, advice
-from myxtts.training.watching.bad_numbers import BadNumbers
+from myxtts.training.watching.divergence import DivergenceMonitor
 from myxtts.training.watching.metrics import RunMetrics
 from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.report import (
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnreadableBatchError(DataError):
-    """A batch cannot be made; the state of training is whole."""
+    """A batch cannot be loaded; the training state is still consistent."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem}: {remedy}")
@@ -49,7 +49,7 @@ class UnreadableBatchError(DataError):
 
 
 class LostMachineError(DeviceError):
-    """Another machine does not answer any more; `whole_step` is the last that every one has."""
+    """Another machine stopped responding; `whole_step` is the last step that all have completed."""
 
     def __init__(self, whole_step: int) -> None:
         super().__init__(f"another machine was lost after step {whole_step}")
@@ -58,7 +58,7 @@ class LostMachineError(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingLoop:
-    """From the optimizer's present step to the last, or to an interruption."""
+    """Runs from the optimizer's current step to the last, or until interrupted."""
 
     run_dir: RunDir
     config: XTTSConfig
@@ -70,10 +70,10 @@ class TrainingLoop:
     feed: Feed
     stepper: Stepper
     keeper: Keeper
-    bad_numbers: BadNumbers
+    divergence: DivergenceMonitor
     account: TimeAccount
     seconds: Callable[[], Mapping[str, float]]
-    """The account of the whole run, with what it took before it was resumed."""
+    """The time account of the whole run, including the time before it was resumed."""
     gpus: GpuSampler
     peak_memory: PeakMemory
     model_devices: Sequence[str]
@@ -93,8 +93,8 @@ class TrainingLoop:
             is_last = step == self.total_steps
             self._train_on(step, self._next_batch(step), metrics)
             stops = self.interruption.requested
-            # In a row of bad steps the checkpoint before it is the one to go back to.
-            is_sound = not self.bad_numbers.in_a_row
+            # During a series of bad steps, keep the checkpoint from before it to roll back to.
+            is_sound = not self.divergence.in_a_row
             if (step % saving.save_every == 0 and is_sound) or is_last or stops:
                 keeper.save(step)
             evaluates = not stops and is_sound and (step % evaluate_every == 0 or is_last)
@@ -124,7 +124,7 @@ class TrainingLoop:
             result = self.stepper.run(step, batch)
         metrics.add(batch, result)
         scale = self.optimizer.loss_scale
-        self.bad_numbers.check(
+        self.divergence.check(
             step,
             batch,
             result,
@@ -133,7 +133,7 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def _noticing_lost_machines(self, whole_step: int) -> Iterator[None]:
-        """Around what all machines do together."""
+        """For collective operations over all machines."""
         try:
             yield
         except LOST_MACHINE_ERRORS as error:
@@ -142,7 +142,7 @@ class TrainingLoop:
             raise LostMachineError(whole_step) from error
 
     def _has_stopped_improving(self, step: int) -> bool:
-        """As the chief judges; the other machines stop with it."""
+        """The chief decides; the other machines stop with it."""
         patience = self.config.evaluation.early_stopping_evaluations
         if patience is None:
             return False
@@ -153,7 +153,7 @@ class TrainingLoop:
         if stops and place.is_chief:
             self.keeper.save_and_wait(step)
             _log.info(
-                "stopped: %s has not improved for %d evaluations",
+                "early stopping: %s has not improved for %d evaluations",
                 self.config.evaluation.best_metric,
                 patience,
             )
@@ -193,18 +193,18 @@ class TrainingLoop:
 
 @contextlib.contextmanager
 def _naming_the_problem(corpus: Corpus) -> Iterator[None]:
-    """Of a batch that cannot be made."""
+    """Turns what goes wrong while loading a batch into an error that names the fix."""
     try:
         yield
     except OSError as error:
         raise UnreadableBatchError(
             f"{corpus.train.cache.folder}: features cannot be read ({error})",
-            "check the disk, remove that folder, which is made again, and go on with --resume",
+            "check the disk, delete that folder (it is recomputed) and continue with --resume",
         ) from error
     except MemoryError as error:
         raise UnreadableBatchError(
-            "too little memory to load a batch",
-            "lower data.buffer_size or data.batch_size and go on with --resume",
+            "out of memory while loading a batch",
+            "lower data.buffer_size or data.batch_size and continue with --resume",
         ) from error
     except DeviceError as error:
-        raise UnreadableBatchError(str(error), "go on with --resume") from error
+        raise UnreadableBatchError(str(error), "continue with --resume") from error

@@ -1,7 +1,7 @@
-"""Keeps gradients in the range of float16, in which small ones would be zero.
+"""Dynamic loss scaling: keeps small float16 gradients from underflowing to zero.
 
-The loss is multiplied by the scale before its gradient is taken, and the gradient divided by it
-before it is used. The scale finds itself: too large a one shows as a gradient that is not finite.
+The loss is multiplied by the scale before differentiation, and the gradient divided by it
+afterwards. The scale halves when the gradient overflows and doubles after many good steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tensorflow as tf
 from myxtts.runs.tensor_files import Tensors
 
 _FIRST_SCALE = 2.0**15
-# So many good steps in a row say that a larger scale is worth a try.
+# After this many finite steps in a row, a larger scale is tried.
 GOOD_STEPS_TO_GROW = 1_000
 _PREFIX = "loss_scale/"
 
@@ -26,7 +26,7 @@ class LossScale(tf.Module):
     def following(
         self, gradient_is_finite: tf.Tensor, update: tf.Tensor
     ) -> list[tuple[tf.Variable, tf.Tensor]]:
-        """What to assign after a step, which must be the same on all replicas."""
+        """The assignments after a step; they must be the same on all replicas."""
         good_steps = tf.where(gradient_is_finite, self.good_steps + 1, 0)
         grows = good_steps >= GOOD_STEPS_TO_GROW
         larger = tf.where(grows, 2.0 * self.value, self.value)
@@ -44,7 +44,7 @@ class LossScale(tf.Module):
         }
 
     def restore(self, state: Tensors) -> None:
-        """Takes what `state` gave; a run that had no scale leaves this one as it is."""
+        """Restores what `state` returned; a checkpoint without a loss scale changes nothing."""
         if f"{_PREFIX}value" in state:
             self.value.assign(state[f"{_PREFIX}value"])
             self.good_steps.assign(state[f"{_PREFIX}good_steps"])

@@ -1,4 +1,4 @@
-"""Opens what a run needs before it has a model: its start, TensorFlow, devices, corpus.
+"""Opens what a run needs before it has a model: TensorFlow, devices and the corpus.
 
 TensorFlow is loaded in here, so this module imports nothing that imports it.
 """
@@ -30,16 +30,16 @@ DEMO_CORPUS = Path("demo") / "corpus"
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a run starts from: nothing, its own newest checkpoint, or another run's weights."""
+    """What a run starts from: scratch, its own newest checkpoint, or another run's weights."""
 
     resumed: Checkpoint | None = None
     init_from: Checkpoint | None = None
     partially: bool = False
-    """Whether it is enough if a part of the other run's weights fits."""
+    """Whether it is enough if some of the other run's weights fit."""
 
     @classmethod
     def from_run(cls, run: str | Path, *, partially: bool = False) -> Start:
-        return cls(init_from=find_checkpoint(run, to_speak=True), partially=partially)
+        return cls(init_from=find_checkpoint(run, for_synthesis=True), partially=partially)
 
     @property
     def vocabulary(self) -> Tokenizer | None:
@@ -59,14 +59,14 @@ class OpenedRun:
 
 @contextlib.contextmanager
 def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[OpenedRun]:
-    """Sets up the devices and prepares the corpus of a configuration, telling what it finds."""
+    """Sets up the devices, prepares the corpus and reports both to the observer."""
     account = TimeAccount()
     _require_corpora(config)
     from myxtts.training import describing
 
     observer.on_notice(describing.configuration_block(config))
     for change in changes_since(start.resumed, config) if start.resumed else ():
-        observer.on_notice(f"Differs from the run: {change}")
+        observer.on_notice(f"Changed since the checkpoint: {change}")
     if config.data.train_data is None:
         config = _with_demo_corpus(config, observer)
     from myxtts.devices.loading import load_tensorflow
@@ -92,7 +92,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
 
 def is_chief(*, has_folder: bool) -> bool:
-    """Whether this process writes the run; of several machines only one does."""
+    """Whether this process writes the run; on several machines only one does."""
     from myxtts.devices.cluster import find_cluster
 
     cluster = find_cluster()
@@ -100,14 +100,14 @@ def is_chief(*, has_folder: bool) -> bool:
         return True
     if not has_folder:
         raise ConfigError(
-            f"--run-dir: needed for training on {cluster.workers} machines; name a folder that "
-            "all of them see"
+            f"--run-dir: is required for training on {cluster.workers} machines; use a folder "
+            "that all of them share"
         )
     return cluster.index == 0
 
 
 def _require_corpora(config: XTTSConfig) -> None:
-    """A wrong folder is said at once, not after TensorFlow was loaded."""
+    """Reports a wrong folder immediately, not after loading TensorFlow."""
     from myxtts.data.corpus.dataset import metadata_files
 
     if config.data.train_data is not None:
@@ -122,7 +122,7 @@ def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
     if DEMO_CORPUS.is_dir():
         observer.on_notice(f"No --train-data given: using the demo corpus in {DEMO_CORPUS}")
     else:
-        observer.on_notice(f"No --train-data given: making the demo corpus in {DEMO_CORPUS}")
+        observer.on_notice(f"No --train-data given: generating the demo corpus in {DEMO_CORPUS}")
         make_demo_corpus(
             DEMO_CORPUS, on_progress=lambda done, total: observer.on_prepare("demo", done, total)
         )

@@ -1,12 +1,10 @@
-"""AdamW over all weights as one vector.
+"""AdamW over all weights as one flat vector.
 
-Clipping, the guard against bad numbers, the update and the average of the weights are each a
-handful of ops on one long vector instead of a handful per variable. With some 190 variables
-that is the difference between seconds and a moment of tracing, and it makes the optimizer's
-state three arrays.
+Clipping, the check for non-finite values, the update and the EMA are each a few ops on one long
+vector instead of a few per variable. With some 190 variables that cuts tracing from seconds to a
+fraction of one, and the optimizer's state is three arrays.
 
-Frozen weights have no place in the vector, so nothing that is done to it can touch them. Their
-average is what they are.
+Frozen weights are not in the vector, so no update can touch them. They are their own EMA.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
 from myxtts.runs.tensor_files import Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
-from myxtts.training.schedules import average_decay, learning_rate
+from myxtts.training.schedules import ema_decay_at, learning_rate
 from myxtts.training.weight_names import frozen_paths
 
 BETA_1 = 0.9  # Decay of the first moment.
@@ -33,7 +31,7 @@ _EPSILON = 1e-8
 
 
 class FlatAdamW(tf.Module):
-    """Moments, averaged weights and step count for a fixed list of Keras variables."""
+    """Moments, EMA weights and step count for a fixed list of Keras variables."""
 
     def __init__(
         self, variables: Sequence[keras.Variable], training: TrainingConfig, total_steps: int
@@ -46,7 +44,7 @@ class FlatAdamW(tf.Module):
         self._training = training
         self._total_steps = total_steps
         self._sizes = _sizes(self.trained)
-        # Only matrices decay: shrinking a bias or a scale does not regularise anything.
+        # Only matrices decay: shrinking a bias or a scale regularises nothing.
         self._decay = tf.constant(
             np.concatenate(
                 [
@@ -58,25 +56,25 @@ class FlatAdamW(tf.Module):
         zeros = tf.zeros([sum(self._sizes)])
         self.first_moment = tf.Variable(zeros, trainable=False, name="first_moment")
         self.second_moment = tf.Variable(zeros, trainable=False, name="second_moment")
-        self.average = tf.Variable(self.weights(), trainable=False, name="average")
+        self.ema = tf.Variable(self.weights(), trainable=False, name="ema")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
         self.loss_scale = LossScale() if training.precision == "float16" else None
-        # Of the planned learning rate; lowered when a run meets bad numbers.
+        # Multiplies the scheduled learning rate; lowered when a run diverges.
         self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
 
     @property
     def variables_here(self) -> list[tf.Variable]:
-        """The trained weights as TensorFlow's variables, each with a copy for every replica."""
+        """The trained weights as TensorFlow variables, each with a copy per replica."""
         return [variable.value for variable in self.trained]
 
     def weights(self) -> tf.Tensor:
-        """The trained ones."""
-        return self._laid_end_to_end(self.trained)
+        """The trained weights as one vector."""
+        return self._concatenated(self.trained)
 
     def flatten(self, tensors: Sequence[Any]) -> tf.Tensor:
         return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
 
-    def _laid_end_to_end(self, variables: Sequence[keras.Variable]) -> tf.Tensor:
+    def _concatenated(self, variables: Sequence[keras.Variable]) -> tf.Tensor:
         return self.flatten([tf.convert_to_tensor(variable) for variable in variables])
 
     def assign_weights(self, flat: tf.Tensor) -> None:
@@ -84,42 +82,41 @@ class FlatAdamW(tf.Module):
             variable.assign(part)
 
     @contextlib.contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """The model holds its averaged weights inside, and its own again afterwards."""
+    def ema_weights(self) -> Iterator[None]:
+        """The model uses its EMA weights inside this context."""
         own = self.weights()
-        self.assign_weights(self.average)
+        self.assign_weights(self.ema)
         try:
             yield
         finally:
             self.assign_weights(own)
 
-    def forget_average(self) -> None:
-        """Starts the average anew, after the weights were set by other means than training."""
-        self.average.assign(self.weights())
+    def reset_ema(self) -> None:
+        """Restarts the EMA from the current weights, after they were set other than by training."""
+        self.ema.assign(self.weights())
 
     def take_weights_of_first_replica(self) -> None:
-        """The same weights on every machine, whatever each has set by itself."""
+        """Broadcasts the weights of the first replica to all machines."""
 
         def first_or_nothing() -> tf.Tensor:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return tf.where(tf.equal(replica, 0), self._laid_end_to_end(self._all), 0.0)
+            return tf.where(tf.equal(replica, 0), self._concatenated(self._all), 0.0)
 
         strategy = tf.distribute.get_strategy()
         for variable, part in _parts(sum_over_replicas(strategy, first_or_nothing), self._all):
             variable.assign(part)
 
     def weights_by_name(self) -> Tensors:
-        """All of them, frozen or not."""
+        """All weights, frozen or not."""
         return {variable.path: variable.value.numpy() for variable in self._all}
 
     def state(self) -> Tensors:
-        """Everything that training goes on from, by name; copies that no later step changes."""
+        """Everything needed to resume training, by name; copies that no later step changes."""
         state: Tensors = {
             "step": np.array(self.step.numpy()),
             "rate_factor": np.array(self.rate_factor.numpy()),
         }
-        # One by one: laying them end to end first would take longer than copying, and copying is
-        # what `numpy` does.
+        # One by one: concatenating first would take longer than copying, and `numpy` copies.
         weights = self.weights_by_name()
         state |= {f"weights/{name}": value for name, value in weights.items()}
         for kind, flat in self._flat_parts().items():
@@ -130,17 +127,17 @@ class FlatAdamW(tf.Module):
         return state | (self.loss_scale.state() if self.loss_scale else {})
 
     def restore(self, state: Tensors, source: Path) -> None:
-        """Takes what `state` gave; anything missing, added or of another shape is an error.
+        """Restores what `state` returned; anything missing, extra or of another shape is an error.
 
-        Only a loss scale may be missing or too much: a run may go on in another precision.
+        Only the loss scale may be missing or extra, since a run may resume in another precision.
         """
         _require_same_shapes(without_scale(state), without_scale(self.state()), source)
         self.restore_state(state)
 
     def restore_state(self, state: Tensors) -> None:
-        """Takes back what an optimizer of the same variables gave, whatever it had frozen.
+        """Restores the state of an optimizer of the same variables, whatever it had frozen.
 
-        What is frozen from here on keeps its averaged weights, with which the run speaks.
+        Weights that are now frozen take their EMA values, which synthesis uses.
         """
         flat = {
             kind: self.flatten([state[f"{kind}/{variable.path}"] for variable in self.trained])
@@ -149,7 +146,7 @@ class FlatAdamW(tf.Module):
         for variable in self.frozen:
             variable.assign(state[f"average/{variable.path}"])
         self.assign_weights(flat["weights"])
-        self.average.assign(flat["average"])
+        self.ema.assign(flat["average"])
         self.first_moment.assign(flat["first_moment"])
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
@@ -158,14 +155,14 @@ class FlatAdamW(tf.Module):
             self.loss_scale.restore(state)
 
     def start_from(self, weights: Tensors) -> None:
-        """Takes weights alone, by path; moments and step stay as they are."""
+        """Loads weights only, by path; moments and step keep their values."""
         for variable in self._all:
             variable.assign(weights[variable.path])
-        self.forget_average()
+        self.reset_ema()
 
     def _flat_parts(self) -> dict[str, tf.Variable]:
         return {
-            "average": self.average,
+            "average": self.ema,
             "first_moment": self.first_moment,
             "second_moment": self.second_moment,
         }
@@ -182,16 +179,15 @@ class FlatAdamW(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """One update from the flat gradient; returns its norm before clipping and the rate.
 
-        With a loss scale it is the gradient of the scaled loss. A gradient or a loss that is not
-        finite changes no weight, only the step count and the loss scale. Both are the sums over
-        all replicas, so all of them decide alike. Without `update` nothing changes
-        at all.
+        With loss scaling it is the gradient of the scaled loss. A non-finite gradient or loss
+        changes no weight, only the step count and the loss scale. Both are sums over all
+        replicas, so all replicas decide alike. Without `update` nothing changes.
         """
         training = self._training
         if self.loss_scale:
             gradient = gradient / self.loss_scale.value
-        # Each line on a whole vector is a pass through memory, and those are what an update costs:
-        # scalars are put together first, and zero factors instead of a choice leave all as it is.
+        # An update is memory-bound: each op on a whole vector is one pass through memory. So
+        # scalars are combined first, and zero factors instead of tf.where skip an update.
         norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         usable = is_finite & update
@@ -208,19 +204,19 @@ class FlatAdamW(tf.Module):
         second = self.second_moment + if_usable(1.0 - training.beta_2) * (
             tf.square(gradient) - self.second_moment
         )
-        # first / bias_1 / (sqrt(second / bias_2) + epsilon), without a pass for bias_1.
+        # first / bias_1 / (sqrt(second / bias_2) + epsilon), without an extra pass for bias_1.
         bias_1 = 1.0 - tf.pow(BETA_1, step)
         bias_2 = 1.0 - tf.pow(training.beta_2, step)
         deviation = tf.sqrt(second * (tf.square(bias_1) / bias_2)) + bias_1 * _EPSILON
         old = self.weights()
         new = old - if_usable(rate) * (first / deviation + self._decay * old)
-        learnt = tf.where(update, 1.0 - average_decay(step, training), 0.0)
+        new_share = tf.where(update, 1.0 - ema_decay_at(step, training), 0.0)
         _assign_on_every_replica(
             [
                 (self.step, tf.where(update, next_step, self.step)),
                 (self.first_moment, first),
                 (self.second_moment, second),
-                (self.average, self.average + learnt * (new - self.average)),
+                (self.ema, self.ema + new_share * (new - self.ema)),
                 *((variable.value, part) for variable, part in _parts(new, self.trained)),
                 *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
             ]
@@ -235,7 +231,7 @@ def _sizes(variables: Sequence[keras.Variable]) -> list[int]:
 def _parts(
     flat: tf.Tensor, variables: Sequence[keras.Variable]
 ) -> list[tuple[keras.Variable, tf.Tensor]]:
-    """Each variable with its part of the vector, in the variable's shape."""
+    """Each variable with its slice of the vector, in the variable's shape."""
     parts = tf.split(flat, _sizes(variables))
     return [
         (variable, tf.reshape(part, variable.shape))
@@ -244,7 +240,7 @@ def _parts(
 
 
 def _assign_on_every_replica(assignments: Sequence[tuple[tf.Variable, tf.Tensor]]) -> None:
-    """Each replica sets its own copy; the values are the same on all, from the same gradient."""
+    """Each replica assigns its own copy; the values are equal, from the same gradient."""
     variables = [variable for variable, _ in assignments]
     values = [value for _, value in assignments]
     if not tf.distribute.has_strategy() or isinstance(
@@ -267,6 +263,6 @@ def _require_same_shapes(found: Tensors, expected: Tensors, source: Path) -> Non
         there = list(found[name].shape) if name in found else "missing"
         if here != there:
             raise CheckpointError(
-                f"{source}: does not fit this configuration and corpus: "
+                f"{source}: does not match this configuration and corpus: "
                 f"{name} is {there}, expected {here}"
             )

@@ -1,4 +1,4 @@
-"""Whether the replicas of a model really train together, and how the loss of one shows."""
+"""Checks that the replicas of a model stay in sync, and names the errors of a lost machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import DeviceError
 from myxtts.training.optimizer import FlatAdamW
 
-# What TensorFlow raises in a collective when another machine does not answer any more.
+# What TensorFlow raises in a collective when another machine stops responding.
 LOST_MACHINE_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -30,7 +30,7 @@ class ReplicasFailedError(DeviceError):
 
 
 def try_replicas(training_step: Any, optimizer: FlatAdamW, batches: Iterable[Batch]) -> None:
-    """Trains on the batches, compares the weights of all replicas and takes the steps back."""
+    """Trains on the batches, compares the weights of all replicas and undoes the steps."""
     before = optimizer.state()
     try:
         losses = [float(training_step(batch, tf.constant(True)).loss) for batch in batches]
@@ -50,10 +50,10 @@ def try_replicas(training_step: Any, optimizer: FlatAdamW, batches: Iterable[Bat
 
 
 def _largest_difference(optimizer: FlatAdamW) -> float:
-    """Between the weights of any two replicas, beside the largest weight.
+    """Between the weights of any two replicas, relative to the largest weight.
 
-    The copies of this machine are compared one by one, without the exchange that is on trial; of
-    other machines their sums.
+    Copies on this machine are compared directly, without the all-reduce under test; other
+    machines are compared by their sums.
     """
     strategy = tf.distribute.get_strategy()
     differences = [0.0]

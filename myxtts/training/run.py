@@ -31,17 +31,18 @@ def train(
 ) -> RunReport:
     """Trains a model into a run folder, on the devices that the configuration names.
 
-    `run_dir` None is the next free number in runs/. `resume` goes on from the newest checkpoint in
-    `run_dir`. `init_from` is another run, whose EMA weights must fit the model, or as far as they
-    fit with `init_partially`. Ctrl-C and SIGTERM finish the step, save and return.
+    `run_dir` None is the next free number in runs/. `resume` continues from the newest checkpoint
+    in `run_dir`. `init_from` is another run whose EMA weights must fit the model; with
+    `init_partially`, those that fit are enough. Ctrl-C and SIGTERM finish the step, save and
+    return.
     """
     run = None if run_dir is None else RunDir(run_dir)
     start = Start()
     if resume:
         if init_from is not None:
-            raise CheckpointError("resume: goes on with a run, so init_from has no place beside it")
+            raise CheckpointError("resume: cannot be combined with init_from")
         if run is None:
-            raise CheckpointError("resume: give the folder of the run to go on with")
+            raise CheckpointError("resume: needs run_dir, the folder of the run to resume")
         start = Start(resumed=run.newest_checkpoint())
     elif init_from is not None:
         start = Start.from_run(init_from, partially=init_partially)
@@ -75,7 +76,7 @@ def train_from(
 def _refuse_to_mix_runs(run: RunDir) -> None:
     if run.holds_a_run:
         raise CheckpointError(
-            f"{run}: holds a run already; go on with it by --resume, or give another --run-dir"
+            f"{run}: already contains a run; continue it with --resume, or use another --run-dir"
         )
     if run.path.exists() and not run.path.is_dir():
         raise CheckpointError(f"{run}: is a file, expected a folder for the run")

@@ -1,4 +1,4 @@
-"""How the learning rate and the memory of the averaged weights go with the step."""
+"""Schedules of the learning rate and of the EMA decay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FINAL_FRACTION = 0.02
 
 
 def learning_rate(step: tf.Tensor, total_steps: int, training: TrainingConfig) -> tf.Tensor:
-    """Rises linearly over the warm-up, then falls along half a cosine; `step` counts from 1."""
+    """Linear warmup times cosine decay; `step` counts from 1."""
     warmup = tf.minimum(1.0, step / max(1, training.warmup_steps))
     progress = tf.minimum(1.0, step / max(1, total_steps))
     cosine = FINAL_FRACTION + (1.0 - FINAL_FRACTION) * 0.5 * (1.0 + tf.cos(math.pi * progress))
     return training.learning_rate * warmup * cosine
 
 
-def average_decay(step: tf.Tensor, training: TrainingConfig) -> tf.Tensor:
-    """Short memory at the start, when the weights still change fast."""
+def ema_decay_at(step: tf.Tensor, training: TrainingConfig) -> tf.Tensor:
+    """Ramps up from a low decay, since the weights change fast at the start."""
     return tf.minimum(training.ema_decay, (1.0 + step) / (10.0 + step))

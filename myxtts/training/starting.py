@@ -1,4 +1,4 @@
-"""A trainer that is ready for its first step, on devices that were tried."""
+"""Builds a trainer that is ready for its first step, on devices that were tested."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 def open_corpus_for(
     strategy: tf.distribute.Strategy, config: XTTSConfig, start: Start, on_progress: OnProgress
 ) -> Corpus:
-    """The corpus, planned for the replicas and for XLA where it is used.
+    """The corpus, planned for the replicas and for XLA if it is used.
 
-    Of several machines the chief comes first: where they share a disk, the others find its work.
+    The chief prepares it first; machines that share its disk reuse the result.
     """
     is_chief = place_of(strategy).is_chief
     if not is_chief:
@@ -57,7 +57,7 @@ def start_trainer(
     interruption: Interruption,
     measurer: Measurer | None = None,
 ) -> XTTSTrainer:
-    """Where mirrored training fails its trial, one device goes on alone, unless it is strict."""
+    """Falls back to one device if mirrored training fails its test, unless strict."""
     try:
         return _start(opened, run_dir, observer, interruption, measurer)
     except ReplicasFailedError as error:
@@ -66,7 +66,7 @@ def start_trainer(
             raise
         first = devices_here(devices.strategy)[0]
         _log.warning(
-            "mirrored training does not work here: %s; going on with %s alone "
+            "mirrored training does not work here: %s; continuing on %s alone "
             "(--strict-devices stops instead)",
             error,
             first,
@@ -103,7 +103,7 @@ def _start(
         )
         if start.resumed:
             step = trainer.resume(start.resumed)
-            observer.on_phase(f"going on from step {step}")
+            observer.on_phase(f"resuming from step {step}")
         elif start.init_from:
             trainer.start_from(start.init_from, partially=start.partially)
         trainer.prepare()
@@ -117,7 +117,7 @@ def feed_of(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
 
 
 def _start_feed(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
-    """The data device starts before the model, which waits for its first batch."""
+    """Starts the data device before the model, which waits for the first batch."""
     first_step = opened.start.resumed.info.step if opened.start.resumed else 0
     feed = feed_of(opened, task, data_device)
     feed.start(first_step)

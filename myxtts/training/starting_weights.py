@@ -1,7 +1,7 @@
-"""What a run takes of another run's weights: each tensor whole, each symbol and language by name.
+"""Initialises a run from another run's weights: tensors whole, symbols and languages by name.
 
-A vocabulary may grow: what the other run does not know is named and starts from something
-sensible. Everything else has to fit, unless it is said that a part is enough.
+The vocabulary may grow: new symbols and languages are reported and get sensible initial values.
+Everything else has to fit, unless partial initialisation is allowed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _SHOWN_PROBLEMS = 3
 
 
 @dataclass(frozen=True)
-class Words:
-    """The symbols or the languages of a run, and those of them that are not in both places."""
+class VocabularyOverlap:
+    """The symbols or languages of a run, and which of them only one of the two runs has."""
 
     total: int
     not_there: tuple[str, ...]
@@ -45,41 +45,42 @@ class Words:
     def describe(self, what: str, how_they_start: str) -> str:
         line = f"{what}: {self.total - len(self.not_there)} of {self.total}"
         if self.not_there:
-            line += f"; not there: {_listed(self.not_there)} ({how_they_start})"
+            line += f"; new: {_listed(self.not_there)} ({how_they_start})"
         if self.not_in_this_corpus:
-            line += f"; kept though not in this corpus: {len(self.not_in_this_corpus)}"
+            line += f"; kept although not in this corpus: {len(self.not_in_this_corpus)}"
         return line
 
 
 @dataclass(frozen=True)
 class StartReport:
-    """What was taken, what was not and why."""
+    """What was loaded, what was not and why."""
 
     checkpoint: str
     step: int
     mel_mean: float
     mel_deviation: float
     parts: dict[str, dict[str, int]]
-    """How many weights of each part of the model were `taken`, and `of` how many."""
-    symbols: Words
-    languages: Words
+    """For each part of the model: how many weights were `taken`, `of` how many."""
+    symbols: VocabularyOverlap
+    languages: VocabularyOverlap
     settings: dict[str, str]
-    """Those of the model that differ."""
+    """Model settings that differ."""
     not_taken: dict[str, str]
-    """Tensors, and why."""
+    """Tensors that were not loaded, and why."""
 
     def lines(self) -> Iterator[str]:
-        yield f"Starting with the averaged weights of {self.checkpoint} (step {self.step})"
+        yield f"Initialising from the EMA weights of {self.checkpoint} (step {self.step})"
         for part, count in self.parts.items():
             yield f"  {part}: {count['taken']:,} of {count['of']:,} weights"
         yield "  " + self.symbols.describe(
-            "symbols", "how they sound is found in this corpus, the rest starts from scratch"
+            "symbols",
+            "mean mel and duration estimated from this corpus, embedding initialised from scratch",
         )
-        yield "  " + self.languages.describe("languages", "starting as the mean of the others")
+        yield "  " + self.languages.describe("languages", "initialised to the mean of the others")
         for name, reason in self.settings.items():
-            yield f"  differs: {name}: {reason}"
+            yield f"  different setting: {name}: {reason}"
         for name, reason in self.not_taken.items():
-            yield f"  not taken: {name}: {reason}"
+            yield f"  not loaded: {name}: {reason}"
 
     def save(self, file: Path) -> None:
         write_whole_file(file, json.dumps(asdict(self), ensure_ascii=False, indent=1))
@@ -89,36 +90,38 @@ class StartReport:
 class StartingWeights:
     tensors: Tensors
     unknown_symbols: Sequence[int]
-    """Ids of those whose mean mel and duration are still to be found."""
+    """Ids of those whose mean mel and duration are still to be estimated."""
     incomplete: frozenset[str]
-    """Paths of what is not, or not all, from there."""
+    """Paths of tensors that were not loaded, or only in part."""
     report: StartReport
 
 
 class _Rows(NamedTuple):
-    """Which row of a table here is which row there."""
+    """Maps the rows of an embedding table here to those of the checkpoint."""
 
     here: list[int]
     there: list[int]
     missing: list[int]
-    """Rows here that are not there."""
+    """Rows here that the checkpoint does not have."""
     count_there: int
 
 
 def starting_weights(
     checkpoint: Checkpoint, own: Tensors, corpus: Corpus, config: XTTSConfig, *, partially: bool
 ) -> StartingWeights:
-    """The averaged weights of a checkpoint for a model that has `own`, by path.
+    """The EMA weights of a checkpoint for a model with the weights `own`, by path.
 
-    What cannot be taken whole is an error, or stays as it is in `own` where a part is enough.
+    A tensor that does not fit is an error or, with `partially`, keeps its value in `own`.
     """
     tokenizer, theirs = corpus.tokenizer, checkpoint.tokenizer()
     tables = dict.fromkeys((_SYMBOLS, _MEAN_MELS, _LOG_DURATIONS), _symbol_rows(theirs, tokenizer))
     tables[_LANGUAGES] = _rows(theirs.languages, tokenizer.languages)
-    found = {short_name(path): value for path, value in checkpoint.averaged_weights().items()}
+    found = {short_name(path): value for path, value in checkpoint.ema_weights().items()}
     not_taken = _misfits(found, {short_name(path): own[path] for path in own}, tables)
     changes = changes_of_the_model(checkpoint.config(), config)
-    settings = {change.name: f"{change.saved} there, {change.given} here" for change in changes}
+    settings = {
+        change.name: f"{change.saved} in the checkpoint, {change.given} here" for change in changes
+    }
 
     tensors = dict(own)
     parts: dict[str, dict[str, int]] = {}
@@ -135,11 +138,11 @@ def starting_weights(
         count["taken"] += value.size
 
     if not any(count["taken"] for count in parts.values()):
-        raise CheckpointError(f"{checkpoint.folder}: nothing of it fits this model")
+        raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
     if not partially and (not_taken or any(it.changes_what_weights_mean for it in changes)):
         raise CheckpointError(
-            f"{checkpoint.folder}: cannot be taken whole: {_beginning(settings, not_taken)}; give "
-            "this run the same settings, or take what fits with --init-partially"
+            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, not_taken)}; use "
+            "the same settings, or load the weights that fit with --init-partially"
         )
     report = StartReport(
         checkpoint=str(checkpoint.folder),
@@ -147,8 +150,8 @@ def starting_weights(
         mel_mean=checkpoint.info.mel_mean,
         mel_deviation=checkpoint.info.mel_deviation,
         parts=parts,
-        symbols=_words(tokenizer.symbols, tables[_SYMBOLS], corpus.own_words.symbols),
-        languages=_words(tokenizer.languages, tables[_LANGUAGES], corpus.own_words.languages),
+        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_words.symbols),
+        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_words.languages),
         settings=settings,
         not_taken=not_taken,
     )
@@ -162,7 +165,7 @@ def starting_weights(
 def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:
     if theirs.kind == own.kind:
         return _rows(theirs.symbols, own.symbols)
-    # A letter and a phoneme that are written alike have nothing else in common.
+    # A letter and a phoneme with the same spelling are unrelated.
     return _Rows([], [], list(range(len(own.symbols))), len(theirs.symbols))
 
 
@@ -174,37 +177,37 @@ def _rows(theirs: Sequence[str], own: Sequence[str]) -> _Rows:
 
 
 def _misfits(found: Tensors, own: Tensors, tables: Mapping[str, _Rows]) -> dict[str, str]:
-    """The tensors that cannot be taken, with the reason."""
+    """The tensors that cannot be loaded, with the reason."""
     misfits = {}
     for name, value in own.items():
         expected = list(value.shape)
         if name in tables:
             expected[0] = tables[name].count_there
         if name not in found:
-            misfits[name] = "not there"
+            misfits[name] = "not in the checkpoint"
         elif list(found[name].shape) != expected:
-            misfits[name] = f"{list(found[name].shape)} there, {list(value.shape)} here"
+            misfits[name] = f"{list(found[name].shape)} in the checkpoint, {list(value.shape)} here"
         elif name in tables and not tables[name].here:
-            misfits[name] = "nothing in common"
+            misfits[name] = "no rows in common"
     if _MEAN_MELS in misfits:
-        misfits.setdefault(_LOG_DURATIONS, f"found in this corpus together with {_MEAN_MELS}")
+        misfits.setdefault(_LOG_DURATIONS, f"estimated from this corpus with {_MEAN_MELS}")
     for name in sorted(found.keys() - own.keys()):
-        misfits[name] = f"{list(found[name].shape)} there, not here"
+        misfits[name] = f"{list(found[name].shape)} in the checkpoint, not in this model"
     return misfits
 
 
 def _table(name: str, found: Tensor, own: Tensor, rows: _Rows) -> Tensor:
-    """Their rows in this run's order, and something sensible for those that they do not have."""
+    """The checkpoint's rows in this run's order, and initial values for new rows."""
     table = own.copy()
     if name != _SYMBOLS:
-        # Embeddings of symbols begin wide apart, as theirs did; the others in the middle.
+        # New symbol embeddings keep their random values; new rows elsewhere start at the mean.
         table[rows.missing] = found[rows.there].mean(axis=0)
     table[rows.here] = found[rows.there]
     return table
 
 
-def _words(words: Sequence[str], rows: _Rows, in_corpus: Sequence[str]) -> Words:
-    return Words(
+def _overlap(words: Sequence[str], rows: _Rows, in_corpus: Sequence[str]) -> VocabularyOverlap:
+    return VocabularyOverlap(
         len(words),
         tuple(words[row] for row in rows.missing),
         tuple(word for word in words if word not in in_corpus),

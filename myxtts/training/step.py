@@ -1,4 +1,4 @@
-"""The compiled training step: micro-batches, gradients, guard, clipping, update and average."""
+"""The compiled training step: micro-batches, gradients, clipping, update and EMA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from myxtts.training.task import Objective
 class StepResult(NamedTuple):
     loss: tf.Tensor
     parts: Any
-    """The parts of the loss, as the task names them; the loss is their sum."""
+    """The parts of the loss, named by the task; the loss is their sum."""
     gradient_norm: tf.Tensor
     learning_rate: tf.Tensor
 
@@ -28,20 +28,19 @@ def compile_training_step(
     *,
     xla: bool,
 ) -> Any:
-    """A function (batch, update) -> StepResult that needs one trace for all shapes.
+    """A function (batch, update) -> StepResult that is traced once for all shapes.
 
-    The batch is this machine's part of the whole one, which is all of it where there is but one
-    machine. Each of its replicas takes an equal share, in micro-batches.
-    Random numbers are drawn, and what the losses are averaged over is counted, for the whole
-    batch: neither replicas nor micro-batches change the result. Randomness comes from the seed
-    and the step alone, so a resumed run repeats it. Without `update` everything is computed and
-    nothing changes.
+    The batch is this machine's share of the global batch. Each of its replicas takes an equal
+    share, in micro-batches. Random numbers and the denominators of the losses are computed for
+    the global batch, so neither replicas nor micro-batches change the result. Randomness depends
+    only on the seed and the step, so a resumed run repeats it. Without `update` everything is
+    computed and nothing changes.
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
     place = place_of(strategy)
     replicas_here = replicas // place.workers
-    # What leads to frozen weights alone is not differentiated.
+    # Nothing is differentiated with respect to frozen weights.
     variables = optimizer.trained
     accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
@@ -53,13 +52,13 @@ def compile_training_step(
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         return parts, optimizer.flatten(gradients)
 
-    # A function of its own is traced once for all micro-batches.
+    # As a separate function it is traced once for all micro-batches.
     compute = tf.function(gradient_of, jit_compile=xla, autograph=False)
 
     def replica_step(batch: Any, draws: Any, counts: Any, update: tf.Tensor) -> StepResult:
         context = tf.distribute.get_replica_context()
         if place.workers > 1:
-            # Counted on this machine; each of its replicas brings the same numbers.
+            # Counted per machine; each of its replicas contributes the same numbers.
             totals = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(counts))
             counts = type(counts)(*tf.unstack(totals / replicas_here, len(counts)))
         replica = context.replica_id_in_sync_group
@@ -67,7 +66,7 @@ def compile_training_step(
         scale = tf.convert_to_tensor(loss_scale.value if loss_scale else 1.0)
         sums: list[Any] = []
         for index in range(accumulation_steps):
-            # The batch is this machine's part of the whole one; draws are for the whole.
+            # The batch is this machine's share; draws are for the global batch.
             here = replica_here * accumulation_steps + index, replicas_here * accumulation_steps
             of_all = replica * accumulation_steps + index, replicas * accumulation_steps
             micro_batch = type(batch)(*(_share_of(tensor, *here) for tensor in batch))
@@ -77,7 +76,7 @@ def compile_training_step(
             sums = [sum(pair) for pair in zip(sums, terms, strict=True)] if sums else terms
         loss_parts, gradient = _sum_over_replicas(type(parts)(*sums[:-1]), sums[-1])
         loss = tf.add_n(list(loss_parts))
-        # The name is what a profile shows.
+        # Profiles show this name.
         with tf.name_scope("optimizer"):
             norm, rate = optimizer.apply(gradient, loss, update)
         return StepResult(loss, loss_parts, norm, rate)
@@ -100,7 +99,7 @@ def compile_training_step(
 
 
 def _sum_over_replicas(parts: Any, gradient: tf.Tensor) -> tuple[Any, tf.Tensor]:
-    """One reduction for everything: it succeeds or fails as a whole, and so does the step."""
+    """One all-reduce for everything, so that the step succeeds or fails as a whole."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return parts, gradient
@@ -111,13 +110,13 @@ def _sum_over_replicas(parts: Any, gradient: tf.Tensor) -> tuple[Any, tf.Tensor]
 
 
 def _batch_size(batch: Any) -> Any:
-    """As a number where the signature says it, else as a tensor."""
+    """As a number if the signature has it, else as a tensor."""
     size = batch[0].shape[0]
     return tf.shape(batch[0])[0] if size is None else size
 
 
 def _share_of(tensor: tf.Tensor, share: Any, shares: int) -> tf.Tensor:
-    """One of equal parts of the rows, of static size where that of the whole is."""
+    """One of `shares` equal parts of the rows, of static size if the tensor's is."""
     rows = tensor.shape[0]
     count = tf.shape(tensor)[0] // shares if rows is None else rows // shares
     part = tensor[share * count : (share + 1) * count]

@@ -1,4 +1,4 @@
-"""The compiled step on its devices: compiled, warmed up and tried once, then run and watched."""
+"""The compiled step on its devices: compiled, warmed up and tested once, then run and monitored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Stepper:
-    """To be made and used in the scope of the strategy: elsewhere the step is traced again."""
+    """Create and use it in the strategy's scope; elsewhere the step is traced again."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Stepper:
     def warm_up(self, on_progress: OnProgress) -> None:
         if self._plan.dynamic:
             _log.warning(
-                "batching: dynamic gives every batch its own shape%s; it is for comparison, and "
-                "batching: bucketed trains the same clips in a few shapes",
+                "batching: dynamic gives every batch its own shape%s; it is meant for comparison. "
+                "batching: bucketed trains on the same clips with a few shapes",
                 ", and XLA compiles each new one" if self._xla else "",
             )
         warm_up(

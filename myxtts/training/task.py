@@ -1,7 +1,7 @@
-"""What a run learns, apart from how the run goes.
+"""What is trained, apart from how a run proceeds.
 
-The loop owns time, feed, saving and judging; it knows a task by this protocol alone, and no mel, no
-text and no name of a loss. A new task is one file beside this one and one in `models`.
+The loop handles timing, input, saving and evaluation. It knows a task only by this protocol: no
+mels, no text and no names of losses. A new task is one file next to this one and one in `models`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from myxtts.training.watching.reporting import RunWriter
 
 
 class BatchWork(NamedTuple):
-    """Real work and computed work of a batch; the difference is padding."""
+    """Real and computed work of a batch; the difference is padding."""
 
     real_frames: float
     computed_frames: float
@@ -32,36 +32,36 @@ class BatchWork(NamedTuple):
 
 class Validation(Protocol):
     def run(self, step: int, writer: RunWriter) -> dict[str, float]:
-        """The losses on fixed batches, named validation_*; writes samples and pictures."""
+        """The losses on fixed batches, named validation_*; writes samples and plots."""
 
 
 class Objective(Protocol):
     """What one step optimises. A batch is a named tuple of tensors."""
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Any:
-        """What is random about a step, for the whole batch, as a named tuple.
+        """The random numbers of a step, for the global batch, as a named tuple.
 
         `seed` is int32 [2].
         """
 
     def count(self, batch: Any) -> Any:
-        """What the losses are averaged over, as a named tuple of scalars."""
+        """The denominators of the losses, as a named tuple of scalars."""
 
     def losses(self, batch: Any, draws: Any, counts: Any) -> Any:
         """The parts of the loss as a named tuple of scalars; their sum is optimised.
 
-        Of a share of a batch, so that the losses of all shares add up to those of the batch. The
-        names of the fields are the names of the losses wherever a run shows them.
+        The losses of all shares of a batch add up to those of the batch. The field names are the
+        names of the losses wherever a run shows them.
         """
 
 
 class Task(Protocol):
-    """`build` makes the model; everything but `source` needs it."""
+    """`build` creates the model; everything except `source` needs it."""
 
     model: keras.Model
 
     def build(self) -> None:
-        """Makes the model, in the scope of the strategy."""
+        """Creates the model; call it in the strategy's scope."""
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> BatchSource:
         """Where the training batches come from."""
@@ -72,12 +72,12 @@ class Task(Protocol):
     # Shapes and work.
 
     def signature(self, plan: ShapePlan | None = None) -> Any:
-        """Specification of a batch: of the plan's one shape if it has only one, else of any."""
+        """Signature of a batch: with the plan's shape if it has only one, else with any shape."""
 
     def shape_of(self, batch: Any) -> Shape: ...
 
     def blank_batch(self, shape: Shape, shares: int) -> Any:
-        """A batch with nothing in it, to compile and to try the memory with."""
+        """An empty batch, to compile with and to test memory."""
 
     def load(self, planned: PlannedBatch) -> Any:
         """One training batch, loaded here and now."""
@@ -87,22 +87,22 @@ class Task(Protocol):
     # Around the steps.
 
     def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
-        """Sets what can be found without training; whether there was anything to set."""
+        """Sets weights that can be estimated without training; returns whether it set any."""
 
     def compile_validation(self) -> Validation: ...
 
     # Checkpoints.
 
     def checkpoint_facts(self) -> Mapping[str, Any]:
-        """Fields of `CheckpointInfo` that belong to the weights."""
+        """The fields of `CheckpointInfo` that depend on the task."""
 
     def take_facts(self, info: CheckpointInfo) -> None:
-        """Of a checkpoint whose weights are taken over."""
+        """Restores those fields from a checkpoint whose weights were loaded."""
 
     def require_fit(self, checkpoint: Checkpoint) -> None:
-        """Raises a CheckpointError if a run cannot go on from the checkpoint with this corpus."""
+        """Raises a CheckpointError if the checkpoint cannot be resumed with this corpus."""
 
     def starting_weights(
         self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
     ) -> StartingWeights:
-        """The EMA weights of another run for this model, which has `own`."""
+        """The EMA weights of another run for this model, whose own weights are `own`."""

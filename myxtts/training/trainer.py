@@ -1,7 +1,7 @@
 """Trains one task on one corpus into one run folder.
 
-The trainer sets up what a run needs, starts it from nothing, a checkpoint or other weights, and
-goes back to a checkpoint when the numbers go bad. The steps themselves are in `loop`.
+The trainer sets up what a run needs, starts it from scratch, a checkpoint or other weights, and
+rolls back to a checkpoint when training diverges. The steps themselves are in `loop`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.acoustic import AcousticTask
 from myxtts.training.interruption import Interruption
-from myxtts.training.keeping import Bystander, CheckpointKeeper, RunKeeper, describe_saved
+from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
 from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatchError
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.starting_weights import StartReport
 from myxtts.training.stepping import Stepper
 from myxtts.training.task import Task
 from myxtts.training.watching.accounting import TimeAccount
-from myxtts.training.watching.bad_numbers import RATE_FACTOR, BadNumbers, TooManyBadStepsError
+from myxtts.training.watching.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.watching.judging import Measurer
 from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.report import RunReport
@@ -50,7 +50,7 @@ _SECONDS_BETWEEN_SURVIVORS = 3.0
 
 
 class XTTSTrainer:
-    """Model and optimizer are made in the strategy's scope."""
+    """Creates the model and the optimizer in the strategy's scope."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class XTTSTrainer:
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
         evidence = self.run_dir.evidence if self.place.is_chief else None
-        self._bad_numbers = BadNumbers(corpus.train, evidence)
+        self._divergence = DivergenceMonitor(corpus.train, evidence)
         keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.task.build()
@@ -101,12 +101,12 @@ class XTTSTrainer:
         return self.task.model
 
     def resume(self, checkpoint: Checkpoint | None = None) -> int:
-        """Goes on from a checkpoint, or the newest of the run folder; returns its step."""
+        """Resumes from a checkpoint, by default the newest of the run folder; returns its step."""
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
         if checkpoint.info.step >= self.total_steps:
             raise CheckpointError(
-                f"{self.run_dir}: has trained {checkpoint.info.step} steps, and {self.total_steps} "
-                "were asked for; ask for more with --max-steps or --epochs"
+                f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
+                f"is {self.total_steps}; raise --max-steps or --epochs"
             )
         changes_since(checkpoint, self.config)
         self.task.require_fit(checkpoint)
@@ -116,7 +116,7 @@ class XTTSTrainer:
         return checkpoint.info.step
 
     def start_from(self, checkpoint: Checkpoint, *, partially: bool = False) -> StartReport:
-        """Takes the EMA weights of another run; what does not fit is left only `partially`."""
+        """Loads the EMA weights of another run; weights may be left out only with `partially`."""
         start = self.task.starting_weights(
             checkpoint, self.optimizer.weights_by_name(), partially=partially
         )
@@ -128,18 +128,18 @@ class XTTSTrainer:
         held = [it.path for it in self.optimizer.frozen if it.path in start.incomplete]
         if held:
             _log.warning(
-                "training.freeze holds weights that were not all taken from there, so the rest of "
-                "them will not be learnt: %s",
+                "training.freeze includes weights that were not fully loaded from the checkpoint; "
+                "they stay untrained: %s",
                 ", ".join(map(short_name, held)),
             )
         return start.report
 
     def prepare(self) -> None:
-        """Everything before the first step: first weights, compiling, trying the devices."""
+        """Everything before the first step: initial weights, compiling, testing the devices."""
         self._peak_memory = PeakMemory(self._model_devices())
         with tf.device(devices_here(self.strategy)[0]):
             if self.task.find_first_weights(self.observer.on_phase):
-                self.optimizer.forget_average()
+                self.optimizer.reset_ema()
         with self.strategy.scope(), self.account.spending("compile"):
             if self.place.workers > 1:
                 self.optimizer.take_weights_of_first_replica()
@@ -155,12 +155,12 @@ class XTTSTrainer:
             self._validation = self.task.compile_validation()
             self.stepper.warm_up(self.observer.on_warm_up)
             if self.strategy.num_replicas_in_sync > 1:
-                self.observer.on_phase("trying two steps on all replicas")
+                self.observer.on_phase("testing two steps on all replicas")
                 planned = map(self.corpus.train.schedule.batch_at, range(_TRIAL_STEPS))
                 self.stepper.try_replicas(self.task.load(it.part(*self.place)) for it in planned)
 
     def fit(self) -> RunReport:
-        """Trains to the planned number of steps, or until it is interrupted."""
+        """Trains for the planned number of steps, or until interrupted."""
         if self.stepper is None:
             self.prepare()
         while True:
@@ -174,9 +174,9 @@ class XTTSTrainer:
                     return self._run_loop(feed, gpus, keeper)
             except TooManyBadStepsError:
                 with self.strategy.scope():
-                    self._go_back()
+                    self._roll_back()
 
-    def _run_loop(self, feed: Feed, gpus: GpuSampler, keeper: RunKeeper | Bystander) -> RunReport:
+    def _run_loop(self, feed: Feed, gpus: GpuSampler, keeper: RunKeeper | NullKeeper) -> RunReport:
         assert self.stepper is not None
         loop = TrainingLoop(
             run_dir=self.run_dir,
@@ -189,7 +189,7 @@ class XTTSTrainer:
             feed=feed,
             stepper=self.stepper,
             keeper=keeper,
-            bad_numbers=self._bad_numbers,
+            divergence=self._divergence,
             account=self.account,
             seconds=self._seconds,
             gpus=gpus,
@@ -201,7 +201,7 @@ class XTTSTrainer:
         try:
             return loop.run()
         except UnreadableBatchError as error:
-            # Between two steps the state is whole, whatever became of the data.
+            # Between two steps the state is consistent, whatever happened to the data.
             step = self._step_now()
             keeper.save_and_wait(step)
             saved = describe_saved(self.run_dir, step)
@@ -210,11 +210,11 @@ class XTTSTrainer:
             keeper.save_and_wait(self._step_now())
             raise
         except LostMachineError as error:
-            said = self._save_without_the_others(error.whole_step, keeper)
-            raise DeviceError(said) from error.__cause__
+            message = self._save_without_the_others(error.whole_step, keeper)
+            raise DeviceError(message) from error.__cause__
 
     def _started_feed(self) -> Feed:
-        """The one that came with the trainer; after that, one that begins at the present step."""
+        """The feed passed to the trainer, once; after that, one that starts at the current step."""
         feed, self._feed = self._feed, None
         if feed is None:
             feed = make_feed(
@@ -223,9 +223,9 @@ class XTTSTrainer:
             feed.start(self._step_now())
         return feed
 
-    def _keeper(self) -> RunKeeper | Bystander:
+    def _keeper(self) -> RunKeeper | NullKeeper:
         if not self.place.is_chief:
-            return Bystander()
+            return NullKeeper()
         return RunKeeper(
             self.run_dir,
             self.config,
@@ -250,8 +250,8 @@ class XTTSTrainer:
             self._seconds,
         )
 
-    def _go_back(self) -> None:
-        """To the newest checkpoint, where there is one, and on with a lower learning rate."""
+    def _roll_back(self) -> None:
+        """Restores the newest checkpoint, if there is one, and lowers the learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
         if self.run_dir.checkpoint_folders():
@@ -259,36 +259,36 @@ class XTTSTrainer:
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         elif self._step_now() >= self.total_steps:
             raise NonFiniteLossError(
-                f"the last steps up to {self._step_now()} gave no finite loss or gradient, and "
-                "there is no checkpoint to go back to; lower training.learning_rate"
+                f"the last steps up to {self._step_now()} had a non-finite loss or gradient, and "
+                "there is no checkpoint to roll back to; lower training.learning_rate"
             )
         self.optimizer.rate_factor.assign(factor)
         _log.warning(
-            "too many bad steps in a row: going on from step %d with %g of the learning rate",
+            "too many bad steps in a row: continuing from step %d with %g times the learning rate",
             self._step_now(),
             factor,
         )
 
-    def _save_without_the_others(self, step: int, keeper: RunKeeper | Bystander) -> str:
-        """Saves the last whole step, which every machine has; one of those that are left does."""
-        # The first of those that are left to come writes; the others find its checkpoint.
+    def _save_without_the_others(self, step: int, keeper: RunKeeper | NullKeeper) -> str:
+        """Saves the last completed step, which all machines have; returns the error message."""
+        # The first survivor writes; the others find its checkpoint.
         time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
         if not self.run_dir.has_checkpoint(step):
-            if isinstance(keeper, Bystander):
+            if isinstance(keeper, NullKeeper):
                 with self._checkpoint_keeper() as checkpoints:
                     checkpoints.save_and_wait(step)
             else:
                 keeper.save_and_wait(step)
         return (
-            f"another machine was lost after step {step}; {describe_saved(self.run_dir, step)}: go "
-            f"on with --resume {self.run_dir}, on as many machines as you like"
+            f"another machine was lost after step {step}; {describe_saved(self.run_dir, step)}: "
+            f"continue with --resume {self.run_dir}, on any number of machines"
         )
 
     def _step_now(self) -> int:
         return int(self.optimizer.step.numpy())
 
     def _seconds(self) -> dict[str, float]:
-        """Of the whole run, with what it took before it was resumed."""
+        """Of the whole run, including the time before it was resumed."""
         return add_seconds(self.account.seconds(), self._seconds_before)
 
     def _model_devices(self) -> list[str]:
@@ -310,16 +310,16 @@ def make_feed(
     last_step: int,
     data_device: str | None = None,
 ) -> Feed:
-    """What brings the batches of a task to the devices of a strategy."""
+    """The feed that brings the batches of a task to the devices of a strategy."""
     devices, place = devices_here(strategy), place_of(strategy)
-    # Replicas take their shares of a batch from the host, or from the first of them.
+    # Replicas take their shares of a batch from the host or from the first model device.
     model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
     source = task.source(data_device=data_device, **place._asdict())
     return Feed(source, config, last_step, model_device=model_device)
 
 
 def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
-    """The devices that hold copies of the variables, asked of the variables themselves."""
+    """The devices that hold copies of the variables, read from the variables themselves."""
     names = {
         copy.device.rpartition("device:")[2]
         for variable in variables
@@ -332,7 +332,7 @@ def _require_planned_for(corpus: Corpus, config: XTTSConfig, replicas: int) -> N
     shares = replicas * config.training.gradient_accumulation_steps
     if corpus.train.plan.shares != shares:
         raise ConfigError(
-            f"the corpus was planned for {corpus.train.plan.shares} shares of a batch, and "
+            f"the corpus was planned for {corpus.train.plan.shares} micro-batches per batch, but "
             f"{replicas} replicas times training.gradient_accumulation_steps make {shares}; open "
-            "it with the number of replicas"
+            f"it with replicas={replicas}"
         )

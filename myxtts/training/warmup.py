@@ -1,4 +1,4 @@
-"""Runs the step on every declared shape before it trains: compiling and memory come first."""
+"""Runs the step on every declared shape before training, to compile it and to test memory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def warm_up(
     xla: bool,
     on_progress: OnProgress,
 ) -> None:
-    """Runs the largest shape, and with XLA every shape, on blank batches that change nothing.
+    """Runs the largest shape, and with XLA every shape, on blank batches without an update.
 
-    What does not fit the memory fails here, and not at the first long batch of the night.
+    A batch that does not fit into memory fails here, not hours into the run.
     """
     largest_first = sorted(plan.shapes, key=_size, reverse=True)
     shapes = largest_first if xla and not plan.dynamic else largest_first[:1]
@@ -51,7 +51,7 @@ def _size(shape: Shape) -> int:
 
 def out_of_memory(shape: Shape, config: XTTSConfig) -> str:
     return (
-        f"the device has too little memory for a batch of {shape.batch} clips of {shape.tokens} "
+        f"out of memory: the device cannot hold a batch of {shape.batch} clips of {shape.tokens} "
         f"tokens and {shape.frames} mel frames; lower data.batch_size (now "
         f"{config.data.batch_size}), raise training.gradient_accumulation_steps (now "
         f"{config.training.gradient_accumulation_steps}), or leave out long clips with "

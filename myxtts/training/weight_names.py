@@ -1,7 +1,7 @@
-"""What weights are called where people read and write their names: decoder/block_0/expand/kernel.
+"""User-facing names of weights, such as decoder/block_0/expand/kernel.
 
-A name stands for all weights below it: `decoder` for the whole decoder. `decoder.block_0` is the
-same as `decoder/block_0`, and `*` and `?` stand for any letters.
+A name includes all weights below it: `decoder` is the whole decoder. `decoder.block_0` is the same
+as `decoder/block_0`, and `*` and `?` are wildcards.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MODEL = "xtts/"
 
 
 def short_name(path: str) -> str:
-    """Of a variable's path, without the model's own name in front."""
+    """A variable's path without the model's own name."""
     return path.removeprefix(_MODEL)
 
 
 def frozen_paths(freeze: str | None, paths: Iterable[str]) -> frozenset[str]:
-    """The paths that training.freeze names; a name of nothing is an error."""
+    """The paths that match training.freeze; a name without a match is an error."""
     names = {short_name(path): path for path in paths}
     patterns = [
         short_name(pattern.strip().replace(".", "/")) for pattern in (freeze or "").split(",")
@@ -34,7 +34,7 @@ def frozen_paths(freeze: str | None, paths: Iterable[str]) -> frozenset[str]:
             parts = dict.fromkeys(name.partition("/")[0] for name in names)
             hint = did_you_mean(pattern, dict.fromkeys(itertools.chain(*map(_levels, names))))
             raise ConfigError(
-                f"training.freeze: nothing in the model is called '{pattern}'{hint or ';'} "
+                f"training.freeze: no part of the model is called '{pattern}'{hint or ';'} "
                 f"its parts are {', '.join(parts)}"
             )
         frozen.update(found)

@@ -125,10 +125,10 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
     wider = fails(capsys, *train, "--set=model.decoder_width=24")
     assert "model.decoder_width: 16 there, 24 here" in wider
     assert "decoder/noisy/kernel: [160, 16] there, [160, 24] here" in wider
-    assert "take what fits with --init-partially" in wider
+    assert "load the weights that fit with --init-partially" in wider
     assert main([*train, "--freeze=text_encoder"]) == 0
     shown = capsys.readouterr().out
-    assert f"Starting with the averaged weights of {trained_run}/checkpoints/step_0" in shown
+    assert f"Initialising from the EMA weights of {trained_run}/checkpoints/step_0" in shown
     report = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
     for part, count in report["parts"].items():
         assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown
@@ -167,17 +167,20 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
         (["--config", "none.yaml"], "none.yaml: found neither a file nor a built-in"),
         (["--set", "data.bach_size=3"], "unknown setting 'data.bach_size'; did you mean"),
         (["--batch-size", "0"], "data.batch_size: found 0, allowed: 1 or more"),
-        (["--resume"], "--resume: say which run"),
-        (["--resume", "empty"], "empty: holds no run to resume"),
+        (["--resume"], "--resume: which run?"),
+        (["--resume", "empty"], "empty: contains no run to resume"),
         (
             ["--resume", "empty", "--run-dir", "blank"],
             "--resume empty: contradicts --run-dir blank",
         ),
-        (["--resume", "empty", "--init-from", "blank"], "--init-from has no place beside it"),
+        (
+            ["--resume", "empty", "--init-from", "blank"],
+            "--resume: cannot be combined with --init-from",
+        ),
         (["--model-gpu", "one"], "devices.model_gpu: found 'one'"),
         (["--run-dir", "file"], "file: is a file, expected a folder"),
-        (["--init-from", "none"], "none: no such folder; expected the folder of a run"),
-        (["--init-partially"], "--init-partially: goes with --init-from RUN"),
+        (["--init-from", "none"], "none: no such folder; expected a run folder"),
+        (["--init-partially"], "--init-partially: needs --init-from RUN"),
     ],
 )
 def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
@@ -212,8 +215,8 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
     ("changes", "line"),
     [
         ({"--checkpoint": "none"}, "none: no such folder"),
-        ({"--checkpoint": "notes"}, "notes: holds no checkpoint"),
-        ({"--text": " "}, "--text: nothing to say"),
+        ({"--checkpoint": "notes"}, "notes: contains no checkpoint"),
+        ({"--text": " "}, "--text: is empty"),
         ({"--text": "漢字"}, "nothing to say in '漢字'"),
         ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),
         ({"--speaker-wav": "none.wav"}, "none.wav: no such file"),
@@ -275,7 +278,7 @@ def test_the_plan_as_json(demo_corpus, capsys):
     assert plan["configuration"]["data"]["batch_size"] == plan["shapes"][0][0] == 4
     assert plan["steps"] == 4_000
     assert main(arguments) == 2
-    assert "--json: goes with --dry-run" in capsys.readouterr().err
+    assert "--json: needs --dry-run" in capsys.readouterr().err
 
 
 def test_traceback_on_demand(tmp_path, capsys):

@@ -74,9 +74,9 @@ def test_help_loads_neither_numpy_nor_tensorflow() -> None:
 @pytest.mark.parametrize(
     ("free_mb", "state", "says"),
     [
-        (8_000, "fine", "7.8 GB of 15.6 GB are free"),
-        (3_000, "note", "expected 4.0 GB or more"),
-        (500, "broken", "expected 1.5 GB or more"),
+        (8_000, "fine", "7.8 GB of 15.6 GB free"),
+        (3_000, "note", "4.0 GB or more recommended"),
+        (500, "broken", "1.5 GB or more needed"),
     ],
 )
 def test_memory(tmp_path: Path, free_mb: int, state: str, says: str) -> None:

@@ -57,14 +57,14 @@ def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
     unspeakable.write_text("Good morning.\n...\n")
     for arguments, expected in (
         ([tmp_path / "none"], "no such folder"),
-        ([tmp_path], "holds no checkpoint"),
+        ([tmp_path], "contains no checkpoint"),
         ([trained_run, "--data", tmp_path / "none"], "no such folder; expected a corpus"),
-        ([trained_run, "--sentences", empty], "holds no sentence"),
+        ([trained_run, "--sentences", empty], "contains no sentences"),
         ([trained_run, "--sentences", unspeakable], "nothing to say"),
         ([trained_run, "--sentences", tmp_path / "none.txt"], "no such file"),
         ([trained_run, "--count", "0"], "--count: found 0"),
-        ([trained_run, "--language", "en"], "goes with --sentences"),
-        ([trained_run, "--only", "were"], "unknown measure 'were'"),
+        ([trained_run, "--language", "en"], "needs --sentences"),
+        ([trained_run, "--only", "were"], "unknown metric 'were'"),
         ([trained_run, "--sentences", empty, "--language", "xx"], "language 'xx'"),
     ):
         assert expected in failure(capsys, "evaluate", *arguments)
@@ -99,6 +99,6 @@ def test_compare_draws_and_stars_the_better_run(trained_run, evaluated, tmp_path
 
 def test_compare_needs_runs(tmp_path, capsys):
     assert "no such folder" in failure(capsys, "compare", tmp_path / "none")
-    assert "holds no metrics.jsonl" in failure(
+    assert "metrics.jsonl is missing or empty" in failure(
         capsys, "compare", tmp_path, "--out", tmp_path / "out"
     )

@@ -30,7 +30,7 @@ def test_what_was_left_out_is_said(own_corpus, capsys):
 
 def test_one_part_of_many_waits_for_the_others(own_corpus, capsys):
     assert main(["prepare", str(own_corpus), "--shard", "2/2"]) == 0
-    assert "the others are still missing" in capsys.readouterr().out
+    assert "other shards are missing" in capsys.readouterr().out
     assert main(["prepare", str(own_corpus), "--shard", "1/2"]) == 0
     assert "Training: 18 clips" in capsys.readouterr().out
 

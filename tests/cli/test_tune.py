@@ -48,7 +48,7 @@ def test_the_table_and_a_file_that_trains(demo_corpus, tmp_path, monkeypatch, ca
     assert main([*lines[-1].split()[1:], "--dry-run"]) == 0
 
     assert main(["tune", *arguments]) == 2
-    assert "myxtts-tuned.yaml: exists already" in capsys.readouterr().err
+    assert "myxtts-tuned.yaml: already exists" in capsys.readouterr().err
 
 
 def test_bad_input_is_refused_before_anything_is_measured(demo_corpus, tmp_path, capsys):
@@ -57,11 +57,11 @@ def test_bad_input_is_refused_before_anything_is_measured(demo_corpus, tmp_path,
         return capsys.readouterr().err
 
     out = f"--out={tmp_path / 'tuned.yaml'}"
-    assert "--train-data: needed" in refused(out)
+    assert "--train-data: is required" in refused(out)
     assert "--minutes: found 0, allowed" in refused(
         "--train-data", str(demo_corpus), "--minutes=0", out
     )
-    assert "there is no folder" in refused(
+    assert "no folder" in refused(
         "--train-data", str(demo_corpus), f"--out={tmp_path / 'none' / 'tuned.yaml'}"
     )
     assert list(tmp_path.iterdir()) == []

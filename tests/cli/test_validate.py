@@ -56,7 +56,7 @@ def test_a_good_corpus(tmp_path, capsys):
     assert output.strip().splitlines() == [
         f"{folder}/metadata.csv: 3 rows, read as columns audio|text, without a header row",
         "",
-        "3 of 3 rows can be used, 0.00 hours of sound",
+        "3 of 3 rows usable, 0.00 hours of audio",
     ]
 
 
@@ -72,7 +72,7 @@ def test_many_alike_are_counted_and_a_table_sums_up(tmp_path, capsys):
         "missing audio  error         9",
         "empty text     error         1",
         "",
-        "3 of 13 rows can be used, 0.00 hours of sound; training allows 20% to be left out "
+        "3 of 13 rows usable, 0.00 hours of audio; training stops if more than 20% are unusable "
         "(data.max_rejected_fraction)",
     ]
 
@@ -114,7 +114,7 @@ def test_fix_writes_the_rows_without_errors(tmp_path, capsys):
     out = folder / "metadata_clean.csv"
     exit_code, output = validate(capsys, folder, "--fix", out, "--language=en-us")
     assert exit_code == 1
-    assert f"Wrote 2 rows to {out}; its paths are relative to {folder}" in output.splitlines()
+    assert f"Wrote 2 rows to {out}; audio paths are relative to {folder}" in output.splitlines()
     assert out.read_text(encoding="utf-8").splitlines() == [
         "audio_file|text|speaker_name|language",
         "wavs/c0.wav|One, two   three.|ann|en",
@@ -143,7 +143,7 @@ def test_fix_never_replaces_a_file(tmp_path, capsys):
     before = (folder / "metadata.csv").read_bytes()
     assert main(["validate", str(folder), "--fix", str(folder / "metadata.csv")]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"myxtts validate: {folder}/metadata.csv: exists already; choose another name for --fix"
+        f"myxtts validate: {folder}/metadata.csv: already exists; choose another file with --fix"
     ]
     assert (folder / "metadata.csv").read_bytes() == before
 
@@ -183,7 +183,7 @@ def test_a_layout_that_is_forced(tmp_path, capsys, rows, options, described):
         (["--workers=0"], "data.workers: found 0, allowed: 1 or more"),
         (["--set=data.max_txt_length=3"], "unknown setting 'data.max_txt_length'; did you mean"),
         (["--config=none.yaml"], "none.yaml: found neither a file nor a built-in"),
-        (["--fix=none/clean.csv"], "none/clean.csv: cannot be written, there is no folder none"),
+        (["--fix=none/clean.csv"], "none/clean.csv: cannot be written (no folder none)"),
     ],
 )
 def test_calls_that_must_change(tmp_path, monkeypatch, capsys, options, line):
@@ -205,4 +205,4 @@ def test_in_a_process_of_its_own_with_workers(demo_corpus):
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert "small speaker" in result.stdout
-    assert "20 of 20 rows can be used" in result.stdout
+    assert "20 of 20 rows usable" in result.stdout

@@ -38,7 +38,7 @@ def test_from_a_recording_to_speech_by_name(run_dir, recordings, tmp_path, capsy
     assert main(["voice", "list", *run]) == 0
     assert "no voices yet" in capsys.readouterr().out
     assert main(["voice", "add", "anna", *recordings, *run]) == 0
-    assert "in 2 recordings, by the weights of step 6" in capsys.readouterr().out
+    assert "from 2 recordings with the checkpoint of step 6" in capsys.readouterr().out
     assert main(["voice", "list", *run]) == 0
     shown = capsys.readouterr().out
     assert "anna" in shown
@@ -65,7 +65,9 @@ def test_a_voice_of_other_weights_and_a_damaged_one(run_dir, recordings, tmp_pat
     earlier = run_dir / "checkpoints" / "step_00000003"
     voices = listed(capsys, earlier)
     assert voices["ben"]["step"] == 6
-    assert "heard by other weights (step 6) than these (step 3)" in voices["ben"]["problem"]
+    assert (
+        "encoded with another checkpoint (step 6, this one is step 3)" in voices["ben"]["problem"]
+    )
     assert "damaged" in voices["eva"]["problem"]
     assert main(["voice", "list", *run]) == 0
     assert "voice 'eva': damaged" in capsys.readouterr().out
@@ -75,7 +77,7 @@ def test_a_voice_of_other_weights_and_a_damaged_one(run_dir, recordings, tmp_pat
         capsys, "synthesize", "--checkpoint", earlier, "--text", "Good morning.", "--voice", "ben",
         "--out", out,
     )  # fmt: skip
-    assert "voice 'ben': heard by other weights (step 6) than these (step 3)" in line
+    assert "voice 'ben': encoded with another checkpoint (step 6, this one is step 3)" in line
     assert not out.exists()
     for name in ("ben", "eva"):
         assert main(["voice", "remove", name, *run]) == 0
@@ -87,7 +89,7 @@ def test_a_voice_of_other_weights_and_a_damaged_one(run_dir, recordings, tmp_pat
     [
         (["add", "a/b", "none.wav"], "voice name 'a/b': found '/'"),
         (["add", "anna", "none.wav"], "none.wav: no such file"),
-        (["add", "kept", "none.wav"], "has it already; take another name"),
+        (["add", "kept", "none.wav"], "already exists in"),
         (["add", "kept", "none.wav", "--replace"], "none.wav: no such file"),
         (["remove", "anna"], "no voice 'anna'; it has: kept"),
         (["list", "--checkpoint", "none"], "none: no such folder"),

@@ -37,8 +37,8 @@ def evaluation(tts, toolbox, miniature) -> Evaluation:
 
 
 def mean(evaluation: Evaluation, column: str, name: str) -> float | None:
-    figure = next(figure for figure in evaluation.toolbox.figures if figure.name == name)
-    return evaluation.mean(column, figure)
+    metric = next(metric for metric in evaluation.toolbox.metrics if metric.name == name)
+    return evaluation.mean(column, metric)
 
 
 def test_the_recordings_are_the_ceiling(evaluation):
@@ -96,6 +96,6 @@ def test_text_cannot_write_into_the_page(tts, toolbox, evaluation, tmp_path):
     assert "<b></span>" not in page
     assert spoken.columns == ("model",)
     assert (
-        "Left out: mel-cepstral distance, pitch error, voiced or not, wrong, duration / "
-        "recording's: there are no recordings of these sentences"
+        "Left out: mel-cepstral distance, pitch error, voicing errors, duration ratio: "
+        "there are no recordings of these sentences"
     ) in map(str, spoken.left_out)

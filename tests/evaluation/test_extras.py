@@ -9,11 +9,11 @@ from myxtts.errors import ConfigError, DataError
 from myxtts.evaluation.toolbox import open_toolbox
 
 
-def scores_of(figure: str, speech_of, *names: str) -> list[float]:
-    toolbox = open_toolbox(only=[figure])
+def scores_of(metric: str, speech_of, *names: str) -> list[float]:
+    toolbox = open_toolbox(only=[metric])
     if not toolbox.measures:
         pytest.skip(str(toolbox.left_out[0]))
-    return [toolbox.measures[0].scores(speech_of(name))[figure].value for name in names]
+    return [toolbox.measures[0].scores(speech_of(name))[metric].value for name in names]
 
 
 def test_a_recogniser_follows_speech_and_not_noise(speech_of):
@@ -42,9 +42,9 @@ def test_the_level_is_no_part_of_a_voice(speech_of):
     assert softer["similarity"].value == pytest.approx(as_loud["similarity"].value, abs=1e-3)
 
 
-@pytest.mark.parametrize("figure", ["dnsmos", "distillmos"])
-def test_noise_lowers_the_quality(speech_of, figure):
-    recording, noisy = scores_of(figure, speech_of, "recording", "noisy")
+@pytest.mark.parametrize("metric", ["dnsmos", "distillmos"])
+def test_noise_lowers_the_quality(speech_of, metric):
+    recording, noisy = scores_of(metric, speech_of, "recording", "noisy")
     assert recording > noisy + 0.3
 
 
@@ -58,17 +58,17 @@ def test_without_an_extra_the_command_that_installs_it_is_named(monkeypatch):
         "Left out: voice similarity, quality by DistillMOS: pip install 'myxtts[eval-torch]'",
     ]
     assert {"mel_cepstral_distance", "pitch_error", "silence"} <= {
-        figure.name for figure in toolbox.figures
+        metric.name for metric in toolbox.metrics
     }
 
 
 def test_an_unknown_measure_is_named_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"unknown measure 'were', allowed: wer.*did you mean"):
+    with pytest.raises(ConfigError, match=r"unknown metric 'were', allowed: wer.*did you mean"):
         open_toolbox(only=["were"])
 
 
 def test_a_folder_without_a_whisper_model(tmp_path):
-    with pytest.raises(DataError, match="holds no Whisper model"):
+    with pytest.raises(DataError, match="contains no Whisper model"):
         open_toolbox(whisper=tmp_path)
     pytest.importorskip("faster_whisper")
     for name in ("model.bin", "tokenizer.json"):

@@ -65,8 +65,8 @@ def test_curves_are_drawn_in_the_colours_of_their_runs(run_dir, axis):
 def test_folders_that_are_not_runs(tmp_path):
     with pytest.raises(CheckpointError, match="no such folder"):
         read_history(tmp_path / "none")
-    with pytest.raises(CheckpointError, match=r"holds no metrics\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is missing or empty"):
         read_history(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("nonsense\n")
-    with pytest.raises(CheckpointError, match="not lines of JSON"):
+    with pytest.raises(CheckpointError, match="not JSON Lines"):
         read_history(tmp_path)

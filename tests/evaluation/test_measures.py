@@ -10,7 +10,7 @@ from myxtts.evaluation.measure import BUILT_IN, Tool
 from myxtts.evaluation.pitch import pitch_hz
 from myxtts.evaluation.recogniser import bare_words
 from myxtts.evaluation.time_warping import warp
-from myxtts.evaluation.toolbox import FIGURES
+from myxtts.evaluation.toolbox import SPEECH_METRICS
 
 RATE_HZ = 16_000
 
@@ -20,13 +20,13 @@ def against_recording(speech_of):
     measure = AgainstRecording()
     names = ("recording", "copy", "words swapped", "other voice", "noise")
     return {
-        name: {figure: score.value for figure, score in measure.scores(speech_of(name)).items()}
+        name: {metric: score.value for metric, score in measure.scores(speech_of(name)).items()}
         for name in names
     }
 
 
 @pytest.mark.parametrize(
-    ("figure", "order"),
+    ("metric", "order"),
     [
         ("mel_cepstral_distance", "recording copy other_voice noise"),
         ("mel_cepstral_distance", "recording copy words_swapped noise"),
@@ -35,8 +35,8 @@ def against_recording(speech_of):
         ("voicing_error", "recording other_voice noise"),
     ],
 )
-def test_the_order_is_right(against_recording, figure, order):
-    values = [against_recording[name.replace("_", " ")][figure] for name in order.split()]
+def test_the_order_is_right(against_recording, metric, order):
+    values = [against_recording[name.replace("_", " ")][metric] for name in order.split()]
     assert values[0] == pytest.approx(0, abs=1e-6)
     assert values == sorted(values)
     assert len(set(values)) == len(values)
@@ -124,8 +124,8 @@ def test_a_tool_is_not_asked_about_languages_that_it_does_not_know():
 
 
 def test_every_figure_says_which_way_is_better():
-    names = [figure.name for figure in FIGURES]
+    names = [metric.name for metric in SPEECH_METRICS]
     assert len(set(names)) == len(names)
-    judged = {figure.name for figure in FIGURES if figure.better != "as recorded"}
+    judged = {metric.name for metric in SPEECH_METRICS if metric.better != "as recorded"}
     assert judged <= set(LOWER_IS_BETTER)
     assert {name for name in LOWER_IS_BETTER if not name.endswith("loss")} == judged

@@ -63,7 +63,7 @@ def test_files_without_sentences(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         sentences_of_file(file, "en", [("ann", file)])
     file.write_text("\n \n")
-    with pytest.raises(DataError, match="holds no sentence; expected one on each line"):
+    with pytest.raises(DataError, match="contains no sentences; expected one per line"):
         sentences_of_file(file, "en", [("ann", file)])
     file.write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(DataError, match="not UTF-8"):

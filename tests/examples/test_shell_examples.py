@@ -149,7 +149,7 @@ def test_fine_tuning_begins_with_the_weights_of_the_base(
     found = reports(out)
     assert (found["b"]["steps"], found["r"]["steps"]) == (3, 2)
     base, tuned = (
-        find_checkpoint(next(out.glob(f"{name}-*")), to_speak=True).averaged_weights()
+        find_checkpoint(next(out.glob(f"{name}-*")), for_synthesis=True).ema_weights()
         for name in ("base", "run")
     )
     for name, value in base.items():

@@ -121,7 +121,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_write(start, tmp_path):
     assert code == 1
     assert "CheckpointError" in errors  # not caught by that program: the end of a run
     assert errors.count("WARNING step") == 4
-    assert "File too large; make room" in errors
+    assert "File too large; free some space" in errors
     assert find_checkpoint(tmp_path / "run").info.step == 2
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert names == {"step_00000001", "step_00000002"}
@@ -131,7 +131,7 @@ def test_two_runs_in_one_folder(demo_corpus, tmp_path, capsys):
     with RunDir(tmp_path).lock():
         arguments = ["--train-data", demo_corpus, "--run-dir", tmp_path, "--set=data.workers=1"]
         assert main(["train", *map(str, arguments)]) == 2
-    assert f"{tmp_path}: another run is under way there" in capsys.readouterr().err
+    assert f"{tmp_path}: is in use by another run" in capsys.readouterr().err
 
 
 def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
@@ -145,7 +145,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     assert code == 0, errors
     step = find_checkpoint(run_dir).info.step
     assert 1 <= step < 6
-    stopped = f"Stopped at step {step}, saved in {run_dir}; go on with --resume {run_dir}"
+    stopped = f"Stopped at step {step}, saved in {run_dir}. Continue with --resume {run_dir}"
     assert output.rstrip().endswith(stopped)
     report = json.loads((run_dir / "report.json").read_text())
     assert report["steps"] == step
@@ -159,7 +159,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     third = train(run_dir, "--resume=auto")
     code, output, errors = ended(third)
     assert code == 0, errors
-    assert f"--resume auto: going on with {run_dir}" in output
+    assert f"--resume auto: resuming {run_dir}" in output
     assert_same_weights(trained_run, run_dir)
     # The account goes on where that of the first part ended.
     seconds = json.loads((run_dir / "report.json").read_text())["seconds"]
@@ -177,13 +177,13 @@ def test_a_damaged_checkpoint_is_passed_over_by_the_command(
     # What differs is listed, and what would break the model is refused.
     changed = ["--set=training.learning_rate=1e-3", "--dry-run"]
     assert main(["train", "--resume", str(tmp_path / "run"), *changed]) == 0
-    differs = "Differs from the run: training.learning_rate: 0.002 -> 0.001"
+    differs = "Changed since the checkpoint: training.learning_rate: 0.002 -> 0.001"
     assert differs in capsys.readouterr().out
     for setting in ("model.text_width=24", "audio.hop_samples=128", "data.n_mels=40"):
         arguments = ["--resume", str(tmp_path / "run"), f"--set={setting}", "--dry-run"]
         assert main(["train", *arguments]) == 2
         name = setting.partition("=")[0]
-        assert f"does not fit this configuration: {name} is" in capsys.readouterr().err
+        assert f"does not match this configuration: {name} is" in capsys.readouterr().err
 
 
 def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, capsys, monkeypatch):
@@ -192,21 +192,21 @@ def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, ca
         shutil.copytree(trained_run, tmp_path / "runs" / name, copy_function=shutil.copy)
     (tmp_path / "runs" / "0003").mkdir()
     assert main(["train", "--resume", "auto", "--dry-run"]) == 0
-    assert "--resume auto: going on with runs/0002" in capsys.readouterr().out
+    assert "--resume auto: resuming runs/0002" in capsys.readouterr().out
 
 
 def test_resume_auto_without_a_run_starts_anew(demo_corpus, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ["--train-data", str(demo_corpus), "--set=data.workers=1", "--dry-run"]
     assert main(["train", "--resume", "auto", *arguments]) == 0
-    assert "--resume auto: found no saved run, starting anew" in capsys.readouterr().out
+    assert "--resume auto: no saved run found, starting a new one" in capsys.readouterr().out
 
 
 PHASES = [
     "Final Training Configuration",
     "... loading TensorFlow",
     "Run folder",
-    "... finding a first alignment",
+    "... estimating an initial alignment",
     "... tracing the training step",
     "... warming up",
 ]
@@ -277,7 +277,7 @@ def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
         pytest.skip(f"no file system of its own: {errors.strip()}")
     assert "code 2" in output
     assert "is not saved" in errors
-    assert "too little disk space" in errors
+    assert "not enough disk space" in errors
     assert output.count("code 0") == 1
     assert "step_00000205" in output
 
@@ -323,6 +323,6 @@ def test_a_file_system_that_cannot_rename_folders(tmp_path):
 
     part, target = tmp_path / ".step_00000001.part", Path("/proc/step_00000001")
     part.mkdir()
-    expected = "keep runs on a file system that can rename"
+    expected = "use a file system that can rename"
     with pytest.raises(CheckpointError, match=expected), failures_explained(target):
         move_into_place(part, target, replace=True, durable=True)

@@ -71,7 +71,7 @@ def test_saving_again_keeps_a_whole_one_and_replaces_a_damaged_one(tmp_path):
 def test_folders_that_are_not_runs(tmp_path):
     with pytest.raises(CheckpointError, match="no such folder"):
         find_checkpoint(tmp_path / "none")
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="contains no checkpoint"):
         find_checkpoint(tmp_path)
 
 
@@ -123,13 +123,13 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, caplog):
     for name in ("step_00000002/model", "step_00000003/training", "step_00000004/manifest"):
         assert name in caplog.text
     # To speak, the training state is not needed.
-    assert find_checkpoint(tmp_path, to_speak=True).info.step == 3
+    assert find_checkpoint(tmp_path, for_synthesis=True).info.step == 3
 
 
 def test_when_all_are_damaged_it_says_so(tmp_path):
     for step in (1, 2):
         damage(save(tmp_path, step) / "config.yaml", 0)
-    with pytest.raises(CheckpointError, match="none of its 2 checkpoints is whole"):
+    with pytest.raises(CheckpointError, match="all 2 checkpoints are damaged"):
         find_checkpoint(tmp_path)
 
 
@@ -148,7 +148,7 @@ def test_a_manifest_that_leads_elsewhere_is_refused(tmp_path, name):
 
     folder = save(tmp_path, 1)
     (folder / "manifest.json").write_bytes(_manifest({name: Written(0, "")}))
-    with pytest.raises(CheckpointError, match="is no file of a checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint file"):
         find_checkpoint(tmp_path)
 
 
@@ -162,7 +162,7 @@ def test_facts_that_cannot_be_are_refused(tmp_path, change):
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
     del files["manifest.json"]
     write_sealed_folder(folder, files | {"checkpoint.json": json.dumps(info).encode()})
-    with pytest.raises(CheckpointError, match=r"checkpoint\.json: not of a checkpoint"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json: not a valid checkpoint file"):
         find_checkpoint(tmp_path)
 
 
@@ -177,7 +177,7 @@ def test_too_little_space_is_said_before_anything_is_written(tmp_path):
     free = shutil.disk_usage(tmp_path).free
     # Memory that is never touched: an array larger than the disk costs nothing.
     huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (free,), (0,))
-    with pytest.raises(CheckpointError, match="too little disk space"):
+    with pytest.raises(CheckpointError, match="not enough disk space"):
         save(tmp_path, 2, state={"weights/a": huge})
     assert steps(tmp_path) == [1]
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1

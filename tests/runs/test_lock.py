@@ -35,7 +35,7 @@ def holder(tmp_path, user_environment):
 
 
 def test_a_second_run_is_kept_out_and_told_who_is_there(tmp_path, holder):
-    expected = f"another run is under way there, process {holder.pid} on {socket.gethostname()}"
+    expected = f"is in use by another run, process {holder.pid} on {socket.gethostname()}"
     with pytest.raises(CheckpointError, match=expected), RunDir(tmp_path).lock():
         pass
 

@@ -105,7 +105,7 @@ def test_the_newest_run_is_the_one_that_was_saved_last(tmp_path):
 def test_checkpoints_of_a_run_and_the_best_of_them(tmp_path):
     run = RunDir(tmp_path)
     start(run)
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="contains no checkpoint"):
         run.newest_checkpoint()
     with pytest.raises(CheckpointError):
         run.best_checkpoint()
@@ -118,7 +118,7 @@ def test_checkpoints_of_a_run_and_the_best_of_them(tmp_path):
     assert run.best_checkpoint().info.step == 1
     assert find_checkpoint(str(tmp_path)).folder == folders[1]
     assert find_checkpoint(run).folder == folders[1]
-    assert find_checkpoint(run.best, to_speak=True).folder == run.best
+    assert find_checkpoint(run.best, for_synthesis=True).folder == run.best
 
 
 def test_the_run_around_a_folder_to_speak_with(tmp_path):
@@ -178,7 +178,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
     run = RunDir(tmp_path)
     with (
         run.lock(),
-        pytest.raises(CheckpointError, match="another run is under way"),
+        pytest.raises(CheckpointError, match="is in use by another run"),
         RunDir(tmp_path).lock(),
     ):
         pass

@@ -115,7 +115,7 @@ def test_an_unknown_language(tts, recordings):
 
 
 def test_a_missing_folder_is_said_before_speaking(tts, recordings, tmp_path):
-    with pytest.raises(DataError, match="there is no folder"):
+    with pytest.raises(DataError, match="no folder"):
         tts.tts_to_file(
             text="hello", speaker_wav=recordings[0], file_path=tmp_path / "none" / "out.wav"
         )

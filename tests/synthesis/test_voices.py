@@ -74,7 +74,7 @@ def test_the_two_files_of_a_voice(tts, trained_run, recordings):
 
 def test_a_taken_name_is_kept_unless_it_is_to_be_replaced(tts, recordings):
     first = tts.save_voice("taken", recordings[0])
-    with pytest.raises(DataError, match=r"has it already; take another name, or .* --replace"):
+    with pytest.raises(DataError, match=r"already exists in .*; use another name, or .* --replace"):
         tts.save_voice("taken", recordings[1])
     np.testing.assert_array_equal(tts.saved_voice("taken").vector, first.vector)
     second = tts.save_voice("taken", recordings[1], replace=True)
@@ -86,7 +86,8 @@ def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_pa
     voice = tts.save_voice("anna", recordings[0], replace=True)
     earlier = TTS(trained_run / "checkpoints" / "step_00000003")
     line = (
-        r"voice 'anna': heard by other weights \(step 6\) than these \(step 3\), .* voice add anna"
+        r"voice 'anna': encoded with another checkpoint \(step 6, this one is step 3\); "
+        r".* voice add anna"
     )
     with pytest.raises(CheckpointError, match=line):
         earlier.saved_voice("anna")
@@ -129,9 +130,9 @@ def test_written_listed_read_removed(tmp_path):
         ("two words", "found ' '"),
         ("an\nna", "found '\\n'"),
         ("\udcff", "found '\\udcff'"),
-        ("con", "means a device on Windows"),
-        ("Lpt1.old", "means a device on Windows"),
-        ("COM¹", "means a device on Windows"),
+        ("con", "is a device name on Windows"),
+        ("Lpt1.old", "is a device name on Windows"),
+        ("COM¹", "is a device name on Windows"),
     ],
 )
 def test_names_that_not_every_system_can_have(tmp_path, name, problem):

@@ -67,14 +67,16 @@ def start(user_environment):
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_training_is_asked_to_stop(start, number):
+@pytest.mark.parametrize(
+    ("number", "key"), [(signal.SIGINT, "Ctrl-C again"), (signal.SIGTERM, "Ctrl-C")]
+)
+def test_training_is_asked_to_stop(start, number, key):
     process = start("training")
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert output == "saving\nsaved\n"
-    assert f"{number.name}: finishing the step and saving" in errors
+    assert f"Stopping after this step and saving. Press {key} to quit now." in errors
 
 
 def test_a_second_ctrl_c_ends_at_once(start):

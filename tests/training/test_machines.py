@@ -104,4 +104,4 @@ def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines
 def test_several_machines_need_a_folder_that_all_see(start_machines):
     for code, _, errors in map(finished, start_machines(2)):
         assert code == 2
-        assert "--run-dir: needed for training on 2 machines" in errors
+        assert "--run-dir: is required for training on 2 machines" in errors

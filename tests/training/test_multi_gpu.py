@@ -119,8 +119,8 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
 def test_a_mode_that_cannot_be_falls_back(train, flags, reason, model):
     code, output, errors = finished(train(*flags, "--dry-run"))
     assert code == 0
-    assert f"multi-GPU mode is off: {reason}; going on in single-GPU buffered mode" in errors
-    mode = "Mode: single-gpu-buffered (no GPU set aside for data); data on CPU:0"
+    assert f"multi-GPU mode is off: {reason}; continuing in single-GPU buffered mode" in errors
+    mode = "Mode: single-gpu-buffered (no separate GPU for data); data on CPU:0"
     assert f"{mode}, {model}; up to" in output
     code, output, errors = finished(train(*flags, "--dry-run", "--strict-devices"))
     assert code == 2

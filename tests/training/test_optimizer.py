@@ -7,7 +7,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
 from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
 from myxtts.training.optimizer import BETA_1, FlatAdamW
-from myxtts.training.schedules import average_decay, learning_rate
+from myxtts.training.schedules import ema_decay_at, learning_rate
 
 TOTAL = 50
 UPDATE = tf.constant(True)
@@ -58,8 +58,8 @@ def test_the_average_follows_its_definition():
         optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
         decay = min(0.9, (1 + step) / (10 + step))
         average = decay * average + (1 - decay) * optimizer.weights().numpy()
-    np.testing.assert_allclose(optimizer.average.numpy(), average, atol=1e-6)
-    assert float(average_decay(tf.constant(1.0), training)) == pytest.approx(2 / 11)
+    np.testing.assert_allclose(optimizer.ema.numpy(), average, atol=1e-6)
+    assert float(ema_decay_at(tf.constant(1.0), training)) == pytest.approx(2 / 11)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -104,8 +104,8 @@ def test_averaged_weights_are_lent_and_given_back():
     for step in range(1, 5):
         optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
     own = [variable.numpy().copy() for variable in variables]
-    with optimizer.averaged_weights():
-        np.testing.assert_array_equal(optimizer.weights(), optimizer.average)
+    with optimizer.ema_weights():
+        np.testing.assert_array_equal(optimizer.weights(), optimizer.ema)
         assert not np.array_equal(variables[0].numpy(), own[0])
     for variable, value in zip(variables, own, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)

@@ -81,7 +81,7 @@ def test_replicas_that_differ_leave_one_device_to_go_on(start):
     assert (step, strategy, devices) == (0, "OneDeviceStrategy", ["CPU:0"])
     assert "mirrored training does not work here" in errors
     assert "the weights of the replicas differ by up to" in errors
-    assert "going on with CPU:0 alone" in errors
+    assert "continuing on CPU:0 alone" in errors
 
 
 def test_strict_devices_stop_instead(start):

@@ -27,7 +27,7 @@ def origin(trained_run):
 
 def start(origin, corpus, config, *, partially=False, **others):
     """For a model like the one there, but for the tensors in `others`, by path."""
-    own = {path: np.zeros_like(value) for path, value in origin.averaged_weights().items()}
+    own = {path: np.zeros_like(value) for path, value in origin.ema_weights().items()}
     own |= {path: np.zeros(shape, np.float32) for path, shape in others.items()}
     return starting_weights(origin, own, corpus, config, partially=partially)
 
@@ -44,7 +44,7 @@ def test_rows_are_found_by_symbol_and_language(origin, corpus, miniature):
     shapes = {path: (len(symbols), 16) for path in (SYMBOLS, MEAN_MELS, LOG_DURATIONS)}
     shapes[MEAN_MELS], shapes[LOG_DURATIONS] = (len(symbols), 160), (len(symbols), 1)
     found = start(origin, mixed, miniature(), **shapes, **{LANGUAGES: (2, 16)})
-    saved = origin.averaged_weights()
+    saved = origin.ema_weights()
     for path in (SYMBOLS, MEAN_MELS, LOG_DURATIONS):
         for row, symbol in enumerate(symbols):
             if symbol in theirs.symbols:
@@ -66,18 +66,27 @@ def test_rows_are_found_by_symbol_and_language(origin, corpus, miniature):
         (
             {"decoder_width": 24},
             {"xtts/decoder/time/bias": (24,)},
-            "model.decoder_width: 16 there, 24 here; decoder/time/bias: [16] there, [24] here;",
+            "model.decoder_width: 16 in the checkpoint, 24 here; "
+            "decoder/time/bias: [16] in the checkpoint, [24] here;",
         ),
-        ({"decoder_blocks": 3}, {"xtts/decoder/x": (2,)}, "3 here; decoder/x: not there; give"),
-        ({"sample_rate_hz": 24_000}, {}, "whole: audio.sample_rate_hz: 22050 there, 24000 here;"),
-        ({"attention_heads": 1}, {}, "model.attention_heads: 2 there, 1 here;"),
+        (
+            {"decoder_blocks": 3},
+            {"xtts/decoder/x": (2,)},
+            "3 here; decoder/x: not in the checkpoint; use",
+        ),
+        (
+            {"sample_rate_hz": 24_000},
+            {},
+            "does not fit this model: audio.sample_rate_hz: 22050 in the checkpoint, 24000 here;",
+        ),
+        ({"attention_heads": 1}, {}, "model.attention_heads: 2 in the checkpoint, 1 here;"),
     ],
 )
 def test_what_cannot_be_taken_whole_is_an_error(origin, corpus, miniature, settings, others, line):
     with pytest.raises(CheckpointError) as error:
         start(origin, corpus, miniature(**settings), **others)
     assert line in str(error.value)
-    assert "take what fits with --init-partially" in str(error.value)
+    assert "load the weights that fit with --init-partially" in str(error.value)
     found = start(origin, corpus, miniature(**settings), partially=True, **others)
     for path in others:
         assert not found.tensors[path].any()
@@ -105,8 +114,8 @@ def test_letters_are_no_phonemes(origin, corpus, miniature):
 
 
 def test_a_start_of_which_nothing_fits_is_none(origin, corpus, miniature):
-    shapes = dict.fromkeys(origin.averaged_weights(), (3, 3, 3))
-    with pytest.raises(CheckpointError, match="nothing of it fits"):
+    shapes = dict.fromkeys(origin.ema_weights(), (3, 3, 3))
+    with pytest.raises(CheckpointError, match="none of its weights fit"):
         start(origin, corpus, miniature(), partially=True, **shapes)
 
 
@@ -155,8 +164,8 @@ def test_a_language_is_added_to_what_is_known(origin, persian):
     assert report["parts"]["decoder"]["taken"] == report["parts"]["decoder"]["of"]
     assert report["not_taken"] == {}
     shown = "\n".join(lines)
-    assert f"symbols: {len(english.symbols)} of {len(both.symbols)}; not there: " in shown
-    assert "languages: 1 of 2; not there: fa" in shown
+    assert f"symbols: {len(english.symbols)} of {len(both.symbols)}; new: " in shown
+    assert "languages: 1 of 2; new: fa" in shown
 
 
 def test_mels_keep_the_level_that_the_weights_know(origin, persian):
@@ -211,4 +220,4 @@ def test_freezing_what_is_still_to_be_learnt_is_warned_of(persian, origin, minia
     config, corpus, run_dir, _, _, _ = persian
     config = miniature(train_data=config.data.train_data, freeze="text_encoder.symbols")
     XTTSTrainer(config, corpus, run_dir).start_from(origin)
-    assert "will not be learnt: text_encoder/symbols/embeddings" in caplog.text
+    assert "they stay untrained: text_encoder/symbols/embeddings" in caplog.text

@@ -105,8 +105,8 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
         assert getattr(whole.info, name) == getattr(pieced.info, name)
     for name, value in whole.training_state().items():
         np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
-    for name, value in whole.averaged_weights().items():
-        np.testing.assert_array_equal(pieced.averaged_weights()[name], value, err_msg=name)
+    for name, value in whole.ema_weights().items():
+        np.testing.assert_array_equal(pieced.ema_weights()[name], value, err_msg=name)
 
 
 def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
@@ -137,7 +137,7 @@ def test_resuming_with_another_vocabulary_is_refused(trained_run, miniature, cor
 
 def test_resuming_another_model_is_refused(trained_run, miniature, corpus):
     trainer = XTTSTrainer(miniature(text_width=24, max_steps=8), corpus, trained_run)
-    with pytest.raises(CheckpointError, match="does not fit this configuration"):
+    with pytest.raises(CheckpointError, match="does not match this configuration"):
         trainer.resume()
 
 
@@ -146,7 +146,7 @@ def test_starting_from_another_run_takes_its_averaged_weights(
 ):
     trainer = XTTSTrainer(miniature(seed=9), corpus, tmp_path / "new")
     trainer.start_from(find_checkpoint(trained_run))
-    expected = find_checkpoint(trained_run).averaged_weights()
+    expected = find_checkpoint(trained_run).ema_weights()
     assert set(expected) == {variable.path for variable in trainer.model.trainable_variables}
     for variable in trainer.model.trainable_variables:
         np.testing.assert_array_equal(variable.numpy(), expected[variable.path])

@@ -1,7 +1,7 @@
-"""From measurements to recommended settings. Knows nothing of how they were measured.
+"""Turns measurements into recommended settings. Does not know how they were measured.
 
-Rates come as lists with one entry per round, in which the candidates took turns: only what was
-measured in the same round is compared, so that a busy moment of the machine hits all alike.
+Rates are lists with one entry per round. In each round the candidates take turns, and only rates of
+the same round are compared, so that other load on the machine affects all candidates alike.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 from myxtts.data.planning.recommendation import FEWEST_BATCHES_PER_EPOCH
 
-# A difference below this may be noise, and is no reason to change a setting.
+# A smaller difference may be noise and does not justify changing a setting.
 NOISE = 0.03
-# Batches of this size are the smallest that are tried: the learning rates of the presets are too
-# high for the gradients of fewer clips.
+# The smallest batch size to try: the learning rates of the presets are too high for fewer clips.
 _SMALLEST_BATCH = 4
-# Two doublings of the batch without this gain, and larger ones are not tried.
+# After two doublings of the batch size without this gain, larger ones are not tried.
 _GAIN_WORTH_CLIMBING = 0.02
-# Loading should be this much faster than training, which takes the processors from it.
+# Loading should be this many times as fast as training, which competes for the cores.
 _HEADROOM = 2.0
 _STALLS_COVERED = 4
-# Of the free memory, for batches that are kept ready.
+# Fraction of free memory for prefetched batches.
 BUFFER_SHARE_OF_MEMORY = 0.125
 
 
@@ -49,7 +48,7 @@ class BatchSetting:
 
 @dataclass(frozen=True)
 class Reading:
-    """A first look at a batch size."""
+    """A first, rough measurement of a batch size."""
 
     rate: float
     """Real mel frames per second."""
@@ -58,7 +57,7 @@ class Reading:
 
 
 class Speed(NamedTuple):
-    """Of one choice over another: the median of the rounds, and the middle half of them."""
+    """Relative speed of one choice over another: median and quartiles over the rounds."""
 
     median: float
     low: float
@@ -74,7 +73,7 @@ class Speed(NamedTuple):
 
 
 def compare(values: Sequence[float], others: Sequence[float]) -> Speed:
-    """Values over others, round by round."""
+    """Ratios of values to others, round by round."""
     ratios = sorted(value / other for value, other in zip(values, others, strict=True))
     outside = (len(ratios) - 1) // 4
     return Speed(statistics.median(ratios), ratios[outside], ratios[-1 - outside])
@@ -85,16 +84,16 @@ class XlaComparison:
     speed: Speed
     """Steps per second with XLA over those without it."""
     seconds_without: float
-    """Of a step."""
+    """Per step."""
     compile_seconds: float
-    """Of all shapes."""
+    """For all shapes."""
     planned_steps: int
-    """Of the run."""
+    """Length of the run."""
 
 
 @dataclass(frozen=True)
 class LoadTimes:
-    """Loading with one number of threads."""
+    """Measurements of loading with one number of threads."""
 
     rates: Sequence[float]
     """Batches per second."""
@@ -102,7 +101,7 @@ class LoadTimes:
 
 
 def batch_sizes_to_try(now: int, shares: int, clips: int) -> list[int]:
-    """Powers of two that can be split among the shares and leave an epoch several batches."""
+    """Doublings that divide into the shares and leave several batches per epoch."""
     size = shares
     while size < _SMALLEST_BATCH:
         size *= 2
@@ -119,10 +118,10 @@ def climb(
     measure: Callable[[BatchSetting], Reading | None],
     has_time_for: Callable[[int], bool],
 ) -> dict[BatchSetting, Reading]:
-    """First looks at ever larger batches, until memory or time is short or nothing is gained.
+    """Measures ever larger batches until memory or time runs out or nothing is gained.
 
-    `measure` gives None where memory is short. If only the batches of the longest clips are too
-    large, a bound on their frames lets the others grow further.
+    `measure` returns None if memory runs out. If only the batches of the longest clips are too
+    large, a limit on their frames lets the others grow further.
     """
     readings: dict[BatchSetting, Reading] = {}
     budget, without_gain, best = now.frame_budget, 0, 0.0
@@ -130,7 +129,7 @@ def climb(
         if size > now.batch_size and (without_gain >= 2 or not has_time_for(size)):
             break
         reading = measure(BatchSetting(size, budget))
-        # A bound must leave room for four of the longest clips, the step of batch sizes.
+        # A limit must leave room for four of the longest clips.
         if reading is None and budget is None and readings and size // 2 >= _SMALLEST_BATCH:
             budget = list(readings.values())[-1].largest_frames
             reading = measure(BatchSetting(size, budget))
@@ -143,7 +142,7 @@ def climb(
 
 
 def promising(readings: Mapping[BatchSetting, Reading], now: BatchSetting) -> list[BatchSetting]:
-    """What is worth a closer look: the present setting and all that came near the best."""
+    """Candidates for precise measurement: the current setting and all close to the best."""
     best = max(reading.rate for reading in readings.values())
     return [
         setting
@@ -155,9 +154,9 @@ def promising(readings: Mapping[BatchSetting, Reading], now: BatchSetting) -> li
 def choose_batch(
     rates: Mapping[BatchSetting, Sequence[float]], now: BatchSetting
 ) -> list[Recommendation]:
-    """The smallest batch that is as fast as the fastest but for noise.
+    """The smallest batch that is as fast as the fastest, within the noise.
 
-    Larger batches than that make fewer updates from the same clips and gain nothing for it.
+    Larger batches would make fewer updates from the same clips and gain nothing.
     """
     reference = rates[now] if now in rates else next(iter(rates.values()))
     speeds = {setting: compare(values, reference) for setting, values in rates.items()}
@@ -168,9 +167,9 @@ def choose_batch(
         chosen = now
     tried = ", ".join(str(setting.batch_size) for setting in rates)
     if chosen == now:
-        worth = f"the smallest of the fastest of {tried}"
+        worth = f"fastest, or as fast as larger ones; tried: {tried}"
     elif now not in rates:
-        worth = f"the present one needs more memory than there is; tried: {tried}"
+        worth = f"the current one does not fit into memory; tried: {tried}"
     else:
         updates = now.batch_size / chosen.batch_size
         worth = (
@@ -184,16 +183,16 @@ def choose_batch(
                 "data.frame_budget",
                 now.frame_budget,
                 chosen.frame_budget,
-                "keeps the batches of the longest clips within the memory",
+                "keeps batches of the longest clips within memory",
             )
         )
     return found
 
 
 def choose_precision(speeds: Mapping[str, Speed], now: str) -> Recommendation:
-    """The fastest type; float16 needs a loss scale, so it has to be faster than bfloat16.
+    """The fastest type; float16 needs loss scaling, so it has to be faster than bfloat16.
 
-    `speeds` are the steps per second of other types over those of the present one.
+    `speeds` are the steps per second of other types over those of the current one.
     """
     chosen, best = now, 1.0
     for name in ("float32", "bfloat16", "float16"):
@@ -203,8 +202,8 @@ def choose_precision(speeds: Mapping[str, Speed], now: str) -> Recommendation:
     if chosen != now:
         worth = f"{best:.2f} x the steps per second"
     elif speeds:
-        others = ", ".join(f"{_shown(speed)} with {name}" for name, speed in speeds.items())
-        worth = f"the steps per second would be {others}"
+        others = ", ".join(f"{name} {_shown(speed)}" for name, speed in speeds.items())
+        worth = f"steps per second of the others: {others}"
     else:
         worth = "not compared"
     return Recommendation("training.precision", now, chosen, worth)
@@ -217,7 +216,7 @@ def _shown(speed: Speed) -> str:
 
 
 def choose_xla(comparison: XlaComparison | None, now: bool) -> Recommendation:
-    """Whether compiling pays: faster steps, and soon enough that the run has most of them."""
+    """Whether compiling pays off within the first half of the run."""
     setting = "training.xla"
     if comparison is None:
         return Recommendation(setting, now, now, "not compared")
@@ -226,24 +225,26 @@ def choose_xla(comparison: XlaComparison | None, now: bool) -> Recommendation:
         f"with XLA {_shown(speed)} the steps per second after {compile_seconds:.0f} s of compiling"
     )
     if not speed.is_faster:
-        # Where it is not slower either, what is compiled stays so.
+        # If it is not slower either, the current choice stays.
         return Recommendation(setting, now, now and not speed.is_slower, worth)
     saved = comparison.seconds_without * (1.0 - 1.0 / speed.median)
     steps_to_pay = math.ceil(compile_seconds / saved)
-    worth += f", paid back after {steps_to_pay:,} steps; the run has {comparison.planned_steps:,}"
+    worth += (
+        f", worth it after {steps_to_pay:,} steps; the run has {comparison.planned_steps:,} steps"
+    )
     return Recommendation(setting, now, steps_to_pay <= comparison.planned_steps // 2, worth)
 
 
 def choose_workers(
     times: Mapping[int, LoadTimes], now: int | None, *, cores: int, steps_per_second: float
 ) -> Recommendation:
-    """The present number unless it is too slow for the step and another one is faster."""
+    """The current number, unless it is too slow for the step and another is faster."""
     setting = "data.workers"
     present = min(now or cores, max(times))
     if present not in times:
         present = max(count for count in times if count <= present)
     rate = statistics.median(times[present].rates)
-    enough = f"loads {rate / steps_per_second:,.3g} x as fast as the step trains"
+    enough = f"loads batches {rate / steps_per_second:,.3g} x as fast as they are trained on"
     if rate >= _HEADROOM * steps_per_second:
         return Recommendation(setting, now, now, enough)
     gains = {
@@ -266,9 +267,9 @@ def choose_buffer_size(
     batch_mb: float,
     free_mb: float | None,
 ) -> Recommendation:
-    """Enough to train through the slowest load several times over, within the memory.
+    """Enough batches to cover the slowest load several times over, within memory.
 
-    A larger buffer than needed does no harm, so it stays where it fits.
+    A larger buffer does no harm, so the current size stays if it fits.
     """
     stall = loading.slowest_seconds
     needed = max(2 * workers, math.ceil(_STALLS_COVERED * stall / step_seconds))
@@ -277,13 +278,13 @@ def choose_buffer_size(
         most = max(1, int(BUFFER_SHARE_OF_MEMORY * free_mb / batch_mb))
     if most is not None and now > most:
         worth = (
-            f"{most} batches of up to {batch_mb:.3g} MB are {BUFFER_SHARE_OF_MEMORY:.1%} of the "
-            "free memory"
+            f"{most} batches of up to {batch_mb:.3g} MB use {BUFFER_SHARE_OF_MEMORY:.1%} of free "
+            "memory"
         )
         return Recommendation("data.buffer_size", now, most, worth)
     chosen = max(now, needed if most is None else min(needed, most))
     worth = (
-        f"the slowest load took {stall:.3g} s, {stall / step_seconds:.3g} steps; {needed} batches "
-        "cover that"
+        f"the slowest batch took {stall:.3g} s to load, the time of {stall / step_seconds:.3g} "
+        f"steps; {needed} batches cover that"
     )
     return Recommendation("data.buffer_size", now, chosen, worth)

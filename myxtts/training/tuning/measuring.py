@@ -1,4 +1,4 @@
-"""What is measured: the real step on real batches, and loading them. Nothing is trained."""
+"""Measures the real training step on real batches, and loading them. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 from myxtts.training.tuning.deciding import LoadTimes
 
-# So many batches of an epoch are looked at for the largest and the most frequent shape.
-_BATCHES_LOOKED_AT = 5_000
+# How many batches of an epoch to scan for the largest and the most frequent shape.
+_BATCHES_SCANNED = 5_000
 _LEAST_SECONDS = 0.3
-# On a CPU batches grow no further when the next would take more of the free memory than this.
+# On CPUs, batches stop growing when the next would use more than this fraction of free memory.
 _SHARE_OF_FREE_MEMORY = 0.5
 
 
 class Workload(NamedTuple):
-    """Two batches that stand for an epoch: one of the most frequent shape and the largest one."""
+    """Two batches that represent an epoch: one of the most frequent shape, one of the largest."""
 
     typical: Batch
     largest: Batch
     share_of_largest: float
-    """Of the batches of an epoch."""
+    """Fraction of the batches of an epoch."""
 
     @property
     def largest_frames(self) -> int:
@@ -52,7 +52,7 @@ class Workload(NamedTuple):
 
 
 def workload(part: CorpusPart, loader: BatchLoader) -> Workload:
-    count = min(part.schedule.batches_per_epoch, _BATCHES_LOOKED_AT)
+    count = min(part.schedule.batches_per_epoch, _BATCHES_SCANNED)
     planned: dict[Any, PlannedBatch] = {}
     shapes: Counter[Any] = Counter()
     for step in range(count):
@@ -69,9 +69,9 @@ def workload(part: CorpusPart, loader: BatchLoader) -> Workload:
 
 
 class StepBench:
-    """The compiled step of a model of its own, run without updates.
+    """The compiled step of a separate model, run without updates.
 
-    Its weights are any: a seed would make TensorFlow prepare all compiled functions again.
+    Its weights are not seeded: setting a seed would make TensorFlow rebuild all functions.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StepBench:
         self.trace_seconds = time.perf_counter() - started
 
     def seconds(self, batch: Batch) -> float:
-        """Of a step; short ones are repeated, for a clock and a busy machine are coarse."""
+        """Per step; short steps are repeated to average out timer resolution and other load."""
         steps, gone, started = 0, 0.0, time.perf_counter()
         with self._strategy.scope():
             while gone < _LEAST_SECONDS:
@@ -109,7 +109,7 @@ class StepBench:
         return gone / steps
 
     def frame_rate(self, work: Workload) -> float:
-        """Real mel frames per second over an epoch of which `work` is an extract."""
+        """Real mel frames per second over the epoch that `work` represents."""
         frames = seconds = 0.0
         for batch, share in (
             (work.typical, 1.0 - work.share_of_largest),
@@ -121,7 +121,7 @@ class StepBench:
 
 
 class MemoryGuard:
-    """Foresees on CPUs what the next batch takes; a GPU says itself when its memory is full."""
+    """Predicts the memory of the next batch on CPUs; GPUs raise an error themselves."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class MemoryGuard:
         read_peak_mb: Callable[[], int | None] = read_peak_memory_mb,
         read_memory: Callable[[], Memory | None] = read_memory,
     ) -> None:
-        """Tests hand in the readings of another machine."""
+        """Tests pass the readings of another machine."""
         self._on_cpu = all(device.startswith("CPU") for device in devices_here(strategy))
         self._read_peak_mb = read_peak_mb
         self._read_memory = read_memory
@@ -137,19 +137,19 @@ class MemoryGuard:
         self._mb_per_frame = 0.0
 
     def require_room_for(self, frames: int) -> None:
-        """Raises what a GPU would raise, before the machine runs out of memory."""
+        """Raises the error that a GPU would raise, before the machine runs out of memory."""
         memory = self._read_memory()
         if not self._on_cpu or memory is None:
             return
-        foreseen_mb = self._mb_per_frame * frames
-        if foreseen_mb > _SHARE_OF_FREE_MEMORY * memory.free_mb:
+        predicted_mb = self._mb_per_frame * frames
+        if predicted_mb > _SHARE_OF_FREE_MEMORY * memory.free_mb:
             raise tf.errors.ResourceExhaustedError(
-                None, None, f"{frames} frames would take {foreseen_mb:.0f} MB"
+                None, None, f"{frames} frames would take {predicted_mb:.0f} MB"
             )
 
     @contextlib.contextmanager
     def watching(self, frames: int) -> Iterator[None]:
-        """Learns from the peak that a batch of so many frames leaves."""
+        """Updates the estimate with the peak memory of a batch of this many frames."""
         yield
         peak = self._read_peak_mb()
         if peak is not None and self._before is not None:
@@ -157,10 +157,8 @@ class MemoryGuard:
 
 
 def time_loading(source: AcousticSource, threads: int, first_step: int, count: int) -> LoadTimes:
-    """Makes the batches of some steps with so many threads, features included where a run
-    computes them.
-    """
-    # A device of their own computes features of one batch after the other.
+    """Loads the batches of `count` steps, computing features if a run would."""
+    # A separate data device computes features one batch at a time.
     turns = threading.Lock() if source.has_own_device else contextlib.nullcontext()
 
     def make(step: int) -> float:
@@ -170,7 +168,7 @@ def time_loading(source: AcousticSource, threads: int, first_step: int, count: i
         if source.computes_features:
             with turns:
                 started = time.perf_counter()
-                # A GPU is done when a number of what it computes is there.
+                # Reading one value waits for the GPU.
                 source.computed(loaded).mel[-1, -1, -1].numpy()
                 seconds += time.perf_counter() - started
         return seconds

@@ -1,4 +1,4 @@
-"""A few minutes of measuring on this machine, and what follows from them."""
+"""Measures candidate settings on this machine for a few minutes and recommends the best."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from myxtts.training.tuning.measuring import (
     workload,
 )
 
-# Of the whole time, for batch sizes.
+# Fraction of the time limit for batch sizes.
 _BATCH_SIZE_SHARE = 0.45
-# The median of fewer would be at the mercy of one busy moment.
+# With fewer rounds, one moment of other load could skew the median.
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 6
 _LOADING_ROUNDS = 3
 _BATCHES_PER_THREAD = 8
 _MOST_THREADS = 16
-# What XLA was seen to take for a shape, in times of tracing: decides what is not begun.
+# Measured XLA compile time per shape over tracing time; used to skip what would take too long.
 _COMPILING_OVER_TRACING = 3.0
-# A candidate this much slower than the present choice is not measured for long.
+# A candidate with less than this relative speed is dropped early.
 _HOPELESS = 0.67
 
-# what is being measured, seconds gone, seconds there are
+# what is being measured, elapsed seconds, time limit in seconds
 OnProgress = Callable[[str, float, float], None]
 
 
@@ -65,12 +65,12 @@ OnProgress = Callable[[str, float, float], None]
 class Tuning:
     recommendations: list[Recommendation]
     skipped: list[str]
-    """What there was no time or memory for."""
+    """Candidates that were not measured for lack of time or memory."""
     measurements: dict[str, Any]
 
 
 class Tuner:
-    """One model at a time beside the present one; each measurement takes turns with it."""
+    """Compares one candidate at a time with the current settings, in alternating rounds."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class Tuner:
     def run(self) -> Tuning:
         self._started = time.monotonic()
         precision = self._config.training.precision
-        # Without XLA one trace serves all sizes.
-        self._say("tracing the step")
+        # Without XLA one trace serves all batch sizes.
+        self._say("tracing the training step")
         plain = StepBench(
             self._config, self._corpus, self._strategy, precision=precision, xla=False
         )
@@ -142,18 +142,18 @@ class Tuner:
                 started = time.monotonic()
                 rate = bench.frame_rate(works[batch])
             except tf.errors.ResourceExhaustedError:
-                self._skipped.append(f"batches of {_describe(batch)}: memory is short")
+                self._skipped.append(f"batches of {_describe(batch)}: not enough memory")
                 return None
             seconds_per_clip = (time.monotonic() - started) / batch.batch_size
             return Reading(rate, frames)
 
         def has_time_for(size: int) -> bool:
-            # Two runs for the first look and some in turns with others.
+            # Two runs for the first measurement and some in alternating rounds.
             has_time = (2 + _FEWEST_ROUNDS) * seconds_per_clip * size < self._left(
                 _BATCH_SIZE_SHARE
             )
             if not has_time:
-                self._skipped.append(f"batches of {size} clips and more: time is short")
+                self._skipped.append(f"batches of {size} clips and more: not enough time")
             return has_time
 
         shares = (
@@ -163,8 +163,8 @@ class Tuner:
         readings = climb(sizes, now, measure, has_time_for)
         if not readings:
             raise DeviceError(
-                f"even batches of {sizes[0]} clips need more memory than there is; leave out long "
-                "clips with data.max_mel_frames, or take a smaller model.size"
+                f"not enough memory even for batches of {sizes[0]} clips; leave out long clips "
+                "with data.max_mel_frames, or use a smaller model.size"
             )
         candidates = promising(readings, now)
         rates: dict[BatchSetting, list[float]] = {batch: [] for batch in candidates}
@@ -172,7 +172,7 @@ class Tuner:
             if number >= _FEWEST_ROUNDS and self._left(_BATCH_SIZE_SHARE) <= 0:
                 break
             for batch in candidates:
-                self._say("the best batch sizes in turns")
+                self._say("comparing the best batch sizes")
                 rates[batch].append(bench.frame_rate(works[batch]))
         self._measurements["frames_per_second"] = {
             _describe(batch): statistics.median(values) for batch, values in rates.items()
@@ -189,8 +189,8 @@ class Tuner:
         source = AcousticSource(
             part, self._corpus.tokenizer, self._config, data_device=self._data_device
         )
-        self._say("the first batch")
-        time_loading(source, threads=1, first_step=0, count=1)  # compiles what computes features
+        self._say("loading the first batch")
+        time_loading(source, threads=1, first_step=0, count=1)  # compiles feature computation
         step = 0
         for _ in range(_LOADING_ROUNDS):
             for count in counts:
@@ -224,7 +224,7 @@ class Tuner:
         return [workers, buffer_size]
 
     def _free_mb_for_batches(self) -> int | None:
-        """Of the device that keeps them ready."""
+        """Of the device that holds prefetched batches."""
         if self._data_device is not None and self._data_device.startswith("GPU:"):
             return memory_for_tensors_mb(int(self._data_device.removeprefix("GPU:")))
         memory = read_memory()
@@ -233,12 +233,12 @@ class Tuner:
     def _tune_step(
         self, plain: StepBench, part_for_xla: CorpusPart, work: Workload
     ) -> list[Recommendation]:
-        """XLA and precision, each against what the configuration has now."""
+        """XLA and precision, each compared with the current setting."""
         precision, xla = self._config.training.precision, self._xla_now
         present = plain
         with_xla: XlaComparison | None = None
         if xla:
-            # Already traced without XLA, so that choice is compared first.
+            # The step without XLA is traced already, so it is compared first.
             compiled = self._compile(precision, True, work)
             if compiled is None:
                 return [choose_precision({}, precision), choose_xla(None, xla)]
@@ -262,7 +262,7 @@ class Tuner:
     def _compare(
         self, present: StepBench, precision: str, xla: bool, work: Workload
     ) -> tuple[Speed, float, float] | None:
-        """Speed over the present choice, seconds of the present step, seconds of compiling."""
+        """Speed relative to the current choice, its seconds per step, seconds of compiling."""
         compiled = self._compile(precision, xla, work)
         if compiled is None:
             return None
@@ -270,31 +270,31 @@ class Tuner:
         return *self._speed(bench, present, work), compile_seconds
 
     def _compile(self, precision: str, xla: bool, work: Workload) -> tuple[StepBench, float] | None:
-        """A step of its own with the seconds of its first run; None if time or memory is short."""
+        """A separate step and the seconds of its first run; None without enough time or memory."""
         what = f"{precision} {'with' if xla else 'without'} XLA"
         expected = self._trace_seconds * (1.0 + (_COMPILING_OVER_TRACING if xla else 0.0))
         if expected > self._left():
             self._skipped.append(f"{what}: would take about {expected:.0f} s to compile")
             return None
         self._say(f"compiling {what}")
-        gc.collect()  # the model before it is large, and would be cleared away in a measurement
+        gc.collect()  # frees the previous model now, not during a measurement
         try:
             bench = StepBench(
                 self._config, self._corpus, self._strategy, precision=precision, xla=xla
             )
             return bench, bench.seconds(work.typical)
         except tf.errors.ResourceExhaustedError:
-            self._skipped.append(f"{what}: memory is short for two models at once")
+            self._skipped.append(f"{what}: not enough memory for two models at once")
             return None
 
     def _speed(self, one: StepBench, other: StepBench, work: Workload) -> tuple[Speed, float]:
-        """Steps per second of one over those of the other, and seconds of the other's step."""
+        """Steps per second of one over those of the other, and the other's seconds per step."""
         seconds: list[float] = []
         seconds_of_other: list[float] = []
         for number in range(_MOST_ROUNDS):
             if number >= _FEWEST_ROUNDS and self._left() <= 0:
                 break
-            self._say("both in turns")
+            self._say("comparing both")
             seconds_of_other.append(other.seconds(work.typical))
             seconds.append(one.seconds(work.typical))
             if number and compare(seconds_of_other, seconds).high < _HOPELESS:
@@ -317,7 +317,7 @@ class Tuner:
         )
 
     def _left(self, share: float = 1.0) -> float:
-        """Seconds of this share of the whole time that are left."""
+        """Seconds left of this share of the time limit."""
         return share * self._seconds - (time.monotonic() - self._started)
 
     def _say(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Every second of a run in exactly one bucket."""
+"""Accounts for every second of a run in exactly one bucket."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BUCKETS = (
 
 
 class TimeAccount:
-    """A clock that is always running for one bucket; `spending` switches it for a while.
+    """A clock that always runs for one bucket; `spending` switches it temporarily.
 
-    What nothing else claims belongs to the bucket set by `settle`, so the sum is the wall time.
+    All other time goes to the bucket set by `settle`, so the buckets add up to the wall time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,11 +39,11 @@ class TimeAccount:
             self._switch(before)
 
     def settle(self, bucket: str) -> None:
-        """From now on, time outside `spending` belongs to this bucket."""
+        """From now on, time outside `spending` goes to this bucket."""
         self._switch(bucket)
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of each bucket so far, and their sum as `wall`."""
+        """Seconds per bucket so far, and their sum as `wall`."""
         self._switch(self._bucket)
         return {**self._seconds, "wall": sum(self._seconds.values())}
 
@@ -56,42 +56,43 @@ class TimeAccount:
 
 
 def shares(seconds: dict[str, float]) -> dict[str, float]:
-    """Of the wall time, by bucket."""
+    """Fractions of the wall time, by bucket."""
     wall = max(seconds["wall"], 1e-9)
     return {bucket: seconds[bucket] / wall for bucket in BUCKETS}
 
 
 def stepping_seconds(seconds: dict[str, float]) -> float:
-    """Of the steps themselves: without start-up, evaluations and checkpoints."""
+    """Time in the steps themselves: without start-up, evaluations and checkpoints."""
     return seconds["compute"] + seconds["data_wait"] + seconds["host"]
 
 
 def steady_compute_share(seconds: dict[str, float]) -> float:
-    """Of the time of the steps themselves."""
+    """Fraction of the time in the steps themselves."""
     return seconds["compute"] / max(stepping_seconds(seconds), 1e-9)
 
 
-def losses(seconds: dict[str, float], valid_work_ratio: float) -> dict[str, float]:
-    """What was not useful, as shares of the wall time, the largest first."""
+def overheads(seconds: dict[str, float], valid_work_ratio: float) -> dict[str, float]:
+    """Everything but useful computation, as fractions of the wall time, largest first."""
     lost = shares(seconds)
     lost["padding"] = lost.pop("compute") * (1.0 - valid_work_ratio)
     return dict(sorted(lost.items(), key=lambda item: -item[1]))
 
 
-_REMEDIES = {
-    "start_up": "a longer run spreads it thinner",
-    "compile": "a longer run spreads it thinner, and under XLA fewer shapes compile less",
-    "host": "raise saving.log_every",
-    "evaluation": "raise evaluation.evaluate_every",
-    "checkpoint": "raise saving.save_every",
-    "padding": "raise data.shape_count, so that shapes fit the clips better",
+_OVERHEADS = {
+    "start_up": ("start-up", "It happens once, so a longer run is affected less"),
+    "compile": ("tracing and compiling", "It happens once, so a longer run is affected less"),
+    "host": ("logging and other host work", "Raise saving.log_every"),
+    "evaluation": ("evaluation", "Raise evaluation.evaluate_every"),
+    "checkpoint": ("saving checkpoints", "Raise saving.save_every"),
+    "padding": ("padding", "Raise data.shape_count, so that shapes fit the clips better"),
 }
 
 
 def advice(
     seconds: dict[str, float], valid_work_ratio: float, remedy_for_waiting: str
 ) -> list[str]:
-    """Where most of the time that was not useful went, and the setting that changes it."""
-    largest, share = next(iter(losses(seconds, valid_work_ratio).items()))
-    remedy = _REMEDIES.get(largest, remedy_for_waiting)
-    return [f"The largest loss was {largest.replace('_', ' ')}, {share:.1%} of the time: {remedy}."]
+    """The largest overhead, and what to change about it."""
+    largest, share = next(iter(overheads(seconds, valid_work_ratio).items()))
+    waiting = "waiting for data", remedy_for_waiting[:1].upper() + remedy_for_waiting[1:]
+    name, remedy = _OVERHEADS.get(largest, waiting)
+    return [f"Most time not spent training: {name} ({share:.1%}). {remedy}."]

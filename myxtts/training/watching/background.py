@@ -1,8 +1,8 @@
-"""Measures checkpoints while a run goes on, in one process of its own, which gives way to it.
+"""Evaluates checkpoints during a run, in one low-priority background process.
 
-The process sees no GPU, uses one thread and ends with its parent. There is never more than one;
-a checkpoint that comes meanwhile waits, and one that comes later still takes its place. What it
-does, `myxtts.evaluation` knows; here it is a program with arguments and files.
+The process sees no GPU, uses one thread and ends with its parent. There is never more than one; a
+checkpoint that arrives meanwhile waits, and is replaced by a newer one. `myxtts.evaluation` does
+the work; here it is a program with arguments and files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONE_THREAD = {
 def open_measurer(
     run_dir: RunDir, config: XTTSConfig, languages: Sequence[str]
 ) -> Iterator[BackgroundEvaluation | None]:
-    """What measures the checkpoints of a run, where its configuration asks for it."""
+    """Background evaluation for a run, or None unless its configuration asks for it."""
     if config.evaluation.measure_every is None:
         yield None
         return
@@ -56,13 +56,13 @@ def open_measurer(
 class Measured:
     step: int
     values: dict[str, float]
-    """The model's means, by the measures' names."""
+    """The model's means, by metric."""
     snapshot: Path
-    """The measured checkpoint as a run folder; it stays until the next `poll` or `close`."""
+    """The evaluated checkpoint as a run folder; it exists until the next `poll` or `close`."""
 
 
 class BackgroundEvaluation:
-    """Takes checkpoints of one run and gives back what they scored, some time later."""
+    """Takes checkpoints of one run and returns their scores some time later."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class BackgroundEvaluation:
         only: Sequence[str] = (),
         gives_way: bool = True,
     ) -> None:
-        """Chooses the sentences; `only` names the measures, none: all that are installed.
+        """Chooses the sentences; `only` names the metrics, by default all that are installed.
 
-        A process that gives way gets what others leave of the cores, which may be nothing. Whoever
-        waits for the figures and does nothing else needs one that does not.
+        With `gives_way` the process has the lowest priority and may get no CPU time on a busy
+        machine. Turn it off to wait for the results.
         """
         self._folder = run_dir.measuring
         self._only = tuple(only)
@@ -85,13 +85,13 @@ class BackgroundEvaluation:
         self._measuring: Path | None = None
         self._waiting: Path | None = None
         self._reported: list[Path] = []
-        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(self._folder, ignore_errors=True)  # left by a run that was killed
         self._folder.mkdir(parents=True)
         self._sentences = self._folder / "sentences.json"
         self._choose_sentences(config, languages)
 
     def _choose_sentences(self, config: XTTSConfig, languages: Sequence[str]) -> None:
-        """What cannot be measured at all is said before the run starts."""
+        """Fails before the run starts if nothing can be evaluated."""
         config_file = self._folder / "config.yaml"
         save_config(config, config_file)
         result = subprocess.run(
@@ -106,7 +106,7 @@ class BackgroundEvaluation:
             raise ConfigError(_last_line(result.stderr))
 
     def start(self, step: int, checkpoint: Path) -> None:
-        """Measures the checkpoint at once, or when the one under way is done."""
+        """Evaluates the checkpoint now, or when the current one is done."""
         snapshot = take_snapshot(checkpoint, self._folder / f"{step:08d}")
         if self._waiting is not None:
             shutil.rmtree(self._waiting, ignore_errors=True)
@@ -114,7 +114,7 @@ class BackgroundEvaluation:
         self._start_waiting()
 
     def poll(self) -> list[Measured]:
-        """What has been measured since the last call; does not wait."""
+        """Results since the last call; does not wait."""
         for folder in self._reported:
             shutil.rmtree(folder, ignore_errors=True)
         self._reported = []
@@ -129,7 +129,7 @@ class BackgroundEvaluation:
         return self._process is not None or self._waiting is not None
 
     def wait(self, timeout_seconds: float | None = None) -> list[Measured]:
-        """At the end of a run: what is under way and what waits, as far as the time allows."""
+        """For the end of a run: waits for the current and the queued checkpoint."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         found: list[Measured] = []
         while self._process is not None:
@@ -144,7 +144,7 @@ class BackgroundEvaluation:
         return found
 
     def close(self) -> None:
-        """Ends what is under way; nothing is left running or lying about."""
+        """Kills the process and deletes its files."""
         self._waiting = None
         if self._process is not None:
             self._process.kill()
@@ -164,9 +164,8 @@ class BackgroundEvaluation:
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
                 env=os.environ | _ONE_THREAD,
-                # An interrupt at the terminal is for the parent to handle. A session of its own
-                # would do that too, but Linux gives every session an equal share of the cores,
-                # whatever the priorities in it.
+                # The parent handles Ctrl-C. A separate session would do that too, but Linux gives
+                # every session an equal share of the cores, whatever its priority.
                 process_group=0,
             )
 
@@ -177,13 +176,13 @@ class BackgroundEvaluation:
         self._reported.append(folder)
         if code != 0:
             reason = _last_line((folder / _COMPLAINTS).read_bytes())
-            _log.warning("step %d could not be measured: exit code %d, %s", step, code, reason)
+            _log.warning("step %d could not be evaluated: exit code %d, %s", step, code, reason)
             return None
         values = json.loads((folder / _RESULT).read_text(encoding="utf-8"))
         return Measured(step, values, folder)
 
     def _let_go(self) -> int:
-        """Of a process that has ended; returns its exit code."""
+        """Cleans up after a process that has ended; returns its exit code."""
         assert self._process is not None
         process, self._process, self._measuring = self._process, None, None
         assert process.stdin is not None

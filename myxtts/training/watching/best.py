@@ -1,7 +1,7 @@
-"""Which checkpoint is the best so far, by one metric, and whether to go on.
+"""Tracks the best checkpoint by one metric, and decides on early stopping.
 
-Knows no files and no trainer. A resumed run tells it the lines of its metrics.jsonl again and has
-the same best as before.
+Knows no files and no trainer. A resumed run replays its metrics.jsonl and gets the same best as
+before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from myxtts.errors import ConfigError
 
 class BestCheckpoint:
     def __init__(self, metric: str, patience_evaluations: int | None = None) -> None:
-        """`patience_evaluations`: stop after so many without a better one; None: never."""
+        """`patience_evaluations`: stop after this many without improvement; None: never."""
         if metric not in JUDGING_METRICS:
             raise ConfigError(
                 f"evaluation.best_metric: found '{metric}', allowed: {', '.join(JUDGING_METRICS)}"
@@ -26,23 +26,23 @@ class BestCheckpoint:
         self.step: int | None = None
         self.value: float | None = None
         self._patience = patience_evaluations
-        self._without_a_better_one = 0
+        self._without_improvement = 0
 
-    def tell(self, step: int, metrics: Mapping[str, float | None]) -> bool:
-        """Whether this step is the best so far; metrics without this one are no evaluation."""
+    def update(self, step: int, metrics: Mapping[str, float | None]) -> bool:
+        """Whether this step is the best so far; metrics without this one are ignored."""
         value = metrics.get(self.metric)
         if value is None:
             return False
         if math.isfinite(value) and (self.value is None or self._is_better(value)):
             self.step, self.value = step, value
-            self._without_a_better_one = 0
+            self._without_improvement = 0
             return True
-        self._without_a_better_one += 1
+        self._without_improvement += 1
         return False
 
     @property
     def should_stop(self) -> bool:
-        return self._patience is not None and self._without_a_better_one >= self._patience
+        return self._patience is not None and self._without_improvement >= self._patience
 
     def _is_better(self, value: float) -> bool:
         assert self.value is not None

@@ -1,7 +1,7 @@
-"""Keeps the best checkpoint of a run, by losses at once, by measures when they are there, and
-says when the losses get no better.
+"""Keeps the best checkpoint of a run, by loss or by a metric of background evaluation, and warns
+when the validation loss stops improving.
 
-RUN/best is that checkpoint without its training state: it can be spoken with.
+RUN/best is that checkpoint without its training state, for synthesis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
 
-# The last checkpoints are measured when the run is over; it waits no longer for them.
+# How long a finished run waits for the evaluation of its last checkpoints.
 _SECONDS_FOR_THE_LAST = 900
 
 
@@ -39,7 +39,7 @@ class Measured(Protocol):
 
 
 class Measurer(Protocol):
-    """Measures how checkpoints speak, beside the run."""
+    """Evaluates the speech of checkpoints in the background."""
 
     @property
     def is_busy(self) -> bool: ...
@@ -68,7 +68,7 @@ class Judge:
         self._best = self._remembered()
         self._watch = LossWatch()
         for line in run_dir.metric_lines():
-            self._watch.tell(line["step"], line)
+            self._watch.update(line["step"], line)
 
     @property
     def should_stop(self) -> bool:
@@ -86,20 +86,20 @@ class Judge:
         return {"metric": best.metric, "step": best.step, "value": best.value}
 
     def advice(self) -> list[str]:
-        """For the report: what the losses tell of training on."""
+        """For the report: whether more training would help."""
         return [f"{self._watch.verdict.message}."] if self._watch.verdict else []
 
     def logged(self, step: int, metrics: dict[str, float]) -> None:
         """A line of metrics.jsonl was written."""
-        verdict = self._watch.tell(step, metrics)
+        verdict = self._watch.update(step, metrics)
         if verdict is not None:
             _log.warning("step %d: %s", step, verdict.message)
 
     def evaluated(
         self, step: int, losses: dict[str, float], saved: Callable[[], Path | None]
     ) -> None:
-        """`saved` gives the checkpoint of this step, or None where it could not be written."""
-        is_best = self._best.tell(step, losses)
+        """`saved` returns the checkpoint of this step, or None if it could not be written."""
+        is_best = self._best.update(step, losses)
         evaluation = -(-step // self._settings.evaluate_every)
         every = self._settings.measure_every
         is_measured = self._measurer and every and evaluation % every == 0
@@ -109,24 +109,24 @@ class Judge:
         if is_best:
             self._keep(checkpoint)
         if is_measured and self._measurer:
-            with _warning_of_failure("the checkpoint cannot be measured"):
+            with _warning_of_failure("the checkpoint cannot be evaluated"):
                 self._measurer.start(step, checkpoint)
 
     def collect(self) -> None:
-        """What was measured meanwhile."""
+        """Results that arrived meanwhile."""
         if self._measurer is not None:
-            with _warning_of_failure("measuring goes on with the next checkpoint"):
+            with _warning_of_failure("evaluation continues with the next checkpoint"):
                 self._take(self._measurer.poll())
 
     def finish(self, is_interrupted: Callable[[], bool]) -> None:
-        """What is still being measured when the run is over."""
+        """Waits for the last results at the end of a run."""
         if self._measurer is None or not self._measurer.is_busy or is_interrupted():
             return
-        self._observer.on_phase("waiting for the last measurement")
+        self._observer.on_phase("waiting for the last evaluation")
         for _ in range(_SECONDS_FOR_THE_LAST):
             if is_interrupted() or not self._measurer.is_busy:
                 return
-            with _warning_of_failure("the last measurement is lost"):
+            with _warning_of_failure("the last evaluation is lost"):
                 self._take(self._measurer.wait(1.0))
 
     def _take(self, measured: Iterable[Measured]) -> None:
@@ -134,24 +134,28 @@ class Judge:
             self._writer.write_measures(result.step, result.values)
             self._observer.on_measurement(result.step, result.values)
             if self._best.metric in MEASURES and self._best.metric not in result.values:
-                _log.warning("step %d: %s was not measured", result.step, self._best.metric)
-            if self._best.tell(result.step, result.values):
+                _log.warning("step %d: no value for %s", result.step, self._best.metric)
+            if self._best.update(result.step, result.values):
                 self._keep(result.snapshot)
 
     def _keep(self, checkpoint: Path) -> None:
-        with _warning_of_failure("the best checkpoint is not kept apart"):
+        with _warning_of_failure("the best checkpoint is not saved separately"):
             self._run_dir.keep_as_best(checkpoint)
 
     def _remembered(self) -> BestCheckpoint:
-        """What the lines of a resumed run say was its best, if that is what it has kept."""
+        """The best of a resumed run by its logs, if that is the checkpoint it has kept."""
         settings = self._settings
         best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
         for line in (*self._run_dir.metric_lines(), *self._run_dir.measure_lines()):
-            best.tell(line["step"], line)
+            best.update(line["step"], line)
         if best.step is None or best.step == self._step_kept():
             return best
         kept = self._run_dir.best.name
-        _log.warning("%s is not the best by %s so far: it is looked for anew", kept, best.metric)
+        _log.warning(
+            "%s is not the best checkpoint so far by %s: starting over from here",
+            kept,
+            best.metric,
+        )
         return BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
 
     def _step_kept(self) -> int | None:
@@ -163,7 +167,7 @@ class Judge:
 
 @contextlib.contextmanager
 def _warning_of_failure(consequence: str) -> Iterator[None]:
-    """Judging is beside the run: a full disk must not end it."""
+    """A full disk must not end the run because of this."""
     try:
         yield
     except (CheckpointError, OSError) as error:

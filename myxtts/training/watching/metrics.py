@@ -1,4 +1,4 @@
-"""Averages between two lines of the log, and over the whole run."""
+"""Means over a logging interval and over the whole run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunMetrics:
         self._account = account
         self._interval: list[dict[str, float]] = []
         self._seconds_before = account.seconds()
-        # Real and computed: frames, and multiplications of the model.
+        # Real and computed: frames, and multiplications in the model.
         self._frames = np.zeros(2)
         self._interval_frames = np.zeros(2)
         self._work = np.zeros(2)
@@ -69,7 +69,7 @@ class RunMetrics:
 
     @property
     def steady_utilisation(self) -> float:
-        """The same of the steps alone, without what comes before and between them."""
+        """The same over the steps alone, without start-up, evaluations and checkpoints."""
         return steady_compute_share(self._account.seconds()) * self.valid_work_ratio
 
 

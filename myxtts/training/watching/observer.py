@@ -1,4 +1,4 @@
-"""Who watches a run as it goes. No TensorFlow: an observer is there before it is loaded."""
+"""Callbacks of a run. No TensorFlow: an observer exists before it is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Looks away; the command line draws a bar. Each method may be overridden alone."""
+    """Does nothing; override the methods you need. The command line shows a progress bar."""
 
     def on_phase(self, message: str) -> None: ...
 

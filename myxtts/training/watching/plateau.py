@@ -1,7 +1,6 @@
-"""Whether training on still lowers the validation loss, or it has gone flat or rises.
+"""Detects when the validation loss plateaus or rises.
 
-Knows no files and no trainer. A resumed run tells it the lines of its metrics.jsonl again and
-says nothing twice.
+Knows no files and no trainer. A resumed run replays its metrics.jsonl, so no warning is repeated.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Losses fall ever more slowly, about as a power of the step. So the last quarter of a run is held
-# against the quarter before it, whatever the evaluations' distance: a loss that falls with the
-# step to the power of -0.1, which is slow, is 3 % lower there.
+# Losses fall roughly as a power of the step. So the last quarter of a run is compared with the
+# quarter before it, whatever the interval between evaluations: a loss proportional to step^-0.1,
+# which is slow, is 3 % lower there.
 _LITTLE = 0.01
 _QUARTERS = 4
-# Fewer say too little, and a short run such as the demo has nothing to be told.
+# Fewer are not conclusive, and a short run such as the demo needs no warning.
 _LEAST_EVALUATIONS = 4
-# Above this share of its peak the learning rate has most of its fall ahead.
+# Above this fraction of its peak, most of the learning rate decay is still to come.
 _HIGH_RATE = 0.5
 
-_MEASURE = "A loss does not tell how speech sounds: measure it with myxtts evaluate"
+_MEASURE = "The loss does not tell how the speech sounds: check with myxtts evaluate"
 
 
 class Evaluation(NamedTuple):
     step: int
     learning_rate: float
     losses: Mapping[str, float]
-    """On the validation clips, and the means in training since the evaluation before."""
+    """On the validation clips, and the training means since the previous evaluation."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class _Change(NamedTuple):
     before: float
     recent: float
     noise: float
-    """What the share may be off by, told from how uneven the values are."""
+    """Uncertainty of `share`, estimated from the scatter of the values."""
 
     @property
     def share(self) -> float:
@@ -61,7 +60,7 @@ class _Change(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Not even a fall that the noise may hide is more than a little."""
+        """Even a fall hidden by the noise would be small."""
         return not self.rises and self.noise - self.share < _LITTLE
 
     def __str__(self) -> str:
@@ -69,7 +68,7 @@ class _Change(NamedTuple):
 
 
 def judge(history: Sequence[Evaluation]) -> Verdict | None:
-    """None: the loss falls, or there are too few evaluations to tell."""
+    """None if the loss falls, or there are too few evaluations to tell."""
     size = max(_LEAST_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
         return None
@@ -86,47 +85,47 @@ def judge(history: Sequence[Evaluation]) -> Verdict | None:
     if changes["loss"].falls:
         return Verdict("overfitting", since, _overfitting(since, changes))
     message = (
-        f"The validation loss rises since step {since:,} ({loss}), and the training loss does not "
-        "fall: lower training.learning_rate"
+        f"The validation loss has been rising since step {since:,} ({loss}), and the training "
+        "loss is not falling: lower training.learning_rate"
     )
     return Verdict("worse", since, message)
 
 
 def _flat(since: int, evaluations: int, changes: Mapping[str, _Change], rate_share: float) -> str:
-    by_heart = _learnt_by_heart(changes)
+    overfitted = _overfitted_part(changes)
     part = (
-        f" Its {by_heart} part rises ({changes[f'validation_{by_heart}_loss']}) while it falls in "
-        "training: that is learnt by heart."
-        if by_heart
+        f" Its {overfitted} part rises ({changes[f'validation_{overfitted}_loss']}) while it falls "
+        "in training: that part is overfitting."
+        if overfitted
         else ""
     )
     if rate_share > _HIGH_RATE:
         outlook = (
-            f"The learning rate is still at {rate_share:.0%} of its peak: the loss may fall when "
-            "that does, and sooner with a smaller --max-steps or training.learning_rate"
+            f"The learning rate is still at {rate_share:.0%} of its peak: the loss may fall as it "
+            "decays, and sooner with a smaller --max-steps or training.learning_rate"
         )
     else:
-        outlook = "Training on brings little: stop, or train on more recordings"
+        outlook = "Training longer gains little: stop, or train on more recordings"
     return (
-        f"The validation loss has gone flat since step {since:,} "
+        f"The validation loss has been flat since step {since:,} "
         f"({changes['validation_loss']} over {evaluations} evaluations).{part} {outlook}. "
         f"{_MEASURE}"
     )
 
 
 def _overfitting(since: int, changes: Mapping[str, _Change]) -> str:
-    part = _learnt_by_heart(changes)
-    where = f", above all its {part} part ({changes[f'validation_{part}_loss']})" if part else ""
+    part = _overfitted_part(changes)
+    where = f", mostly its {part} part ({changes[f'validation_{part}_loss']})" if part else ""
     return (
-        f"The validation loss rises since step {since:,} ({changes['validation_loss']}){where}, "
-        "while the training loss falls: the clips are learnt by heart (overfitting). Stop and use "
-        "the checkpoint in best, train on more recordings, or vary these with "
-        f"augmentation.speed. {_MEASURE}"
+        f"The validation loss has been rising since step {since:,} "
+        f"({changes['validation_loss']}){where}, while the training loss falls: the model is "
+        "overfitting. Stop and use the best checkpoint, train on more recordings, or augment them "
+        f"with augmentation.speed. {_MEASURE}"
     )
 
 
-def _learnt_by_heart(changes: Mapping[str, _Change]) -> str | None:
-    """The part of the loss that rises most on validation clips while it falls in training."""
+def _overfitted_part(changes: Mapping[str, _Change]) -> str | None:
+    """The part of the loss that rises most in validation while it falls in training."""
     rises = {
         name.removesuffix("_loss"): changes[f"validation_{name}"]
         for name in changes
@@ -143,23 +142,23 @@ def _rate_share(history: Sequence[Evaluation]) -> float:
 def _change(values: Sequence[float]) -> _Change:
     size = len(values) // 2
     before, recent = float(np.mean(values[:size])), float(np.mean(values[size:]))
-    # From one value to the next: a slow trend has little part in it.
+    # From successive differences, which a slow trend affects little.
     deviation = math.sqrt(float(np.mean(np.diff(values) ** 2)) / 2)
     return _Change(before, recent, deviation * math.sqrt(2 / size) / max(before, 1e-12))
 
 
 class LossWatch:
-    """Collects the lines of a run and finds each kind of trouble once."""
+    """Collects the metrics of a run and reports each kind of problem once."""
 
     def __init__(self) -> None:
         self.verdict: Verdict | None = None
-        """By the last evaluation."""
+        """As of the last evaluation."""
         self._history: list[Evaluation] = []
         self._training: list[list[float]] = []
         self._found: set[str] = set()
 
-    def tell(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
-        """What this line is the first to show; lines without numbers are passed over."""
+    def update(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
+        """A verdict that this line is the first to show; lines without numbers are skipped."""
         names = ["loss", *filter(_is_training_part, line)]
         training = _numbers(line, names)
         if training:

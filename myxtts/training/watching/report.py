@@ -1,4 +1,4 @@
-"""What a run has to say for itself: report.json, and what training returns."""
+"""The report of a run: report.json, and the return value of training."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class RunReport:
     valid_frame_ratio: float
     """Real mel frames over computed ones."""
     valid_work_ratio: float
-    """The same, weighted by what each part of the model costs."""
+    """The same, weighted by the cost of each part of the model."""
     useful_utilisation: float
-    """Share of the wall time in which the device computed, times `valid_work_ratio`."""
+    """Fraction of the wall time in which the device computed, times `valid_work_ratio`."""
     steady_utilisation: float
     """The same over the steps alone, without start-up, evaluations and checkpoints."""
     seconds: dict[str, float]
-    """By bucket of the account, and their sum as `wall`."""
+    """By bucket of the time account, and their sum as `wall`."""
     shapes: list[list[int]]
     """Batch, tokens and frames of each."""
     rejected: dict[str, int]
-    """Clips that were left out, by reason."""
+    """Number of clips left out, by reason."""
     mode: str
     strategy: str
     data_device: str
@@ -57,7 +57,7 @@ class RunReport:
         return self.state in (COMPLETE, STOPPED_EARLY)
 
     def as_json(self) -> dict[str, Any]:
-        """A run folder may be moved, so its own path is not in it."""
+        """Without the path of the run folder, which may be moved."""
         content = dataclasses.asdict(self)
         del content["run_dir"]
         return content

@@ -1,4 +1,4 @@
-"""What a run leaves behind to read: metrics.jsonl, TensorBoard events, samples and report.json."""
+"""Writes a run's metrics.jsonl, TensorBoard events, samples and report.json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALIGNMENT_CELL = (3, 6)
 class RunWriter:
     """Owns the files of a run folder other than its checkpoints.
 
-    A disk that is full costs lines and samples, which are warned of, and not the run.
+    A full disk costs lines and samples, with a warning, but does not stop the run.
     """
 
     def __init__(self, run_dir: RunDir, first_step: int) -> None:
@@ -47,7 +47,7 @@ class RunWriter:
         self._write_scalars(step, metrics)
 
     def write_measures(self, step: int, values: dict[str, float]) -> None:
-        """They come long after the line of their step, so they have a file of their own."""
+        """These arrive long after the metrics of their step, so they have a separate file."""
         line = json.dumps({"step": step, "time": time.time(), **numbers_or_null(values)})
         with (
             _warning_of_failure("measures", step),
@@ -69,7 +69,7 @@ class RunWriter:
             tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
 
     def write_alignment(self, step: int, path: FloatArray) -> None:
-        """`path` [positions, tokens], drawn with time to the right and tokens upwards."""
+        """`path` [positions, tokens], plotted with time to the right and tokens upwards."""
         picture = labelled_heat_map(
             heat_map(path, GREYS, _ALIGNMENT_CELL),
             path.shape,
@@ -94,7 +94,7 @@ class RunWriter:
 
 
 def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN: what is not a number is null."""
+    """JSON has no NaN: non-finite values become null."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 

@@ -1,4 +1,4 @@
-"""Counts how often the step is traced and compiled, and warns when it happens again."""
+"""Counts traces and compilations of the training step, and warns about new ones after warm-up."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class RetracingMonitor:
-    """Watches one compiled function.
+    """Monitors one compiled function.
 
-    Traces are TensorFlow's own count. XLA's compilations are counted by its log where there is
-    one; else by the distinct shapes that were met, because it compiles once for each on each
-    device.
+    Traces are TensorFlow's own count. XLA compilations are counted in its log if there is one,
+    else by the distinct shapes seen, since it compiles once per shape and device.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class RetracingMonitor:
         return self._devices * len(self.met) if logged is None else logged
 
     def counts(self) -> dict[str, int]:
-        """As metrics.jsonl and report.json have them."""
+        """With the keys of metrics.jsonl and report.json."""
         return {
             "traces": self.traces,
             "compilations": self.compilations,
@@ -58,42 +57,42 @@ class RetracingMonitor:
         }
 
     def compiles(self, shape: Shape) -> bool:
-        """Whether a step of this shape will have to be compiled first."""
+        """Whether a step of this shape has to be compiled first."""
         return self._xla and shape not in self.met
 
     def require_declared(self, shape: Shape) -> None:
-        """To be called before each step; a shape that was not planned never reaches the step."""
+        """Call this before each step; an undeclared shape never reaches the step."""
         if self._declared is not None and shape not in self._declared:
             raise DataError(
-                f"a batch has the shape {list(shape)} (clips, tokens, frames, slots), which is not "
-                f"among the declared ones: {sorted(map(list, self._declared))}"
+                f"a batch has shape {list(shape)} (clips, tokens, frames, slots), which is not one "
+                f"of the declared shapes: {sorted(map(list, self._declared))}"
             )
 
     def finish_warm_up(self) -> None:
         self._traces_before, self._compilations_before = self.traces, self.compilations
 
     def note(self, shape: Shape) -> None:
-        """To be called after the step has met a shape in the warm-up."""
+        """Call this after the step has run on a shape during warm-up."""
         self.met.add(shape)
 
     def check(self, step: int, shape: Shape) -> None:
-        """To be called after each step with the shape of its batch."""
+        """Call this after each step with the shape of its batch."""
         was_met = shape in self.met
         self.met.add(shape)
         traces, compilations = self.traces, self.compilations
-        # Under XLA a new trace is compiled as well: one event.
+        # With XLA a new trace is also compiled, which counts as one event.
         new = max(traces - self._traces_before, compilations - self._compilations_before)
         if new <= 0:
             return
         self.compilations_after_warmup += new
         if traces > self._traces_before:
-            cause = "the step was traced again"
+            cause = "the step was retraced"
         elif was_met:
-            cause = "another part than the step was compiled"
+            cause = "something other than the step was compiled"
         else:
-            cause = "a shape that was not declared; batching: bucketed declares them all"
+            cause = "undeclared shape; batching: bucketed declares all shapes"
         _log.warning(
-            "step %d compiled again for shape %s: %s; %d traces and %d compilations in total",
+            "step %d recompiled for shape %s: %s; %d traces and %d compilations in total",
             step,
             list(shape),
             cause,

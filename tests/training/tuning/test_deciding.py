@@ -162,9 +162,9 @@ def test_precision(speeds, now, chosen, worth):
 @pytest.mark.parametrize(
     ("speed", "compile_seconds", "now", "chosen", "worth"),
     [
-        (1.5, 60.0, False, True, "paid back after 180 steps; the run has 1,000"),
-        (1.5, 300.0, False, False, "paid back after 900 steps; the run has 1,000"),
-        (1.5, 300.0, True, False, "paid back after 900 steps; the run has 1,000"),
+        (1.5, 60.0, False, True, "worth it after 180 steps; the run has 1,000 steps"),
+        (1.5, 300.0, False, False, "worth it after 900 steps; the run has 1,000 steps"),
+        (1.5, 300.0, True, False, "worth it after 900 steps; the run has 1,000 steps"),
         (1.01, 60.0, False, False, "1.01 x the steps per second after 60 s of compiling"),
         (1.01, 60.0, True, True, "1.01 x"),
         (0.8, 60.0, True, False, "0.80 x"),

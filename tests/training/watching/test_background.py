@@ -75,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_measured_is_said_and_the_next_is_measured(
     (trained_run / ".measuring" / "00000001" / "tokenizer.json").unlink()
     background.start(2, checkpoint)
     assert [measured.step for measured in background.wait()] == [2]
-    assert "step 1 could not be measured" in caplog.text
+    assert "step 1 could not be evaluated" in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs a scheduler that tells")

@@ -16,7 +16,7 @@ from myxtts.training.watching.best import BestCheckpoint
 )
 def test_each_metric_knows_which_way_is_better(metric, values, best_step):
     best = BestCheckpoint(metric)
-    told = [best.tell(step, {metric: value}) for step, value in enumerate(values, 1)]
+    told = [best.update(step, {metric: value}) for step, value in enumerate(values, 1)]
     assert best.step == best_step
     assert best.value == values[best_step - 1]
     assert max(step for step, is_best in enumerate(told, 1) if is_best) == best_step
@@ -26,7 +26,7 @@ def test_stops_after_so_many_evaluations_without_a_better_one():
     best = BestCheckpoint("validation_loss", patience_evaluations=2)
     stops = []
     for step, loss in enumerate([3.0, 2.0, 2.5, 1.9, 2.0, math.nan], 1):
-        best.tell(step, {"validation_loss": loss})
+        best.update(step, {"validation_loss": loss})
         stops.append(best.should_stop)
     assert stops == [False, False, False, False, False, True]
     assert best.step == 4
@@ -34,9 +34,9 @@ def test_stops_after_so_many_evaluations_without_a_better_one():
 
 def test_lines_without_the_metric_are_no_evaluations():
     best = BestCheckpoint("wer", patience_evaluations=1)
-    best.tell(1, {"wer": 0.5})
+    best.update(1, {"wer": 0.5})
     for step in range(2, 6):
-        assert not best.tell(step, {"validation_loss": 1.0, "wer": None})
+        assert not best.update(step, {"validation_loss": 1.0, "wer": None})
     assert not best.should_stop
 
 

@@ -63,7 +63,7 @@ def test_the_best_by_validation_loss_can_be_spoken_with(trained_run):
         "step": best,
         "value": pytest.approx(losses[best]),
     }
-    assert find_checkpoint(trained_run / "best", to_speak=True).info.step == best
+    assert find_checkpoint(trained_run / "best", for_synthesis=True).info.step == best
     assert TTS(trained_run / "best").config
 
 
@@ -82,7 +82,7 @@ def test_the_best_by_a_measure_outlives_its_checkpoint(miniature, corpus, tmp_pa
     assert measurer.started == [2, 4, 6, 8]
     assert report.best == {"metric": "wer", "step": 4, "value": 0.3}
     assert json.loads((run / "report.json").read_text())["best"] == report.best
-    assert find_checkpoint(run / "best", to_speak=True).info.step == 4
+    assert find_checkpoint(run / "best", for_synthesis=True).info.step == 4
     assert [folder.name for folder in (run / "checkpoints").iterdir()] == ["step_00000008"]
     measured = [(line["step"], line["wer"]) for line in lines(run, "measures.jsonl")]
     assert measured == [(2, 0.9), (4, 0.3), (6, 0.5), (8, 0.4)]
@@ -119,7 +119,7 @@ def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
     trainer = XTTSTrainer(miniature(**patient), corpus, run, measurer=measurer)
     trainer.resume()
     assert trainer.fit().best == {"metric": "wer", "step": 2, "value": 0.2}
-    assert find_checkpoint(run / "best", to_speak=True).info.step == 2
+    assert find_checkpoint(run / "best", for_synthesis=True).info.step == 2
 
 
 def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
@@ -131,7 +131,7 @@ def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
     report = XTTSTrainer(miniature(), corpus, run).fit()
     assert report.steps == 6
     assert find_checkpoint(run).info.step == 6
-    assert "the best checkpoint is not kept apart" in caplog.text
+    assert "the best checkpoint is not saved separately" in caplog.text
 
 
 def test_a_run_that_is_told_to_stop_does_not_wait_for_measurements(miniature, corpus, tmp_path):

@@ -39,7 +39,7 @@ def _named(prefix, parts):
 
 
 def verdicts(watch, lines):
-    told = ((line["step"], watch.tell(line["step"], line)) for line in lines)
+    told = ((line["step"], watch.update(line["step"], line)) for line in lines)
     return [(step, verdict) for step, verdict in told if verdict is not None]
 
 
@@ -79,7 +79,7 @@ def test_a_flat_loss_is_said_once_with_the_step_it_began_at(noise):
         assert verdict.kind == "flat"
         # The ninth is a fifth above the floor, the sixteenth 4 %; the more noise, the later.
         assert 9 * 500 <= verdict.since_step < step <= (40 if noise < 0.01 else 60) * 500
-        assert f"gone flat since step {verdict.since_step:,} (0." in verdict.message
+        assert f"been flat since step {verdict.since_step:,} (0." in verdict.message
         assert "measure it" in verdict.message
 
 
@@ -104,7 +104,7 @@ def test_what_is_learnt_by_heart_is_named():
     assert kinds[-1] == "overfitting"
     message = found[-1][1].message
     assert "overfitting" in message
-    assert "above all its duration part" in message
+    assert "mostly its duration part" in message
     assert "augmentation.speed" in message
 
 
@@ -148,7 +148,7 @@ def test_a_run_says_it_and_a_resumed_one_does_not_say_it_again(miniature, corpus
     settings = {"learning_rate": 0.0, "evaluate_every": 1, "save_every": 100, "max_steps": 9}
     run = tmp_path / "run"
     report = XTTSTrainer(miniature(**settings), corpus, run).fit()
-    said = [record for record in caplog.messages if "has gone flat since step 1 " in record]
+    said = [record for record in caplog.messages if "has been flat since step 1 " in record]
     assert len(said) == 1
     assert said[0].startswith("step 8: ")
     assert any("has gone flat" in sentence for sentence in report.advice)

@@ -84,7 +84,7 @@ def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
     flags = ["--xla", "--set=data.batching=dynamic", "--max-steps=1", "--evaluate-every=9"]
     report, result = trained_report(run_command, tmp_path / "run", *flags)
     assert "batching: dynamic gives every batch its own shape" in result.stderr
-    assert "step 1 compiled again for shape" in result.stderr
+    assert "step 1 recompiled for shape" in result.stderr
     assert report["compilations_after_warmup"] >= 1
     assert report["compilations"] == 1 + report["compilations_after_warmup"]
     run_command("diagnose", "--xla", "--set=data.batching=dynamic", expect=1)
@@ -164,7 +164,7 @@ def test_a_new_trace_is_a_warning_with_step_shape_and_cause(corpus, caplog):
         monitor.check(7, shape)
         monitor.check(8, shape)
     (message,) = caplog.messages
-    assert message.startswith(f"step 7 compiled again for shape {list(shape)}: the step was traced")
+    assert message.startswith(f"step 7 recompiled for shape {list(shape)}: the step was retraced")
     assert monitor.compilations_after_warmup == 1
 
 

@@ -1,7 +1,7 @@
-"""Losses and gradients that are no numbers, and losses that jump.
+"""Detects non-finite losses and gradients, and loss spikes.
 
-The compiled step has already left out the update of a bad step. This module names the clips of
-such a step, says when it is time to go back to a checkpoint, and when there is no hope.
+The compiled step has already skipped the update of a bad step. This module logs the clips of such
+a step, and decides when to roll back to a checkpoint and when to give up.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from myxtts.training.step import StepResult
 _log = logging.getLogger(__name__)
 
 RATE_FACTOR = 0.5
-_BAD_STEPS_BEFORE_GOING_BACK = 5
-_MOST_RETURNS = 3
-# So many good steps in a row, and what was before counts no more.
+_BAD_STEPS_BEFORE_ROLLBACK = 5
+_MOST_ROLLBACKS = 3
+# After this many good steps in a row, earlier rollbacks no longer count.
 _GOOD_STEPS_TO_FORGET = 500
 _REMEMBERED_LOSSES = 100
 _FEWEST_LOSSES = 20
-# The losses of batches differ by their clips; a spike is beyond that.
+# Losses vary from batch to batch; a spike is beyond that, as a multiple of the median.
 _SPIKE = 3.0
 _NAMED_CLIPS = 8
 
 
 class TooManyBadStepsError(Exception):
-    """Training has to go back; caught by the trainer, which does."""
+    """Training has to roll back; the trainer catches this and does so."""
 
 
-class BadNumbers:
+class DivergenceMonitor:
     def __init__(self, part: CorpusPart, evidence: Path | None) -> None:
-        """`evidence` is where the last batch is kept; of several machines one keeps it."""
+        """`evidence` is the folder for the last bad batch; only the chief has one."""
         self._part = part
         self._evidence = evidence
         self._losses: deque[float] = deque(maxlen=_REMEMBERED_LOSSES)
-        self.in_a_row = self._returns = self._good_steps = 0
+        self.in_a_row = self._rollbacks = self._good_steps = 0
         self._on_a_spike = False
 
     def check(
         self, step: int, batch: Batch, result: StepResult, *, scale_may_be_too_large: bool = False
     ) -> None:
-        """To be called after every step, with the batch that it was trained on.
+        """Call this after every step, with its batch.
 
-        Too large a loss scale shows as a gradient that is not finite, and halves by itself.
+        A loss scale that is too large gives a non-finite gradient and is halved automatically.
         """
         loss, norm = float(result.loss), float(result.gradient_norm)
         if math.isfinite(loss) and not math.isfinite(norm) and scale_may_be_too_large:
@@ -64,36 +64,36 @@ class BadNumbers:
             self.in_a_row = 0
             self._good_steps += 1
             if self._good_steps >= _GOOD_STEPS_TO_FORGET:
-                self._returns = 0
+                self._rollbacks = 0
             self._look_for_spike(step, loss)
             return
         self.in_a_row += 1
         self._good_steps = 0
         _log.warning(
-            "step %d was left out: its loss is %g and its gradient's norm %g; clips: %s",
+            "skipped step %d: loss %g, gradient norm %g; clips: %s",
             *(step, loss, norm, self._names(step)),
         )
-        if self.in_a_row < _BAD_STEPS_BEFORE_GOING_BACK:
+        if self.in_a_row < _BAD_STEPS_BEFORE_ROLLBACK:
             return
         self.in_a_row = 0
-        self._returns += 1
-        if self._returns <= _MOST_RETURNS:
+        self._rollbacks += 1
+        if self._rollbacks <= _MOST_ROLLBACKS:
             raise TooManyBadStepsError
         raise NonFiniteLossError(
-            f"{_BAD_STEPS_BEFORE_GOING_BACK} steps in a row up to step {step} gave no finite loss "
-            f"or gradient, also after {_MOST_RETURNS} returns with a lower learning rate; "
+            f"{_BAD_STEPS_BEFORE_ROLLBACK} steps in a row up to step {step} had a non-finite loss "
+            f"or gradient, even after {_MOST_ROLLBACKS} rollbacks with a lower learning rate; "
             f"{self._evidence_of(step, batch, result)}: listen to its clips, or lower "
             "training.learning_rate"
         )
 
     def _evidence_of(self, step: int, batch: Batch, result: StepResult) -> str:
         if self._evidence is None:
-            return "the chief has kept the last batch"
+            return "the chief has saved the last batch"
         folder = self._evidence / step_name(step)
         try:
             self._save_evidence(folder, step, batch, result)
         except CheckpointError as error:
-            return f"the last batch could not be kept ({error})"
+            return f"the last batch could not be saved ({error})"
         return f"the last batch is in {folder}"
 
     def _look_for_spike(self, step: int, loss: float) -> None:
@@ -102,7 +102,7 @@ class BadNumbers:
             was_on_a_spike, self._on_a_spike = self._on_a_spike, loss > _SPIKE * median
             if self._on_a_spike and not was_on_a_spike:
                 _log.warning(
-                    "step %d: the loss of %.3g is far above its median of %.3g; clips: %s",
+                    "step %d: loss spike, %.3g against a median of %.3g; clips: %s",
                     *(step, loss, median, self._names(step)),
                 )
         self._losses.append(loss)

@@ -13,7 +13,7 @@ from myxtts.errors import NonFiniteLossError
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.step import StepResult
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.bad_numbers import BadNumbers, TooManyBadStepsError
+from myxtts.training.watching.divergence import DivergenceMonitor, TooManyBadStepsError
 
 
 def result(loss, norm=1.0):
@@ -22,7 +22,7 @@ def result(loss, norm=1.0):
 
 @pytest.fixture
 def watch(corpus, tmp_path):
-    return BadNumbers(corpus.train, tmp_path)
+    return DivergenceMonitor(corpus.train, tmp_path)
 
 
 def batch_of(corpus, miniature, step=1):
@@ -89,7 +89,7 @@ def test_a_spike_is_warned_of_once(watch, corpus, caplog):
     watch.check(44, None, result(50.0))
     warned = [record.getMessage() for record in caplog.records]
     assert [line.split(":")[0] for line in warned] == ["step 40", "step 44"]
-    assert "far above its median of 1.1" in warned[0]
+    assert "against a median of 1.1" in warned[0]
 
 
 class Spoilt(BatchLoader):
@@ -122,7 +122,7 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     report = trainer.fit()
     assert report.steps == 8
     # Those of steps 4 and 6 were not saved: the row of bad steps had begun.
-    assert "too many bad steps in a row: going on from step 2 with 0.5" in caplog.text
+    assert "too many bad steps in a row: continuing from step 2 with 0.5" in caplog.text
     state = find_checkpoint(tmp_path / "run").training_state()
     assert float(state["rate_factor"]) == 0.5
     assert all(np.isfinite(value).all() for value in state.values())
@@ -135,5 +135,5 @@ def test_a_run_that_ends_in_bad_steps_has_no_result(miniature, corpus, tmp_path,
     monkeypatch.setattr("myxtts.data.feeding.sources.BatchLoader", Spoilt)
     monkeypatch.setattr(Spoilt, "is_bad", staticmethod(lambda planned: True))
     trainer = XTTSTrainer(miniature(max_steps=5), corpus, tmp_path / "run")
-    with pytest.raises(NonFiniteLossError, match="no checkpoint to go back to"):
+    with pytest.raises(NonFiniteLossError, match="no checkpoint to roll back to"):
         trainer.fit()
