@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_to_replace(out: Path) -> None:
     """Said before an hour of checking, not after it."""
     if out.exists():
-        raise DataError(f"{out}: exists already; choose another name for --fix")
+        raise DataError(f"{out}: already exists; choose another name for --fix")
     if not out.parent.is_dir():
         raise DataError(f"{out}: cannot be written, there is no folder {out.parent}")
 

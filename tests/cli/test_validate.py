@@ -97,7 +97,7 @@ def test_json_holds_everything(tmp_path, capsys):
         "file": "metadata.csv",
         "line": 10,
         "reason": "bad row",
-        "detail": "names no audio file",
+        "detail": "has no audio file name",
         "clips": 1,
     }
     assert [finding["reason"] for finding in report["warnings"]] == ["unknown symbols"]
@@ -143,7 +143,7 @@ def test_fix_never_replaces_a_file(tmp_path, capsys):
     before = (folder / "metadata.csv").read_bytes()
     assert main(["validate", str(folder), "--fix", str(folder / "metadata.csv")]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"myxtts validate: {folder}/metadata.csv: exists already; choose another name for --fix"
+        f"myxtts validate: {folder}/metadata.csv: already exists; choose another name for --fix"
     ]
     assert (folder / "metadata.csv").read_bytes() == before
 

@@ -139,8 +139,8 @@ def test_a_corpus_without_a_clip_to_use(tmp_path):
     with pytest.raises(DataError) as error:
         LJSpeechDataset(tmp_path, validation_fraction=None).get_statistics()
     assert str(error.value) == (
-        "no clip can be used: of 2 rows 2 have missing or unreadable audio and 0 have nothing to "
-        "say"
+        "no usable clips: of 2 rows, 2 have missing or unreadable audio and 0 have no speakable "
+        "text"
     )
 
 
