@@ -22,7 +22,7 @@ import numpy as np
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE
 from myxtts.data.features.prepare import settings_fingerprint
-from myxtts.data.features.subset import PartRequest
+from myxtts.data.features.subset import CorpusSubset
 
 SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 
@@ -71,7 +71,7 @@ def write_features(folder: Path, subset: str, count: int) -> None:
     (cache / "cache.json").write_text(json.dumps(content))
     from myxtts.data.features.cache import open_cache
 
-    PartRequest.of(config, subset).remember(open_cache(cache))
+    CorpusSubset.of(config, subset).remember(open_cache(cache))
 
 
 def open_and_take_a_batch(folder: str) -> None:

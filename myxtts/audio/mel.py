@@ -68,7 +68,7 @@ def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
     return tf.math.log(tf.maximum(tf.matmul(magnitude, weights), LOG_FLOOR))
 
 
-def heard_bins(weights: FloatArray) -> int:
+def used_bins(weights: FloatArray) -> int:
     """The lowest bins that hold everything any band hears."""
     return int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
 
@@ -80,7 +80,7 @@ def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     padded = tf.pad(waveform, [*no_padding, padding_samples(audio)])
     weights = mel_weights(audio, n_mels)
     frames = tf.signal.frame(padded, audio.fft_samples, audio.hop_samples)
-    return log_mel_of_frames(frames, weights[: heard_bins(weights)])
+    return log_mel_of_frames(frames, weights[: used_bins(weights)])
 
 
 @functools.lru_cache(maxsize=8)

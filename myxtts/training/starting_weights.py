@@ -147,8 +147,8 @@ def starting_weights(
         mel_mean=checkpoint.info.mel_mean,
         mel_deviation=checkpoint.info.mel_deviation,
         parts=parts,
-        symbols=_words(tokenizer.symbols, tables[_SYMBOLS], corpus.own_words.symbols),
-        languages=_words(tokenizer.languages, tables[_LANGUAGES], corpus.own_words.languages),
+        symbols=_words(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
+        languages=_words(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
         settings=settings,
         not_taken=not_taken,
     )

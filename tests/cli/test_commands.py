@@ -263,7 +263,7 @@ def test_epochs_win_over_the_steps_of_a_file(demo_corpus, capsys):
     assert main(["train", "--dry-run", *arguments]) == 0
     said = capsys.readouterr().out
     assert "  Length: 5 epochs" in said
-    assert "steps, 5 passes over the corpus: training.epochs" in said
+    assert "steps (5 epochs); set by training.epochs" in said
 
 
 def test_the_plan_as_json(demo_corpus, capsys):

@@ -235,7 +235,7 @@ def test_outliers_are_left_out_and_nothing_else():
     whole = recommended(measures_of(lengths // 8, lengths))
     assert whole.settings["max_text_length"] == 100
     assert whole.settings["max_mel_frames"] == 800
-    assert whole.reasons["max_text_length"] == "every clip is kept"
+    assert whole.reasons["max_text_length"] == "keeps every clip"
 
 
 @pytest.mark.parametrize(
