@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.formants import formant_weights
-from myxtts.audio.mel import used_bins, log_mel_of_frames, mel_weights
+from myxtts.audio.mel import log_mel_of_frames, mel_weights, used_bins
 from myxtts.audio.mel_geometry import frames_in_padded
 from myxtts.batch import Batch
 from myxtts.config.config import AudioConfig, XTTSConfig
