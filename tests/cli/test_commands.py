@@ -217,7 +217,7 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
         ({"--text": "漢字"}, "nothing to say in '漢字'"),
         ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),
         ({"--speaker-wav": "none.wav"}, "none.wav: no such file"),
-        ({"--language": "fa"}, "language 'fa' is not one of this model's: en"),
+        ({"--language": "fa"}, "language 'fa' is not one of this model's languages: en"),
         ({"--out": "none/out.wav"}, "none/out.wav: cannot be written"),
         ({"--out": "notes"}, "notes: cannot be written"),
         ({"--speed": "0"}, "--speed: found 0, allowed: 0.25 to 4"),

@@ -100,7 +100,7 @@ def doubtful_text(name: str, text: str, line: str, *options: str) -> Case:
     return Case(name, f"c|{text}\n", files, warnings=(line,), options=options)
 
 
-LOST_SYNC = "breaks off or is damaged (flac decoder lost sync); copy or export it again"
+LOST_SYNC = "truncated or damaged (flac decoder lost sync); copy or export it again"
 
 AUDIO_CASES = [
     Case(
@@ -130,32 +130,32 @@ AUDIO_CASES = [
     bad_audio(
         "text in an audio file",
         lambda: b"this is not audio",
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: not audio that can be read "
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: cannot read audio "
         "(Format not recognised); expected wav, flac, ogg or mp3",
     ),
     bad_audio(
         "header of an unknown format",
         with_wrong_header,
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: not audio that can be read "
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: cannot read audio "
         "(Error in WAV/W64/RF64 file. Malformed 'fmt ' chunk); expected wav, flac, ogg or mp3",
     ),
     bad_audio(
         "samples that are not numbers",
         lambda: encoded(with_not_a_number(), subtype="FLOAT"),
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: holds samples that are not "
-        "numbers or far beyond full scale; export it again",
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: contains samples that are "
+        "NaN or far beyond full scale; export it again",
     ),
     bad_audio(
         "file without a byte",
         lambda: b"",
-        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: an empty file; record it again or "
-        "take it out",
+        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: empty file; record it again or "
+        "remove it",
     ),
     bad_audio(
         "file without samples",
         lambda: encoded(np.zeros(0, np.float32)),
-        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: holds no samples; record it again or "
-        "take it out",
+        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: contains no samples; record it again or "
+        "remove it",
     ),
     bad_audio(
         "wav that breaks off",
@@ -295,7 +295,7 @@ TEXT_CASES = [
         {"wavs/c.wav": lambda: encoded(voice())},
         (
             "metadata.csv:4: no pronunciation: espeak-ng has no voice 'xx-none': choose a "
-            "language code that it knows, such as en-us, fa, de, or set text.tokens to graphemes",
+            "language code it supports, such as en-us, fa, de, or set text.tokens to graphemes",
         ),
         metadata=HEADER + "a|The first.|ann|en\nb|The second.|ann|en\n",
     ),
@@ -383,8 +383,8 @@ ROW_CASES = [
             "metadata.csv:4: bad row: audio path '/x' leaves the corpus folder; expected a path "
             "inside it",
             "metadata.csv:5: bad row: found 1 column, expected 2 (audio|text)",
-            "metadata.csv:6: empty audio: {corpus}/wavs/c.wav: an empty file; record it again or "
-            "take it out",
+            "metadata.csv:6: empty audio: {corpus}/wavs/c.wav: empty file; record it again or "
+            "remove it",
             "metadata.csv:6: empty text: nothing to say in '...'",
         ),
     ),
