@@ -93,7 +93,7 @@ def test_a_batch_that_replicas_cannot_share(capsys):
 
 def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):
     text = shown(capsys, "--no-xla", "--set=devices.model_gpu=0,1", "--set=devices.data_gpu=1")
-    assert "Devices: GPU 1 cannot be data GPU and model GPU at once." in text
+    assert "Devices: GPU 1 cannot be both data GPU and model GPU." in text
     assert "replicas: 2" in text
 
 

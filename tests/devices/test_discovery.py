@@ -167,7 +167,7 @@ def test_visible_gpus_restrict_real_gpus() -> None:
     ("flags", "line"),
     [
         (["--visible-gpus", "0,2", "--virtual-devices", "2"], "found 2, but the virtual devices"),
-        (["--visible-gpus", "zero"], "found 'zero', allowed are GPU ids"),
+        (["--visible-gpus", "zero"], "found 'zero', expected GPU ids"),
     ],
 )
 def test_visible_gpus_that_do_not_exist_end_the_command(
