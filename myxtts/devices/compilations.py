@@ -26,9 +26,9 @@ _MARK = b"<myxtts asks for the count of compilations>"
 # Uses the standard library only, so it starts in milliseconds. It hides TensorFlow's info and
 # warning lines (I or W and a date) and harmless errors: about entries of the persistent cache,
 # which are first parsed as text; about strings, which oneDNN does not support; and about cached
-# programs compiled with a preference for some instructions (on every CPU with AVX-512), which are mistaken
-# for missing CPU features. Features that are really missing are shown. The mark may follow text
-# without a line break. A closed terminal must not stop the count.
+# programs compiled with a preference for some instructions (on every CPU with AVX-512), which are
+# mistaken for missing CPU features. Features that are really missing are shown. The mark may follow
+# text without a line break. A closed terminal must not stop the count.
 _READER = """
 import contextlib, re, sys
 count = 0
