@@ -39,7 +39,7 @@ def by_name(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> dict[s
         (LINUX, BUILT_FOR_CUDA, NO_NVML, "no NVIDIA card", None),
         (Machine("Linux", nvidia_cards=2), BUILT_FOR_CUDA, NO_NVML, "2 NVIDIA card(s)",
          "--gpus all"),
-        (Machine("Linux", is_wsl=True), BUILT_FOR_CUDA, NO_NVML, "WSL", "in Windows"),
+        (Machine("Linux", is_wsl=True), BUILT_FOR_CUDA, NO_NVML, "WSL", "on Windows"),
         (LINUX, BUILT_FOR_CUDA, NvmlReading(ONE_CARD.cards, "470.82", (11, 4)),
          "driver 470.82 supports CUDA up to 11.4, but TensorFlow 2.21.0 needs 12", "newer"),
         (Machine("Linux", missing_cuda_wheels=WHEELS), BUILT_FOR_CUDA, ONE_CARD,

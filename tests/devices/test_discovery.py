@@ -82,7 +82,7 @@ def test_machine_without_gpu() -> None:
     for message in answers["malformed"]:
         assert "visible_gpus" in message
         assert '"0,1"' in message
-    assert "twice" in answers["twice"]
+    assert "expected each id once" in answers["twice"]
     assert '"0,1"' in answers["twice"]
     assert "-1" in answers["negative"]
     errors = [answers["ids"], answers["twice"], answers["negative"], *answers["malformed"]]
