@@ -1,4 +1,4 @@
-"""Forwards to `myxtts train`, for those who start training by this file's name."""
+"""Alias of `myxtts train`."""
 
 import sys
 

@@ -1,11 +1,11 @@
-"""What measuring a checkpoint beside the run costs the step.
+"""How much background evaluation of a checkpoint slows down training.
 
     .venv/bin/python benchmarks/background.py --run demo/run --train-data demo/corpus
         [--steps 160] [--json FILE]
 
-The tiny model trains on one batch while a real background evaluation of the run's checkpoint goes
-on. The evaluation is stopped and continued in turns, so that steps beside it and steps without it
-take place in one run; what counts is the ratio of the medians. Its limit is 1.15.
+The tiny model trains on one batch while the run's checkpoint is evaluated in the background. The
+evaluation is paused and resumed in turns, so that steps with and without it alternate; the result
+is the ratio of the medians. Its limit is 1.15.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    # Enough sentences to last until all steps are taken.
+    # Enough sentences to outlast all steps.
     config = XTTSConfig(train_data=options.train_data, measured_sentences=60)
     batch = random_batch(config, tokens=48, frames=240)
     step, _ = build_step(config)

@@ -1,9 +1,9 @@
-"""How much of a corpus like LJSpeech is computed on padding, by way of batching.
+"""Fraction of work spent on padding in a corpus like LJSpeech, per batching mode.
 
     .venv/bin/python benchmarks/batching.py [--clips 13100] [--json FILE]
 
-Lengths are drawn to match (1.1 to 10.1 s, 6.6 on average); one epoch is counted for the tiny
-model. lhotse's DynamicBucketingSampler is compared where it is installed: pip install
+Lengths are random but similar (1.1 to 10.1 s, 6.6 on average); one epoch of the tiny model is
+counted. lhotse's DynamicBucketingSampler is compared if it is installed: pip install
 'myxtts[benchmark]'.
 """
 
@@ -47,7 +47,7 @@ def sampled_by_lhotse(clips: Clips, buckets: int) -> dict[str, Any]:
     )
     sampler = DynamicBucketingSampler(
         cuts,
-        # As many seconds as sixteen average clips have.
+        # The duration of sixteen average clips.
         max_duration=16 * float(seconds.mean()),
         num_buckets=buckets,
         shuffle=True,

@@ -1,4 +1,4 @@
-"""Is a voice that no training clip had cloned as itself, and not as one of the voices that were?
+"""Voice cloning of unseen speakers: is a clone closest to its own speaker?
 
     .venv/bin/pip install -e '.[eval-torch]'
     .venv/bin/myxtts demo-data twelve --speakers 12 --utterances 1500
@@ -6,9 +6,9 @@
     .venv/bin/myxtts train --train-data ten --run-dir runs/ten ...
     .venv/bin/python benchmarks/cloning.py trial --run runs/ten --data twelve --hold-out victor f4
 
-A trial shows the run one clip of a held-out voice and has it say a held-out sentence. Resemblyzer,
-a speaker-verification model that this project did not train, then tells to which speaker's
-recordings the speech is nearest, of all twelve. The clip that was shown is not among them.
+A trial gives the run one reference clip of a held-out speaker and synthesizes a held-out sentence.
+Resemblyzer, an independent speaker-verification model, then finds which of the twelve speakers'
+recordings are closest. The reference clip is not among them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def main() -> None:
     split = commands.add_parser("split", help="a copy of a corpus without the held-out voices")
     split.add_argument("corpus", type=Path)
     split.add_argument("out", type=Path)
-    trial = commands.add_parser("trial", help="whose voice is it that a run clones?")
+    trial = commands.add_parser("trial", help="find the speaker closest to each clone")
     trial.add_argument("--run", type=Path, required=True)
     trial.add_argument("--data", type=Path, required=True, help="the corpus with all voices")
-    trial.add_argument("--trials", type=int, default=30, help="of each held-out voice")
+    trial.add_argument("--trials", type=int, default=30, help="trials per held-out voice")
     trial.add_argument("--text-guidance", type=float, help="(default: the run's own)")
     trial.add_argument("--json", type=Path)
     for command in (split, trial):

@@ -1,12 +1,12 @@
-"""Does a recogniser that knows nothing of this project follow what a run says?
+"""Intelligibility of a run: word error rate of an independent speech recogniser.
 
     .venv/bin/pip install -e '.[eval]'
     .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus \\
         [--text-guidance G] [--json FILE]
 
-The word error rate of `myxtts evaluate` on many held-out sentences: of the run, beside that of the
-recordings and of their copy through mel and Griffin-Lim. English only: the recogniser (Moonshine
-tiny, in the wheel) knows no other language.
+The word error rate of `myxtts evaluate` on many held-out sentences, compared with the recordings
+and their copies through mel and Griffin-Lim. English only: the recogniser (Moonshine tiny, in the
+wheel) supports no other language.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Does a start take longer the larger the corpus is? Rows, plan, memory and the first batch.
+"""Startup time and memory by corpus size: reading rows, planning and the first batch.
 
     .venv/bin/python benchmarks/large_corpus.py [--rows 10000 100000 1000000] [--json FILE]
 
-For each size a corpus is written whose metadata has that many rows and whose prepared features
-share the sound of one clip; then a new process opens it and takes the first batch.
+For each size a corpus is written whose metadata has that many rows and whose cached features all
+share the audio of one clip; then a new process opens it and loads the first batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE
 from myxtts.data.features.prepare import settings_fingerprint
-from myxtts.data.features.subset import PartRequest
+from myxtts.data.features.subset import CorpusSubset
 
 SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 
@@ -71,11 +71,11 @@ def write_features(folder: Path, subset: str, count: int) -> None:
     (cache / "cache.json").write_text(json.dumps(content))
     from myxtts.data.features.cache import open_cache
 
-    PartRequest.of(config, subset).remember(open_cache(cache))
+    CorpusSubset.of(config, subset).remember(open_cache(cache))
 
 
 def open_and_take_a_batch(folder: str) -> None:
-    """Run in a process of its own; prints seconds since its start."""
+    """Runs in a separate process; prints seconds since its start."""
     process_started = time.perf_counter()
     from myxtts.devices.loading import load_tensorflow
 
@@ -85,7 +85,7 @@ def open_and_take_a_batch(folder: str) -> None:
     from myxtts.data.feeding.sources import AcousticSource
     from myxtts.data.opening import open_corpus
 
-    # There is no audio to look at, so the features are trusted at any size.
+    # There are no audio files to check, so the cache is reused at any size.
     subset.LARGE_METADATA_BYTES = 0
     config = XTTSConfig(train_data=folder)
     imported = time.perf_counter()

@@ -1,15 +1,14 @@
-"""How a run's speech gets better with time: every checkpoint it kept, measured on unseen sentences.
+"""Learning curve of a run: every kept checkpoint, evaluated on held-out sentences.
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
     .venv/bin/myxtts train --train-data CORPUS --run-dir RUN --set saving.keep_checkpoints=99
     .venv/bin/python benchmarks/learning_curve.py --run RUN --data CORPUS \\
         [--sentences 30] [--json FILE] [--picture FILE]
 
-Beside the checkpoints stand the recordings and their copies through mel and Griffin-Lim. The
-recogniser knows English; for other languages the word error rate is left out and the spectral
-distance from the recordings is drawn in its place. Minutes are those of the run's own account
-when it saved: all of them, and those of the steps alone, without start-up, compiling, evaluations
-and saves.
+Recordings and their copies through mel and Griffin-Lim are evaluated for comparison. The recogniser
+supports English only; for other languages the spectral distance from the recordings is drawn
+instead of the word error rate. Minutes are from the run's time report when it saved: in total, and
+of the steps alone, without startup, compilation, evaluation and saving.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def means(
 
 
 def minutes(folder: Path) -> Row:
-    """The run's account when it saved this checkpoint."""
+    """The run's time report when it saved this checkpoint."""
     info = find_checkpoint(folder, for_synthesis=True).info
     return {
         "step": info.step,
@@ -77,7 +76,7 @@ def minutes(folder: Path) -> Row:
 
 
 def picture(result: Row) -> Canvas:
-    """Errors and similarity against minutes; dashed, what recordings and copies reach."""
+    """Errors and similarity over minutes; dashed lines are recordings and copies."""
     measured = [
         metric for metric in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(metric, result)
     ]
@@ -143,7 +142,7 @@ def main() -> None:
         row = minutes(folder) | measured
         result["checkpoints"].append(row)
         print_row(f"{row['step']:,}", row, metrics)
-        # What has been measured is kept, should the rest be interrupted.
+        # Saved after each checkpoint, in case the benchmark is interrupted.
         if options.json:
             options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
         if options.picture:

@@ -1,11 +1,12 @@
-"""Do the measures put good and bad speech in the right order?
+"""Do the metrics rank good and bad speech correctly?
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
     .venv/bin/python benchmarks/measures.py [--sentences 12] [--json FILE]
 
-espeak-ng says each sentence as the recording. Judged are the recording, its copy through mel and
-Griffin-Lim, the same words in another order, the sentence in another voice, the recording in loud
-noise, and noise alone. Each measure must find what it is for; the last column says whether it did.
+espeak-ng speaks each sentence as the recording. Evaluated are the recording, its copy through mel
+and Griffin-Lim, the same words in another order, the sentence in another voice, the recording in
+loud noise, and noise alone. Each metric must detect what it is meant for; the last column says
+whether it did.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ AUDIO = AudioConfig(sample_rate_hz=espeak.SAMPLE_RATE_HZ)
 VOICE, OTHER_VOICE = "en-us+m3", "en-us+f2"
 NOISE_BELOW_SPEECH_DB = 0.0
 CONDITIONS = ("recording", "copy", "words swapped", "other voice", "noisy", "noise")
-# What each measure is for: the speech on the left of a sign is better than that on the right.
+# Expected order of each metric: speech on the left of a sign is better than on the right.
 ORDERS = {
     "wer": ["recording < words swapped", "copy < words swapped", "copy < noise"],
     "cer": ["recording < words swapped", "copy < words swapped", "copy < noise"],
@@ -86,7 +87,7 @@ def mean(scores: Sequence[Score]) -> float | None:
 
 
 def is_in_order(metric: Metric, means: dict[str, float | None]) -> bool | None:
-    """Whether every chain of the metric's order holds; None: it promises none."""
+    """Whether every chain of the metric's expected order holds; None if it has none."""
     if metric.name not in ORDERS:
         return None
     sign = "<" if metric.better == "lower" else ">"

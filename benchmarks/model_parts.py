@@ -1,14 +1,14 @@
-"""Where the compiled training step spends its time: by part of the model and by kind of operation.
+"""Profile of the compiled training step, by part of the model and by type of operation.
 
     .venv/bin/python benchmarks/model_parts.py [--size tiny] [--steps 30] [--json FILE]
 
-TensorFlow's own profiler records the operations of real steps; their names tell the part, their
-types the kind. An operation's time is its median over the steps, so that a busy moment of the
-machine spoils none. The steps are recorded twice, in a process each: with TensorFlow's threads as
-training has them, where operations overlap, wait for one another's threads and so look longer
-than they are, and with one operation at a time, where the times add up to the step's.
+TensorFlow's profiler records the operations of real steps; their names give the part of the model.
+An operation's time is its median over the steps, to be robust against load on the machine. The
+steps are recorded twice, in separate processes: with TensorFlow's threads as in training, where
+operations overlap and wait for threads and so seem longer, and with one operation at a time, where
+the times add up to that of the step.
 
-Times are of this machine and moment; the shares are what counts.
+Times depend on the machine; the fractions matter.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from myxtts.config.loading import load_config  # noqa: E402
 
 _STEP = "benchmark step"
 _EXECUTOR = "ExecutorState::Process"
-# Operations of a few microseconds, which are not recorded and of which the alignment's loop is
-# made, and what the executor itself does.
+# Operations of a few microseconds, which are not recorded (the alignment loop consists of them),
+# and the executor itself.
 _SMALL = "small, executor"
-# How TensorFlow calls the function of loss and gradients, what is backward in it, and its result.
+# TensorFlow's names of the function of loss and gradients, its backward part and its result.
 _GRADIENT_FUNCTION = "StatefulPartitionedCall/"
 _BACKWARD = "gradient_tape/"
 _FLATTENED_GRADIENT = f"{_GRADIENT_FUNCTION}concat:ConcatV2"
 _ELEMENT_WISE = "element-wise, norm, softmax, sums"
 _WARM_UP_STEPS = 5
 _SHOWN_OPERATIONS = 15
-# oneDNN's have names of their own, such as _MklNativeFusedMatMul.
+# oneDNN operations have different names, such as _MklNativeFusedMatMul.
 _PRODUCTS = re.compile("MatMul|Einsum")
 _MOVES = re.compile(
     "Assign|Broadcast|Cast|Concat|Fill|Gather|OneHot|Pack|Pad|Read|Reshape|Scatter|SegmentSum|"
@@ -70,7 +70,7 @@ class Span(NamedTuple):
 
 
 def record(size: str, tokens: int, frames: int, steps: int, at_once: int | None) -> dict[str, Any]:
-    """Seconds of a step, and of each of its operations, with `at_once` of them at a time."""
+    """Seconds of a step and of each operation, with `at_once` operations in parallel."""
     if at_once is not None:
         tf.config.threading.set_inter_op_parallelism_threads(at_once)
     config = load_config(overrides={"model": {"size": size}})
@@ -85,10 +85,10 @@ def record(size: str, tokens: int, frames: int, steps: int, at_once: int | None)
         take_step()
     search = build_alignment(config, tokens, frames)
     search()
-    # In turns, so that a busy moment of the machine hits both.
+    # Alternating, so that load on the machine affects both.
     turns = [(seconds_of(take_step), seconds_of(search)) for _ in range(steps)]
     unrecorded, alignment = (statistics.median(column) for column in zip(*turns, strict=True))
-    # Level 2 records what takes more than a few microseconds, and hardly slows the step.
+    # Level 2 records operations longer than a few microseconds and hardly slows the step.
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
     with tempfile.TemporaryDirectory() as folder:
         with tf.profiler.experimental.Profile(folder, options):
@@ -115,7 +115,7 @@ def record(size: str, tokens: int, frames: int, steps: int, at_once: int | None)
 
 
 def read_trace(space: Any) -> tuple[list[dict[str, float]], list[float], int]:
-    """For each step the seconds per operation; the steps' own seconds; how many threads ran."""
+    """Seconds per operation for each step; seconds of the steps; number of threads."""
     spans_of_line = [
         [
             Span(start, start + event.duration_ps, plane.event_metadata[event.metadata_id].name)
@@ -144,7 +144,7 @@ def is_operation(name: str) -> bool:
 
 
 def own_times(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
-    """Each span of a thread with its seconds without those of the spans inside it."""
+    """Each span of a thread with its seconds, excluding nested spans."""
     open_spans: list[tuple[Span, list[Span]]] = []
 
     def close() -> tuple[Span, float]:
@@ -163,9 +163,9 @@ def own_times(spans: Iterable[Span]) -> Iterator[tuple[Span, float]]:
 
 
 def sources_of_gradients(graph: Any) -> dict[str, str]:
-    """For operations whose names tell no part, the nearest one before them whose name does.
+    """For operations whose names give no part, the nearest input whose name does.
 
-    Those are sums of gradients, and what custom gradients are made of.
+    These are sums of gradients and the operations of custom gradients.
     """
     inputs = {
         node.name: [name.lstrip("^").partition(":")[0] for name in node.input]
@@ -220,7 +220,7 @@ def kind_of(name: str) -> str:
 
 
 def summarise(recorded: dict[str, Any]) -> dict[str, Any]:
-    """Shares of the recorded time by part, by kind, by both, and of the longest operations."""
+    """Fractions of the recorded time by part, by type, by both, and of the longest operations."""
     operations = recorded["operations"]
     total = sum(operations.values())
     table: dict[str, dict[str, float]] = {
@@ -280,7 +280,7 @@ def main() -> None:
     options = parser.parse_args()
     results = {}
     for title, at_once in (("as trained", None), ("one operation at a time", 1)):
-        # Threads are set before TensorFlow starts, so each recording has a process.
+        # Threads are set before TensorFlow starts, so each recording is a separate process.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             recorded = pool.submit(
                 record, options.size, options.tokens, options.frames, options.steps, at_once

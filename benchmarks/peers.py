@@ -1,7 +1,7 @@
-"""Batches per second as others make them: `pipeline.py --parts peers` runs it.
+"""Batches per second of other data loaders; run by `pipeline.py --parts peers`.
 
-Reads the audio files of a corpus as a JSON list from its standard input. Needs the packages of the
-`benchmark` extra and not those of the project.
+Reads the audio file names of a corpus as a JSON list from standard input. Needs the packages of the
+`benchmark` extra, but not the project itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORKERS = 2
 
 
 class ClipByClip(Dataset):
-    """Reads a file and computes its mel, clip by clip, as trainers usually do."""
+    """Reads a file and computes its mel, clip by clip, as most trainers do."""
 
     def __init__(self, files: list[str]) -> None:
         self._files = files
@@ -60,7 +60,7 @@ def batches_per_second(loader: DataLoader, seconds: float) -> float:
             yield from loader
 
     batches = without_end()
-    # What workers make ahead before the clock runs is taken first.
+    # Batches prefetched before timing starts are discarded first.
     for _ in range(4 * _WORKERS):
         next(batches)
     count, started = 0, time.perf_counter()

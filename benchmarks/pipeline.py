@@ -1,20 +1,20 @@
-"""What feeding the model costs, and what the account says when feeding is made slow on purpose.
+"""Cost of feeding the model, and the time report when loading is slowed down on purpose.
 
     .venv/bin/python benchmarks/pipeline.py --train-data demo/corpus [--parts steady,slow,...]
         [--steps 200] [--json FILE] [--picture FILE]
 
 Parts:
-    steady   the tiny model's step with the real pipeline over the same step on a cached batch, the
-             time blocked for data, and useful utilisation
-    slow     runs whose loading is uneven, and slower than the model: account, buffer and advice
-    devices  on two virtual devices: no buffer, buffered, and features on the data device, with a
-             picture of both devices' time
-    resume   time to the first batch at step 100,000 over step 10
-    memory   growth of the process from step 200 to step 2,000 of a miniature
-    peers    batches per second beside a PyTorch DataLoader with a mel per clip, and lhotse; needs
+    steady   the tiny model's step with the real pipeline relative to a step on a cached batch,
+             the time spent waiting for data, and useful utilisation
+    slow     runs with uneven and with slow loading: time report, buffer and advice
+    devices  on two virtual devices: unbuffered, buffered, and features on the data device, with a
+             timeline of both devices
+    resume   time to the first batch at step 100,000 relative to step 10
+    memory   memory growth of the process from step 200 to step 2,000 of a miniature model
+    peers    batches per second compared with a PyTorch DataLoader and lhotse; needs
              the `benchmark` extra (or --peers-python, a Python that has it)
 
-What is compared takes turns within one run.
+Alternatives that are compared alternate within one run.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
     feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=_FAR)
     feed.start(0)
     cached: dict[Any, Batch] = {}
-    # Every shape once, so that no first time is measured.
+    # Run every shape once, so that tracing is not measured.
     while len(cached) < len(corpus.train.plan.shapes):
         batch = next(feed)
         if cached.setdefault(batch.mel.shape, batch) is batch:
@@ -129,7 +129,7 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class DelayedSource(AcousticSource):
-    """One that takes its time; everything else is the real one's."""
+    """The real source with an added delay."""
 
     delay: Callable[[], float]
 
@@ -139,7 +139,7 @@ class DelayedSource(AcousticSource):
 
 
 def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
-    """A miniature model, because what is measured is waiting."""
+    """Uses a miniature model, because only waiting is measured."""
     config = XTTSConfig(
         **read_yaml("miniature"),
         train_data=options.train_data,
@@ -196,9 +196,9 @@ class Timeline:
             spans.clear()
 
     def overlap(self) -> float:
-        """Share of the data device's time in which the model device was busy too.
+        """Fraction of the data device's busy time in which the model device was busy too.
 
-        Counted from the first step on.
+        Counted from the first step.
         """
         model = self.spans["model device"]
         data = [span for span in self.spans["data device"] if span[0] >= model[0][0]]
@@ -213,7 +213,7 @@ class Timeline:
         width, height, left = 1_200, 170, 150
         picture = Image.new("RGB", (width, height), "white")
         draw = ImageDraw.Draw(picture)
-        # The middle of the run, where neither side starts or ends.
+        # The middle of the run, away from startup and shutdown.
         every = [span for spans in self.spans.values() for span in spans]
         first = (min(every)[0] + max(every)[1] - seconds) / 2
         scale = (width - left - 20) / seconds
@@ -234,7 +234,7 @@ class Timeline:
 
 
 def measure_devices(options: argparse.Namespace) -> dict[str, Any]:
-    """In a process of its own: devices are split before TensorFlow starts."""
+    """Runs in a separate process: devices are configured before TensorFlow starts."""
     script = [sys.executable, __file__, "--train-data", options.train_data]
     script += ["--steps", str(options.steps), "--inside-devices"]
     if options.picture:
@@ -247,7 +247,7 @@ def measure_devices(options: argparse.Namespace) -> dict[str, Any]:
 
 def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
     find_accelerators(2)
-    # Augmented, so that there is something to compute in both modes.
+    # With augmentation, so that both modes compute features.
     config = XTTSConfig(train_data=options.train_data, workers=1, augmentation={"speed": 0.05})
     corpus = open_corpus(config)
     timeline = Timeline()
@@ -290,7 +290,7 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _loaded_in_turn(source: AcousticSource) -> Iterator[Batch]:
-    """Each batch is made when it is asked for, as if there were no pipeline."""
+    """Makes each batch on demand, without a pipeline."""
     features = source.features if source.computes_features else lambda loaded: loaded
     for step in itertools.count():
         yield features(tf.nest.map_structure(tf.convert_to_tensor, source.load(step)))
@@ -303,7 +303,7 @@ def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
     for _ in range(7):
         for step, found in seconds.items():
             started = time.perf_counter()
-            # Nothing remembered from the other one.
+            # Separate state for each.
             part = open_corpus(config).train
             feed = Feed(AcousticSource(part, corpus.tokenizer, config), config, last_step=_FAR)
             feed.start(step)
@@ -366,7 +366,7 @@ def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
         feed.start(0)
         next(feed)
         wait_until_full(feed)
-        # What is ready already is not counted.
+        # Batches that are already prefetched are not counted.
         for _ in range(feed.buffer_size):
             next(feed)
         count, started = 0, time.perf_counter()

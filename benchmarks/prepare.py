@@ -1,10 +1,10 @@
-"""How fast features are made: one worker against two, and and its mel beside librosa's.
+"""Speed of feature extraction: one worker against two, and the mel compared with librosa.
 
     .venv/bin/pip install librosa
     .venv/bin/python benchmarks/prepare.py [--utterances 1000] [--rounds 3] [--json FILE]
 
-Each measurement is a process of its own, in turns, so that none profits from another's warm files.
-Starting up (importing TensorFlow or librosa) is measured apart and left out of the rates.
+Each measurement is a separate process, and they alternate, so that none profits from warm files.
+Startup (importing TensorFlow or librosa) is excluded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if __name__ == "__main__":
     made = module.prepare(
         dataset, config, cache, lambda done, total: marks.append((time.perf_counter(), done))
     )
-    # From the first finished chunks on: what comes before is the workers' start.
+    # From the first finished chunks on, which excludes the startup of workers.
     first = workers - 1
     seconds = marks[-1][0] - marks[first][0]
     share = (marks[-1][1] - marks[first][1]) / marks[-1][1]
@@ -45,7 +45,7 @@ if __name__ == "__main__":
                       "with start": time.perf_counter() - started}))
 """
 
-# Decoding and the log-mel alone, one process and one thread each.
+# Decoding and log-mel only, one process and one thread each.
 MEL_ALONE = """
 import json, sys, time
 import numpy as np

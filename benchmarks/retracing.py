@@ -1,11 +1,11 @@
-"""What compiling again and again costs, and what static shapes do about it.
+"""Cost of recompilation, and how static shapes avoid it.
 
     .venv/bin/python benchmarks/retracing.py [--steps 200] [--picture FILE.png] [--json FILE]
 
-Trains the tiny model on a demo corpus with XLA: with one fixed shape, with four, with sixteen but
-without XLA, and with batches of variable shape, each by the command that users type, with an empty
-compilation cache. The variable shapes take most of an hour. Where XLA has compiled so often that
-the process cannot map more memory for its programs, the run is resumed, and that is counted.
+Trains the tiny model on a demo corpus with the command that users run and an empty compilation
+cache: with XLA and one fixed shape, four shapes or variable shapes, and without XLA and sixteen
+shapes. Variable shapes take most of an hour. If XLA compiles so many programs that the process
+cannot map more memory, the run is resumed, and that is counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-# Name, settings, colour in the picture.
+# Name, settings, colour in the plot.
 WAYS = (
     ("fixed, XLA", ["--xla", "--enable-static-shapes"], (214, 126, 20)),
     ("bucketed 4, XLA", ["--xla", "--set=data.shape_count=4"], (74, 122, 176)),
@@ -31,7 +31,7 @@ WAYS = (
 )
 
 
-# Steps between checkpoints: so many at most are done again after a crash.
+# Steps between checkpoints: at most this many are repeated after a crash.
 SAVE_EVERY = 20
 MOST_LAUNCHES = 20
 
@@ -52,7 +52,7 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
             *("train", "--max-steps", str(steps)),
             *(start if launch == 0 else ("--resume", str(run_dir))),
             *("--save-every", str(SAVE_EVERY), "--evaluate-every", str(SAVE_EVERY)),
-            # What an earlier launch compiled must not help this one.
+            # An empty cache: programs compiled earlier must not help.
             f"--set=training.xla_cache_dir={run_dir}-xla-{launch}",
             "--set=saving.log_every=1",
             *settings,
@@ -78,7 +78,7 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
 
 
 def draw(results: dict[str, dict[str, Any]], file: Path) -> None:
-    """Seconds of each step against its number; the seconds in powers of ten."""
+    """Seconds per step over steps, on a logarithmic scale."""
     width, height, left, right, top, bottom = 1_200, 620, 90, 30, 100, 70
     image = Image.new("RGB", (width, height), "white")
     pen = ImageDraw.Draw(image)

@@ -1,11 +1,11 @@
-"""What a checkpoint costs: steps in the window of a save beside the same window without one.
+"""Cost of a checkpoint: steps in windows with a save compared with windows without.
 
     .venv/bin/python benchmarks/saving.py [--size tiny] [--window 20] [--rounds 10] [--json FILE]
 
-Windows with and without a save come in turns, so that a busy moment of the machine hits both. The
-save is that of a run: copied out in the step's thread, written, synced and read back in another.
-Each window with a save is divided by the mean of the two beside it; what counts is the median of
-these ratios, and its limit is 1.05.
+Windows with and without a save alternate, so that load on the machine affects both. The save is
+that of a run: copied in the training thread; written, synced and verified in another. Each window
+with a save is divided by the mean of its two neighbours; the result is the median of these ratios.
+Its limit is 1.05.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def measure(size: str, window: int, rounds: int, run_dir: Path) -> dict[str, Any
             for _ in range(window):
                 step(batch, tf.constant(True)).loss.numpy()
             spent = time.perf_counter() - started
-            # A write that is slower than the window must not reach into the next one.
+            # A write that takes longer than the window must not affect the next one.
             writer.wait()
             if saves:
                 writes.append(time.perf_counter() - started - spent)
-            if number >= 0:  # the first window is for tracing
+            if number >= 0:  # the first window includes tracing
                 seconds["with" if saves else "without"].append(spent / window)
     folder = RunDir(run_dir).newest_checkpoint().folder
     medians = {name: statistics.median(values) for name, values in seconds.items()}

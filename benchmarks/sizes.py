@@ -1,12 +1,11 @@
-"""What each model size weighs: parameters, files, memory of a training step, steps per second.
+"""Model sizes compared: parameters, files, memory of a training step, steps per second.
 
     .venv/bin/python benchmarks/sizes.py [--sizes tiny small normal big] [--steps 5] [--json FILE]
 
-Each size trains on a batch of 16 random clips in a process of its own, on the CPU. Its memory is
-the most that the process had, without what it had before the model was built (Linux only). The
-memory of a GPU is an estimate: what lasts from step to step is computed from the weights (the
-weights themselves, two moments, their average and the weight decay), and what a step adds
-(activations, gradients and all that lies between) is what it added on the CPU. A GPU needs some
+Each size trains on a batch of 16 random clips in a separate process, on the CPU. Its memory is the
+peak of the process minus the memory before the model was built (Linux only). GPU memory is an
+estimate: persistent state is computed from the weights (weights, two moments, EMA and weight
+decay), and activations and gradients are assumed to need as much as on the CPU. A GPU needs a few
 hundred megabytes more for its driver and libraries.
 """
 
@@ -37,7 +36,7 @@ from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint  # noqa: E40
 from myxtts.runs.tensor_files import Tensors  # noqa: E402
 
 _PARTS = ("text_encoder", "voice_encoder", "decoder")
-# Weights, two moments, average and the decay of each weight.
+# Weights, two moments, EMA and weight decay.
 _LASTING_COPIES = 5
 
 
@@ -63,7 +62,7 @@ def parameters_by_part(weights: Tensors) -> dict[str, int]:
 
 
 def files_mb(state: Tensors) -> dict[str, float]:
-    """Sizes of a checkpoint's files, without the few kilobytes of the run's configuration."""
+    """Sizes of the files of a checkpoint, without the small configuration file."""
     with tempfile.TemporaryDirectory() as folder:
         info = CheckpointInfo(step=0, mel_mean=0.0, mel_deviation=1.0)
         checkpoint = save_checkpoint(Path(folder), info, state, {}, keep=1)
@@ -73,7 +72,7 @@ def files_mb(state: Tensors) -> dict[str, float]:
 
 
 def measure(size: str, tokens: int, frames: int, steps: int) -> dict[str, Any]:
-    """Runs in a process of its own, which the memory of other sizes does not touch."""
+    """Runs in a separate process, so that other sizes do not affect its memory."""
     config = load_config(overrides={"model": {"size": size}})
     before = most_memory_mb()
     batch = random_batch(config, tokens, frames)
@@ -118,7 +117,7 @@ def main() -> None:
     parser.add_argument("--timed", nargs="*", default=["tiny", "small"], choices=list(SIZES))
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--frames", type=int, default=240)
-    parser.add_argument("--steps", type=int, default=10, help="of the sizes that are timed")
+    parser.add_argument("--steps", type=int, default=10, help="steps to time")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(f"{'':8}{'million parameters':^40}{'checkpoint, MB':^20}{'memory, MB':^30}")

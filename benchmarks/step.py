@@ -1,8 +1,8 @@
-"""How soon the first step comes, how long a step takes and what share of it the alignment has.
+"""Time to the first step, time per step, and the fraction spent in the alignment.
 
     .venv/bin/python benchmarks/step.py [--size tiny] [--tokens 48] [--frames 240] [--json FILE]
 
-Seconds are this machine's and moment's; the ratios are what counts.
+Seconds depend on the machine; the ratios matter.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, floa
     results["first step"] = seconds_of(lambda: step(batch, update).loss.numpy())
     search = build_alignment(config, tokens, frames)
     search()
-    # In turns, so that a busy moment of the machine hits both.
+    # Alternating, so that load on the machine affects both.
     step_seconds, alignment_seconds = [], []
     for _ in range(repeats):
         step_seconds.append(seconds_of(lambda: step(batch, update).loss.numpy()))

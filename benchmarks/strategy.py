@@ -1,9 +1,9 @@
-"""What a strategy costs: a step under MirroredStrategy with one replica beside the plain step.
+"""Overhead of a strategy: a step under MirroredStrategy with one replica against a plain step.
 
     .venv/bin/python benchmarks/strategy.py [--steps 60] [--json FILE]
 
-Both train the tiny model on the same batch in turns, so that a busy moment of the machine hits
-both; the ratio of the medians is what counts.
+Both train the tiny model on the same batch and alternate, so that load on the machine affects both;
+the result is the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from myxtts.config.config import XTTSConfig  # noqa: E402
 
 
 def build(strategy: tf.distribute.Strategy, config: XTTSConfig, batch: Any) -> Callable[[], float]:
-    """A function that takes one step and says how long it took."""
+    """A function that takes one step and returns its duration."""
     with strategy.scope():
         step, _ = build_step(config)
     update = tf.constant(True)

@@ -1,14 +1,13 @@
-"""The model's blocks beside the same blocks in PyTorch: forward and backward, float32, on CPUs.
+"""The model's blocks compared with PyTorch: forward and backward, float32, on CPUs.
 
     .venv/bin/python benchmarks/torch_blocks.py [--size tiny] [--rounds 15] [--json FILE]
 
 Needs torch (`pip install -e '.[eval-torch]'`). Both sides get the same weights and inputs, and must
-give the same outputs and gradients before anything is timed. Each library has a process of its own
-and as many threads; they take turns, so that a busy moment of the machine hits both. PyTorch may
-be as fast as it can: eager and compiled, with convolutions in channels-first and in channels-last
-layout, with attention to the voice as PyTorch's own function has it and with the projections on
-the side of the few latents, as this model has it; the fastest of these in each block is what
-counts. A ratio above one says that PyTorch takes longer.
+give the same outputs and gradients before anything is timed. Each library runs in a separate
+process with the same number of threads, alternating, so that load on the machine affects both. For
+PyTorch the fastest variant of each block counts: eager or compiled, channels-first or
+channels-last convolutions, PyTorch's own attention or projections on the side of the latents as in
+this model. A ratio above one means that PyTorch is slower.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ Arrays = dict[str, np.ndarray]
 Pass = Callable[[], Any]
 
 _BATCH, _TOKENS, _SYMBOLS = 16, 48, 80
-# Of the batch's texts, as they differ in training: the longest is twice the shortest.
+# Text lengths in the batch, as in training: the longest is twice the shortest.
 _TEXT_LENGTHS = np.linspace(_TOKENS // 2, _TOKENS, _BATCH).astype(np.int32)
-# Single blocks stand in a stack, as in the model: calling a function costs as much as a block.
+# Single blocks are stacked, as in the model: a function call costs as much as a block.
 _STACKED = 8
-_TOLERANCE = 2e-4  # of the largest number in an array
+_TOLERANCE = 2e-4  # relative to the largest value in an array
 _BLOCKS = ("convolution block", "attention", "self-attention", "decoder", "text encoder")
 
 
 class Variant(NamedTuple):
-    """How PyTorch is asked to compute a block."""
+    """How PyTorch computes a block."""
 
     compiled: bool = False
     channels_last: bool = False
@@ -55,12 +54,12 @@ class Variant(NamedTuple):
         return ", ".join(names)
 
 
-# What a process has built, by block; the calls that time it come later.
+# Functions built by this process, by block; timed by later calls.
 _passes: dict[str, Pass] = {}
 
 
 def seconds_per_pass(name: str, count: int) -> float:
-    """Runs in the process that has built the pass."""
+    """Runs in the process that built the function."""
     run = _passes[name]
     started = time.perf_counter()
     for _ in range(count):
@@ -73,7 +72,7 @@ def random_numbers(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def inputs_of(block: str, model: Any, channels: int) -> Arrays:
-    """What a block is given, in the order of its arguments; of floats the gradient is taken."""
+    """Inputs of a block, in argument order; floats get gradients."""
     positions = model.segment_frames // model.frames_per_position
     in_decoder = random_numbers(_BATCH, positions, model.decoder_width)
     in_text = random_numbers(_BATCH, _TOKENS, model.text_width)
@@ -101,12 +100,12 @@ def inputs_of(block: str, model: Any, channels: int) -> Arrays:
 
 
 def text_mask() -> np.ndarray:
-    """[batch, tokens], one where there is a token."""
+    """[batch, tokens]: one for real tokens."""
     return (np.arange(_TOKENS) < _TEXT_LENGTHS[:, None]).astype(np.float32)
 
 
 def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
-    """The block as the model has it; returns its weights, inputs, outputs and gradients."""
+    """The block of the model; returns its weights, inputs, outputs and gradients."""
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
@@ -143,7 +142,7 @@ def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
     for layer in layers:
         layer.build()
     variables = [variable for layer in layers for variable in layer.trainable_variables]
-    # Some weights start as zeros, behind which a difference would not show.
+    # Some weights are initialised with zeros, which would hide differences.
     for seed, weight in enumerate(variables):
         weight.assign(weight + 0.05 * random_numbers(*weight.shape, seed=seed))
     positions = model.segment_frames // model.frames_per_position
@@ -215,7 +214,7 @@ def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
 
 
 def torch_layout(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
-    """A Keras weight's name and array as PyTorch has them."""
+    """Name and array of a Keras weight in PyTorch's layout."""
     path, _, kind = name.rpartition("/")
     path = path.replace("/", ".")
     prefix = f"{path}." if path else ""
@@ -229,7 +228,7 @@ def torch_layout(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def build_with_torch(block: str, reference: dict[str, Any], variant: Variant) -> None:
-    """The same block in PyTorch; raises unless it computes what `reference` did."""
+    """The same block in PyTorch; raises if its results differ from `reference`."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -452,12 +451,12 @@ def build_with_torch(block: str, reference: dict[str, Any], variant: Variant) ->
     for there, here in zip(expected, found, strict=True):
         difference = np.abs(there - here.detach().numpy()).max() / max(np.abs(there).max(), 1e-9)
         if there.shape != tuple(here.shape) or difference > _TOLERANCE:
-            raise SystemExit(f"{block}: PyTorch's numbers are others, by {difference:.1e}")
+            raise SystemExit(f"{block}: PyTorch's results differ by {difference:.1e}")
     _passes[f"{block}, {variant}"] = forward_and_backward
 
 
 def variants_of(block: str, eager_only: bool) -> list[Variant]:
-    """All that make a difference in this block."""
+    """Variants that differ for this block."""
     return [
         Variant(compiled, channels_last, on_latents)
         for compiled in ((False,) if eager_only else (False, True))

@@ -1,8 +1,8 @@
-"""Says a text in the voice of one or several recordings, then with another seed and faster.
+"""Speaks a text in the voice of one or more recordings, then with another seed and faster.
 
     .venv/bin/python examples/clone_a_voice.py RUN me.wav me-again.wav --text "Good morning."
 
-RUN is the folder of a trained run; `make demo` makes one in demo/run.
+RUN is the folder of a trained run; `make demo` creates one in demo/run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from myxtts.errors import MyXTTSError
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Says a text in the voice of one or several recordings."
+        description="Speaks a text in the voice of one or more recordings."
     )
     parser.add_argument("run", type=Path, help="folder of a trained run")
-    parser.add_argument("recordings", type=Path, nargs="+", help="a few seconds of the voice")
+    parser.add_argument("recordings", type=Path, nargs="+", help="a few seconds of speech")
     parser.add_argument("--text", default="The little boat sailed home before the storm arrived.")
-    parser.add_argument("--language", help="code such as en; default: the model's first")
+    parser.add_argument("--language", help="language tag such as en (default: the model's first)")
     parser.add_argument("--out", type=Path, default=Path("cloned.wav"), help="wav file to write")
     options = parser.parse_args()
     try:
@@ -37,9 +37,9 @@ def clone(run: Path, recordings: list[Path], text: str, language: str | None, ou
     from myxtts.models.speech_options import SpeechOptions
 
     tts = TTS(run)
-    # The voice is heard once, from all recordings together, and then used three times.
+    # The voice is encoded once from all recordings and used three times.
     voice = tts.voice(recordings)
-    print(f"Heard {len(recordings)} recording{'s'[: len(recordings) > 1]}; saying: {text}")
+    print(f"Encoded {len(recordings)} recording{'s'[: len(recordings) > 1]}; speaking: {text}")
     takes = {
         out: SpeechOptions(),
         out.with_stem(f"{out.stem}-seed-1"): SpeechOptions(seed=1),

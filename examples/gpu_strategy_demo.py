@@ -1,8 +1,8 @@
-"""Which strategy trains on which devices, and that the replicas of a model agree.
+"""Shows which strategy is chosen for which devices, and that replicas stay in sync.
 
     .venv/bin/python examples/gpu_strategy_demo.py
 
-Logical CPU devices stand in for GPUs, so that it shows the same everywhere.
+Logical CPU devices simulate GPUs, so the output is the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# What `visible_gpus` leaves of four devices; nothing stands for a machine without a GPU.
+# Values of `visible_gpus` for four devices; None means a machine without a GPU.
 VISIBLE = {0: None, 1: "0", 2: "0,1", 4: "0,1,2,3"}
 REPLICAS = 2
 
@@ -55,7 +55,7 @@ def show_strategies() -> None:
 
 
 def train_mirrored(folder: Path) -> None:
-    """Two steps of a small model; then the copies of its weights are compared."""
+    """Trains a small model for two steps and compares its replicas."""
     import numpy as np
 
     from myxtts.config.config import XTTSConfig

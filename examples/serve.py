@@ -1,14 +1,14 @@
-"""Serves a trained run over HTTP, from Python: a sentence in, a wav out. An example to start from.
+"""A minimal HTTP server for a trained run: text in, wav out. An example to start from.
 
     .venv/bin/myxtts voice add anna me.wav --checkpoint RUN
     .venv/bin/python examples/serve.py RUN
     curl http://127.0.0.1:8020/speak -d '{"text": "Good morning.", "voice": "anna"}' -o out.wav
 
-POST /speak takes {"text", "voice", "language"?, "seed"?, "speed"?} and answers a wav, or {"error"}
-with one line; GET /voices tells the run's saved voices and its languages.
+POST /speak takes {"text", "voice", "language"?, "seed"?, "speed"?} and returns a wav, or {"error"}
+with a message; GET /voices lists the saved voices and languages of the run.
 
-There is no authentication and no encryption: whoever reaches the port speaks in any saved voice.
-It listens to this machine alone unless --host says otherwise.
+There is no authentication and no encryption: anyone who can reach the port can use every saved
+voice. By default it listens on localhost only.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from myxtts import TTS
 
 KEYS = ("text", "voice", "language", "seed", "speed")
-MOST_CHARACTERS = 1_000  # about a minute of speech, for which others wait
-MOST_BODY_BYTES = 16_384  # that many characters, however JSON writes them
+MOST_CHARACTERS = 1_000  # about a minute of speech; other requests wait
+MOST_BODY_BYTES = 16_384  # MOST_CHARACTERS in any JSON encoding
 
 
 class Server(ThreadingHTTPServer):
     def handle_error(self, *request: Any) -> None:
-        """A client that hangs up is no error of the server."""
+        """A client that disconnects is not a server error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(*request)
 
 
 class Handler(BaseHTTPRequestHandler):
-    timeout = 30  # seconds for a client to send or take the next bytes
-    turn = threading.Lock()  # the model says one text at a time; the others wait
+    timeout = 30  # seconds for a client to send or receive the next bytes
+    turn = threading.Lock()  # one text at a time
     tts: TTS
     voices: Path
 
@@ -62,7 +62,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(400, f"Content-Length: found '{length}', expected a number")
         if int(length) > MOST_BODY_BYTES:
             self.send_error(413, f"a body of {length} bytes, expected at most {MOST_BODY_BYTES}")
-            self.rfile.read(1 << 20)  # or a client that is still sending never reads the answer
+            self.rfile.read(
+                1 << 20
+            )  # otherwise a client that is still sending never reads the response
             return None
         body = self.rfile.read(int(length))
         if self.path != "/speak":
@@ -94,12 +96,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """In JSON, also where http.server itself refuses a request."""
+        """Sends JSON, also for errors of http.server itself."""
         self.answer(code, {"error": message or self.responses[code][0]})
 
 
 def checked_request(body: bytes) -> dict[str, Any]:
-    """What is asked for; what the names and numbers mean is checked where they are used."""
+    """Parses the body; values are validated where they are used."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):
@@ -119,8 +121,8 @@ def checked_request(body: bytes) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Serves a trained run over HTTP.")
     parser.add_argument("run", type=Path, help="folder of a trained run")
-    parser.add_argument("--host", default="127.0.0.1", help="default: this machine alone")
-    parser.add_argument("--port", type=int, default=8020, help="default: 8020; 0 takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="default: localhost only")
+    parser.add_argument("--port", type=int, default=8020, help="default: 8020; 0 picks a free port")
     options = parser.parse_args()
     with Server((options.host, options.port), Handler, bind_and_activate=False) as server:
         return serve(server, options, parser.prog)
@@ -128,7 +130,7 @@ def main() -> int:
 
 def serve(server: Server, options: argparse.Namespace, program: str) -> int:
     try:
-        server.server_bind()  # first, so that a port in use is told at once
+        server.server_bind()  # first, so that a port in use fails immediately
     except (OSError, OverflowError, UnicodeError) as error:
         print(f"{program}: {options.host}, port {options.port}: {error}", file=sys.stderr)
         return 2
@@ -137,14 +139,14 @@ def serve(server: Server, options: argparse.Namespace, program: str) -> int:
 
         Handler.tts, Handler.voices = TTS(options.run), voices_folder(options.run)
         server.server_activate()
-        print(f"http://{options.host}:{server.server_port} (Ctrl-C ends it)", flush=True)
+        print(f"http://{options.host}:{server.server_port} (press Ctrl-C to stop)", flush=True)
         server.serve_forever()
     except MyXTTSError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait
-        Handler.turn.acquire()  # TensorFlow must not be at work when Python ends
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C quits immediately
+        Handler.turn.acquire()  # TensorFlow must be idle when Python exits
         return 130
 
 

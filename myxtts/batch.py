@@ -1,7 +1,7 @@
-"""What one training step takes: made by `data`, read by `models`.
+"""The input of a training step: made by `data`, read by `models`.
 
-The fields are NumPy arrays, tensors or their specifications, depending on where a batch is. Without
-TensorFlow: both sides know this module and not each other.
+Fields are NumPy arrays, tensors or tensor specs, depending on where the batch is. No TensorFlow:
+both sides import this module and not each other.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 
 class Batch(NamedTuple):
-    """What one training step takes. Mels are log-mels as `audio.mel` makes them."""
+    """The input of a training step. Mels are log-mels from `audio.mel`."""
 
     token_ids: Any  # [batch, tokens] int32
     token_lengths: Any  # [batch] int32
-    slots: Any  # [shares, slots] int32: the texts without padding, see models.packing
+    slots: Any  # [shares, slots] int32: packed texts, see models.packing
     mel: Any  # [batch, frames, mels] float32
     mel_lengths: Any  # [batch] int32
     reference: Any  # [batch, reference frames, mels] float32: the same voice, another clip

@@ -1,7 +1,6 @@
-"""Pictures of numbers: bars, curves and heat maps with axes, ticks and legends, as PNG.
+"""Charts as PNG: bars, curves and heat maps with axes, ticks and legends.
 
-Knows pixels, numbers and words. What they stand for, and how a picture is laid out, is the
-caller's.
+Knows nothing of the meaning of the numbers or the layout of a picture; that is the caller's job.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ SERIES_COLOURS: tuple[Colour, ...] = (
     BLUE, ORANGE, (88, 150, 88), RED,
     (130, 98, 170), (120, 86, 70), (200, 110, 170), (110, 110, 110),
 )  # fmt: skip
-# From nothing to most.
+# From lowest to highest.
 HEAT = ((8, 9, 38), (72, 22, 105), (176, 50, 92), (242, 136, 44), (252, 246, 190))
 GREYS = (WHITE, (0, 0, 0))
 
 _SHADES = 64
 _DASH_PIXELS = 6
 _POINT_PIXELS = 4
-# Of a curve with more points only the line is drawn.
+# Curves with more points are drawn without markers.
 _MOST_POINTS = 30
 _TITLE_SIZE = 15
 _LEGEND_LINE_PIXELS, _LEGEND_ROW_PIXELS = 30, 26
@@ -45,7 +44,7 @@ def as_png(image: Image.Image) -> bytes:
 
 
 def drawable(name: str, otherwise: str) -> str:
-    """The name, or other words: the font that Pillow brings has Latin letters only."""
+    """The name, or `otherwise` if it is not ASCII: Pillow's own font has Latin letters only."""
     return name if name.isascii() else otherwise
 
 
@@ -58,7 +57,7 @@ def series_colour(number: int) -> Colour:
 
 
 class Canvas:
-    """A white picture to draw on; places are in pixels from its upper left corner."""
+    """A white image to draw on; coordinates are pixels from the upper left corner."""
 
     def __init__(self, width: int, height: int) -> None:
         self.image = Image.new("RGB", (width, height), WHITE)
@@ -67,7 +66,7 @@ class Canvas:
     def text(
         self, place: Point, words: str, size: int, colour: Colour = INK, anchor: str = "lm"
     ) -> None:
-        """`anchor` as Pillow has it: by default the middle of the left end is at the place."""
+        """`anchor` as in Pillow; the default is left-aligned and vertically centred."""
         self._draw.text(place, words, colour, _font(size), anchor=anchor)
 
     def line(self, points: Sequence[Point], colour: Colour = INK, width: int = 1) -> None:
@@ -88,7 +87,7 @@ class Canvas:
         self.image.paste(picture.convert("RGB"), (x, y))
 
     def legend(self, names: Iterable[str], x: float, y: float) -> None:
-        """A row for each name with a line of its colour; `y` is the middle of the first."""
+        """One row per name with a line in its colour; `y` is the middle of the first row."""
         for number, name in enumerate(names):
             middle = y + number * _LEGEND_ROW_PIXELS
             end = x + _LEGEND_LINE_PIXELS
@@ -97,12 +96,12 @@ class Canvas:
 
 
 def legend_pixels(names: int) -> int:
-    """How high a legend of so many names is."""
+    """Height of a legend with this many names."""
     return names * _LEGEND_ROW_PIXELS
 
 
 class Box(NamedTuple):
-    """A part of a canvas."""
+    """A rectangle on a canvas."""
 
     left: int
     top: int
@@ -111,13 +110,13 @@ class Box(NamedTuple):
 
 
 def grid_corner(number: int, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Upper left corner of one of many equal panels, row by row."""
+    """Upper left corner of a panel in a grid of equal panels, row by row."""
     row, column = divmod(number, columns)
     return column * width, row * height
 
 
 class Plot:
-    """A box with an axis to the right and one upwards, each from its first value to its last."""
+    """A box with an x axis and a y axis, each with a range of values."""
 
     def __init__(
         self, canvas: Canvas, box: Box, x_ends: Point, y_ends: Point, text_size: int = 12
@@ -138,18 +137,18 @@ class Plot:
         return self.box.bottom - (value - first) / (last - first) * (self.box.bottom - self.box.top)
 
     def title(self, words: str, size: int, above: int) -> None:
-        """So many pixels above the box."""
+        """Drawn `above` pixels above the box."""
         self.canvas.text((self.box.left, self.box.top - above), words, size)
 
     def notes(self, notes: Sequence[tuple[str, Colour]], size: int, above: int) -> None:
-        """On the line of the title, at its right end."""
+        """Drawn on the line of the title, right-aligned."""
         right = float(self.box.right)
         for words, colour in reversed(notes):
             self.canvas.text((right, self.box.top - above), words, size, colour, anchor="rm")
             right -= text_width(words, size) + 28
 
     def y_axis(self, ticks: Sequence[float], label: str = "", *, grid: bool = True) -> None:
-        """Numbers with a line each across the box, or along one upright line; the label above."""
+        """Tick labels with grid lines, or with an axis line; the label is above."""
         left, _, right, bottom = self.box
         text_end = left - self._gap
         if not grid:
@@ -164,7 +163,7 @@ class Plot:
         self._soft_text((text_end, self.box.top - 22), label, "rm")
 
     def x_axis(self, ticks: Sequence[float], label: str = "", *, label_below: bool = False) -> None:
-        """The line below the box with ticks; the label is behind its end, or below it."""
+        """Axis line with ticks below the box; the label is at its end or below it."""
         bottom = self.box.bottom
         self._base_line()
         for tick in ticks:
@@ -177,7 +176,7 @@ class Plot:
             self._soft_text((self.box.right + 14, bottom), label, "lm")
 
     def names_axis(self, names: Sequence[str]) -> None:
-        """Names of bars of width 1 in place of numbers."""
+        """Names of bars of width 1 instead of numbers."""
         self._base_line()
         for number, name in enumerate(names):
             place = (self.x(number + 0.5), self.box.bottom + self._tick + 4)
@@ -186,7 +185,7 @@ class Plot:
     def bars(
         self, heights: Sequence[float], width: float, colour: Colour = BLUE, *, widest: int = 0
     ) -> None:
-        """From zero on, side by side; with `widest` pixels for each, they stand apart."""
+        """Adjacent bars from zero; with `widest` pixels, separate ones."""
         bottom = self.box.bottom
         for number, height in enumerate(heights):
             if height <= 0:
@@ -196,7 +195,7 @@ class Plot:
             if widest:
                 inset = max((right - left) // 5, (right - left - widest) // 2)
                 left, right = left + inset, right - inset
-            # Even one among thousands leaves a line to be seen.
+            # Even a tiny value leaves a visible line.
             top = min(round(self.y(height)), bottom - 2)
             self.canvas.rectangle((left, top), (max(left, right), bottom), colour)
 
@@ -204,20 +203,20 @@ class Plot:
         places = [(self.x(x), self.y(y)) for x, y in points]
         if len(places) > 1:
             self.canvas.line(places, colour, width=2)
-        # What was measured a few times is seen only by its points.
+        # A curve with few points needs markers to be visible.
         if len(places) <= _MOST_POINTS:
             for place in places:
                 self.canvas.disc(place, _POINT_PIXELS, colour)
 
     def level(self, value: float, name: str, *, name_at_left: bool = False) -> None:
-        """Dashes across the box with a name above one of their ends."""
+        """A dashed horizontal line with a name above one end."""
         y = self.y(value)
         self.canvas.dashes(self.box.left, self.box.right, y, SOFT_INK)
         x, anchor = (self.box.left + 4, "ld") if name_at_left else (self.box.right, "rd")
         self._soft_text((x, y - 2), name, anchor)
 
     def mark(self, value: float, colour: Colour) -> None:
-        """An upright line that stands out of the box a little."""
+        """A vertical line that extends a little above the box."""
         x = round(self.x(value))
         self.canvas.line([(x, self.box.top - 8), (x, self.box.bottom)], colour, width=2)
 
@@ -230,7 +229,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class BarRow:
-    """A bar to the right, with a name before it and its value behind."""
+    """A horizontal bar with a name on its left and its value on its right."""
 
     name: str
     value: float | None
@@ -239,7 +238,7 @@ class BarRow:
 
 
 def bar_rows(canvas: Canvas, corner: tuple[int, int], rows: Sequence[BarRow], width: int) -> None:
-    """Rows below the corner; the longest bar has the width. What is below zero has a sliver."""
+    """Rows of bars; the longest has `width`. Negative values get a one-pixel bar."""
     bar_pixels, name_pixels = 18, 100
     left, top = corner
     largest = max((abs(row.value) for row in rows if row.value is not None), default=0) or 1.0
@@ -260,9 +259,9 @@ def heat_map(
     gradient: Sequence[Colour] = HEAT,
     cell: tuple[int, int] = (1, 1),
 ) -> Image.Image:
-    """[columns, rows] of values from 0 to 1, the first row at the bottom, in a palette.
+    """[columns, rows] of values from 0 to 1 as a palette image, first row at the bottom.
 
-    A cell is so many pixels wide and high. A palette makes the PNG a few kilobytes small.
+    `cell` is the width and height of a value in pixels. A palette keeps the PNG small.
     """
     shades = (np.clip(values.T[::-1], 0, 1) * (_SHADES - 1)).astype(np.uint8)
     picture = Image.fromarray(np.repeat(np.repeat(shades, cell[1], axis=0), cell[0], axis=1))
@@ -273,7 +272,7 @@ def heat_map(
 def labelled_heat_map(
     picture: Image.Image, cells: tuple[int, int], title: str, x_label: str, y_label: str
 ) -> Image.Image:
-    """A heat map of so many columns and rows with a title and axes that count them."""
+    """A heat map of `cells` columns and rows with a title and axes that count them."""
     left, top, right, bottom = 72, 40, 96, 36
     box = Box(left, top, left + picture.width, top + picture.height)
     width = max(picture.width + right, math.ceil(text_width(title, _TITLE_SIZE)) + 8)
@@ -303,7 +302,7 @@ def _palette(gradient: Sequence[Colour]) -> npt.NDArray[np.uint8]:
 
 
 def round_step(least_step: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... or their tenths and so on that is not below."""
+    """The smallest 1, 2 or 5 times a power of ten that is at least `least_step`."""
     wanted = max(least_step, 1e-9)
     magnitude = 10.0 ** math.floor(math.log10(wanted))
     return next(
@@ -320,7 +319,7 @@ def round_ticks(end: float, *, most: int, whole: bool = False) -> list[float]:
 
 
 def ticks_around(values: Sequence[float], steps: int = 5) -> list[float]:
-    """Round numbers from below the lowest value to above the highest, at least two of them."""
+    """At least two round numbers that enclose all values."""
     lowest, highest = min(values), max(values)
     step = round_step((highest - lowest or abs(highest) or 1.0) / steps)
     first = math.floor(lowest / step)
@@ -329,7 +328,7 @@ def ticks_around(values: Sequence[float], steps: int = 5) -> list[float]:
 
 
 def number_text(value: float, digits: int = 6) -> str:
-    """The number in so many digits, or more where they stand before the point."""
+    """The number with `digits` significant digits, or all digits of its integer part."""
     rounded = round(value, max(0, digits - 1 - math.floor(math.log10(max(abs(value), 1e-9)))))
     return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,g}"
 

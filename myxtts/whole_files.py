@@ -1,10 +1,9 @@
-"""Files and folders that are whole where they stand: written beside their place, then renamed.
+"""Atomic writes of files and folders: to a temporary next to the target, then renamed.
 
-A temporary is named `.NAME.xxxxxxxx.part`, with eight random digits: two processes that write the
-same file do not meet before the rename, and the later one wins. It is created exclusively, so
-nothing that lies there already is opened, and no link is followed. Whatever goes wrong is an
-OSError for the caller to explain; then the temporary is gone and what stood in its place is still
-there. Knows nothing of what is written.
+A temporary is named `.NAME.xxxxxxxx.part`, with eight random digits, so processes that write the
+same file do not interfere, and the last rename wins. It is created exclusively: existing files are
+not opened and links are not followed. Failures are OSErrors for the caller to explain; then the
+temporary is removed and the target is unchanged. Knows nothing of the content.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ _Made = TypeVar("_Made")
 
 TEMPORARY_SUFFIX = ".part"
 _REPLACED_SUFFIX = ".replaced"
-# The digits may be missing: run folders out there have temporaries without them.
+# The digits are optional: existing run folders have temporaries without them.
 _TEMPORARY = re.compile(r"\.(.+?)(?:\.[0-9a-f]{8})?\.(?:part|replaced)", re.DOTALL)
 _RANDOM_BYTES = 4
 _ATTEMPTS = 100
-# Not every system has the last two: O_BINARY is of Windows, O_NOFOLLOW of the others.
+# The last two are platform-specific: O_BINARY exists on Windows, O_NOFOLLOW elsewhere.
 _EXCLUSIVELY = (
     os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 )
 
 
 class MoveError(OSError):
-    """A folder was written whole and could not be moved into place."""
+    """A complete folder could not be moved into place."""
 
 
 @contextlib.contextmanager
 def whole_file(file: Path, *, durable: bool = False, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A stream whose content stands in `file` once the block ends without an error.
+    """A stream that becomes `file` when the block ends without an error.
 
-    A durable file is on the disk by then and outlives a power cut. `mode` is narrowed by the umask.
+    A durable file is synced to disk and survives a power failure. `mode` is subject to the umask.
     """
     part, descriptor = _create(file, lambda path: os.open(path, _EXCLUSIVELY, mode))
     try:
@@ -60,17 +59,17 @@ def whole_file(file: Path, *, durable: bool = False, mode: int = 0o666) -> Itera
 def write_whole_file(
     file: Path, content: bytes | str, *, durable: bool = False, mode: int = 0o666
 ) -> None:
-    """`whole_file` for content that is at hand; text is written as UTF-8."""
+    """`whole_file` for given content; text is encoded as UTF-8."""
     with whole_file(file, durable=durable, mode=mode) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False, durable: bool = False) -> Iterator[Path]:
-    """An empty folder to fill, which becomes `folder` once the block ends without an error.
+    """An empty folder to fill, which becomes `folder` when the block ends without an error.
 
-    Without `replace`, a folder that stands there with something in it is a MoveError. With
-    `durable` the names outlive a power cut; the files in it are the caller's to sync.
+    Without `replace`, an existing non-empty folder is a MoveError. With `durable` the names survive
+    a power failure; the caller syncs the files in it.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     part, _ = _create(folder, os.mkdir)
@@ -85,7 +84,7 @@ def whole_folder(folder: Path, *, replace: bool = False, durable: bool = False) 
 def move_into_place(
     part: Path, folder: Path, *, replace: bool = False, durable: bool = False
 ) -> None:
-    """What stood there goes only when the other has taken its place; a file there is an error."""
+    """Removes the replaced folder only after the rename; an existing file is an error."""
     if durable:
         sync_folder(part)
     if folder.exists() and not folder.is_dir():
@@ -107,13 +106,13 @@ def move_into_place(
 
 
 def sync_stream(stream: IO[bytes]) -> None:
-    """What was written so far is on the disk when this returns."""
+    """Flushes and syncs to disk."""
     stream.flush()
     os.fsync(stream.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes names in a folder outlive a power cut; some file systems cannot and need not."""
+    """Makes renames in a folder survive a power failure; some file systems do not need it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -123,12 +122,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def temporaries_of(place: Path) -> list[Path]:
-    """What writers that were killed, or are still at work, have beside a file or folder."""
+    """Temporaries next to a file or folder, of killed or active writers."""
     return [path for path in _temporaries_in(place.parent) if _place_name(path) == place.name]
 
 
 def remove_temporaries(folder: Path) -> None:
-    """All that lie in a folder; only for who knows that nobody is writing there."""
+    """Removes all temporaries in a folder; only safe while nobody writes there."""
     for path in _temporaries_in(folder):
         _remove(path)
 
@@ -148,12 +147,12 @@ def _temporary_name(place: Path, suffix: str) -> Path:
 
 
 def _create(place: Path, make: Callable[[Path], _Made]) -> tuple[Path, _Made]:
-    """Makes what must not be there yet; a name that is taken is left alone, and another tried."""
+    """Creates a new temporary; if a name is taken, tries another."""
     for _ in range(_ATTEMPTS):
         part = _temporary_name(place, TEMPORARY_SUFFIX)
         with contextlib.suppress(FileExistsError):
             return part, make(part)
-    raise FileExistsError(errno.EEXIST, "every name for a temporary is taken", str(place))
+    raise FileExistsError(errno.EEXIST, "no free name for a temporary file", str(place))
 
 
 def _move_aside(folder: Path) -> Path | None:
@@ -163,7 +162,7 @@ def _move_aside(folder: Path) -> Path | None:
 
 
 def _remove(path: Path) -> None:
-    """A link goes, and what it leads to stays."""
+    """Removes a link, but not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

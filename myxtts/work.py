@@ -1,4 +1,4 @@
-"""How much arithmetic the model does: what is real work and what is padding."""
+"""Estimates the work of the model: on real data and on padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Amounts = npt.NDArray[np.float64]
 def real_multiplications(
     tokens: Lengths, frames: Lengths, reference_frames: Lengths, config: XTTSConfig
 ) -> Amounts:
-    """Multiplications of the forward pass that clips of these lengths need, one number each."""
+    """Multiplications of a forward pass on real data only, per clip."""
     segment_frames = np.minimum(frames, config.model.segment_frames)
     references = np.minimum(reference_frames, config.model.reference_frames)
     return (
@@ -27,9 +27,9 @@ def real_multiplications(
 def computed_multiplications(
     padded_tokens: Lengths, padded_frames: Lengths, slots: Amounts, config: XTTSConfig
 ) -> Amounts:
-    """Multiplications that are done for a clip in a shape, one number per clip.
+    """Multiplications of a forward pass on padded data, per clip.
 
-    `slots` is each clip's part of the room in which the texts are packed.
+    `slots` is each clip's share of the slots for packed texts.
     """
     model = config.model
     stretches = _on_stretches(model.segment_frames, model.reference_frames, config)
@@ -41,14 +41,14 @@ def computed_multiplications(
 
 
 def per_token(config: XTTSConfig) -> float:
-    """Done on packed tokens: projections of the attentions, perceptrons, heads."""
+    """On packed tokens: attention projections, MLPs, output heads."""
     model = config.model
     channels = config.data.n_mels * model.frames_per_position
     return model.text_width * ((12 * model.text_blocks + 8) * model.text_width + channels)
 
 
 def on_padded_lengths(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> Amounts:
-    """Done on the padded batch: attention among tokens, convolution over them, alignment."""
+    """On the padded batch: self-attention, convolutions over tokens, alignment."""
     model = config.model
     channels = config.data.n_mels * model.frames_per_position
     token_count = tokens.astype(np.float64)
@@ -65,9 +65,9 @@ def on_padded_lengths(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> A
 def _on_stretches(
     segment_frames: Lengths | int, reference_frames: Lengths | int, config: XTTSConfig
 ) -> Amounts | float:
-    """Done on stretches of fixed length: the decoder's segment and the voice's reference.
+    """On segments of fixed length: the decoder's segment and the reference.
 
-    Attention between positions and latents is left out: it is one or two hundredths of this.
+    Without attention between positions and latents, which is 1 or 2 % of this.
     """
     model = config.model
     channels = config.data.n_mels * model.frames_per_position

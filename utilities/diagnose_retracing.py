@@ -1,4 +1,4 @@
-"""Forwards to `myxtts diagnose`, for those who know the diagnosis by this file's name."""
+"""Alias of `myxtts diagnose`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Audio files in and out, and the level and edges of a recording. No TensorFlow."""
+"""Reads, writes, trims and normalises audio files. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from myxtts.whole_files import whole_file
 
 FloatArray = npt.NDArray[np.float32]
 
-# A reference or clip longer than this is a mistake, or an attempt to fill the memory.
+# A longer reference or clip is a mistake, or an attempt to exhaust memory.
 LONGEST_AUDIO_SECONDS = 3_600
-# An hour at 48 kHz; a rate in a header may be anything.
+# An hour at 48 kHz; the sample rate in a header may be wrong.
 _MOST_SAMPLES = LONGEST_AUDIO_SECONDS * 48_000
 _BLOCK_SAMPLES = 1 << 22
 _MOST_WAV_CHUNKS = 1_000
 _LEVEL_WINDOW_SECONDS = 0.02
 _PEAK_LIMIT = 0.99
-# Full scale is 1; whole numbers that were written as fractions come to some ten thousands.
+# Full scale is 1; integer samples stored as floats reach some ten thousands.
 _LARGEST_SAMPLE = 1e6
-# Programs that write to a pipe declare a size like this one, since they cannot know it.
+# Programs that write to a pipe do not know the size and declare one this large.
 _STREAMED_SIZE_BYTES = 0x7FFF_0000
 
 
 class UnusableAudioError(DataError):
-    """An audio file that gives no samples; `reason` is what such files are counted under."""
+    """An unusable audio file; `reason` is its category in statistics."""
 
     def __init__(self, message: str, reason: str = "unreadable audio") -> None:
         super().__init__(message)
@@ -41,12 +41,12 @@ class UnusableAudioError(DataError):
 
 @dataclass(frozen=True)
 class Recording:
-    """An audio file as it is: one channel at its own rate."""
+    """An audio file downmixed to mono, at its own sample rate."""
 
     samples: FloatArray
     sample_rate_hz: int
     missing_seconds: float
-    """What the header declares beyond the samples that are there."""
+    """How much more audio the header declares than the file contains."""
 
     def at_rate(self, sample_rate_hz: int) -> FloatArray:
         if self.sample_rate_hz == sample_rate_hz:
@@ -56,22 +56,20 @@ class Recording:
 
 
 def read_audio(file: Path, sample_rate_hz: int) -> FloatArray:
-    """Mono samples in [-1, 1] at the given rate, from whatever libsndfile reads."""
+    """Mono samples in [-1, 1] at the given rate, from any format that libsndfile reads."""
     return read_recording(file).at_rate(sample_rate_hz)
 
 
 def read_recording(file: Path) -> Recording:
-    """The whole file, read once; what stands in the way is an UnusableAudioError."""
+    """Reads a whole file; raises UnusableAudioError if that is not possible."""
     file = Path(file)
     if _size_bytes(file) == 0:
-        raise UnusableAudioError(
-            f"{file}: an empty file; record it again or take it out", "empty audio"
-        )
+        raise UnusableAudioError(f"{file}: empty file; record it again or remove it", "empty audio")
     try:
         with soundfile.SoundFile(file) as sound:
             sample_rate_hz = sound.samplerate
             most = min(_MOST_SAMPLES, LONGEST_AUDIO_SECONDS * sample_rate_hz)
-            # What is declared is not always what is there.
+            # The header may declare more or less than the file contains.
             mono = _decode(file, sound, most) if sound.frames <= most else None
             if mono is None or mono.size > most:
                 raise UnusableAudioError(
@@ -82,15 +80,15 @@ def read_recording(file: Path) -> Recording:
         missing_seconds = _missing_wav_seconds(file)
     except (soundfile.SoundFileError, OSError, ValueError, struct.error) as error:
         raise UnusableAudioError(
-            f"{file}: not audio that can be read ({_cause(error)}); expected wav, flac, ogg or mp3"
+            f"{file}: cannot read audio ({_cause(error)}); expected wav, flac, ogg or mp3"
         ) from None
     if mono.size == 0:
         raise UnusableAudioError(
-            f"{file}: holds no samples; record it again or take it out", "empty audio"
+            f"{file}: contains no samples; record it again or remove it", "empty audio"
         )
     if not np.abs(mono).max() <= _LARGEST_SAMPLE:
         raise UnusableAudioError(
-            f"{file}: holds samples that are not numbers or far beyond full scale; export it again"
+            f"{file}: contains samples that are NaN or far beyond full scale; export it again"
         )
     return Recording(np.ascontiguousarray(mono), sample_rate_hz, missing_seconds)
 
@@ -98,31 +96,31 @@ def read_recording(file: Path) -> Recording:
 def _size_bytes(file: Path) -> int:
     try:
         return file.stat().st_size
-    except (OSError, ValueError):  # a name that no file can have raises too
+    except (OSError, ValueError):  # ValueError: a name that no file can have
         raise UnusableAudioError(f"{file}: no such file", "missing audio") from None
 
 
 def _decode(file: Path, sound: soundfile.SoundFile, most: int) -> FloatArray:
-    """One channel, block by block: what a header declares may never come. Ends beyond `most`."""
+    """Decodes to mono block by block, since the header may be wrong; stops beyond `most`."""
     block_frames = max(1, _BLOCK_SAMPLES // sound.channels)
     blocks = [np.zeros(0, np.float32)]
     try:
         while sum(block.size for block in blocks) <= most:
             samples: FloatArray = sound.read(block_frames, dtype="float32", always_2d=True)
-            with np.errstate(over="ignore", invalid="ignore"):  # the caller looks for these
+            with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
                 blocks.append(samples.mean(axis=1, dtype=np.float32))
             if len(samples) < block_frames:
                 break
         return np.concatenate(blocks)
     except soundfile.SoundFileError as error:
         raise UnusableAudioError(
-            f"{file}: breaks off or is damaged ({_cause(error)}); copy or export it again",
+            f"{file}: truncated or damaged ({_cause(error)}); copy or export it again",
             "truncated audio",
         ) from None
 
 
 def _cause(error: Exception) -> str:
-    """libsndfile's own words, without the file's name and the prefixes around them."""
+    """The message of libsndfile without file name and prefix."""
     if isinstance(error, soundfile.LibsndfileError):
         text: str = error.error_string
         return text.removeprefix("Error : ").rstrip(".")
@@ -130,7 +128,7 @@ def _cause(error: Exception) -> str:
 
 
 def _missing_wav_seconds(file: Path) -> float:
-    """How much more sound a WAV header declares than follows it; libsndfile passes over that."""
+    """How much more audio a WAV header declares than follows; libsndfile ignores that."""
     with open(file, "rb") as stream:
         head = stream.read(12)
         if head[:4] != b"RIFF" or head[8:] != b"WAVE":
@@ -153,11 +151,11 @@ def _missing_wav_seconds(file: Path) -> float:
 
 
 def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:
-    """Writes 16-bit samples beside the target and moves them into place."""
+    """Writes a 16-bit WAV file atomically."""
     file = file.resolve()
     try:
         with whole_file(file) as stream:
-            # By its descriptor: errors in a Python object would be lost inside the library.
+            # By file descriptor: libsndfile would swallow errors of a Python file object.
             soundfile.write(
                 stream.fileno(),
                 waveform,
@@ -173,7 +171,7 @@ def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:
 
 
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
-    """The recording without silence at its ends and at the configured level."""
+    """Trims silence and normalises loudness, as configured."""
     if audio.trim_silence_db is not None:
         waveform = trim_silence(waveform, audio.sample_rate_hz, audio.trim_silence_db)
     if audio.loudness_dbfs is not None:
@@ -184,7 +182,7 @@ def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
 def trim_silence(
     waveform: FloatArray, sample_rate_hz: int, threshold_db: float, margin_seconds: float = 0.05
 ) -> FloatArray:
-    """Cuts both ends where the level stays `threshold_db` below the loudest window."""
+    """Trims both ends while the level is `threshold_db` below the loudest window."""
     window = _level_window_samples(sample_rate_hz)
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
@@ -197,9 +195,9 @@ def trim_silence(
 
 
 def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float) -> FloatArray:
-    """Scales to the level of the louder half of the recording; pauses do not count.
+    """Scales the louder half of the recording to a level, so pauses do not count.
 
-    The peak stays below full scale, so a recording with sharp peaks may end quieter.
+    Peaks stay below full scale, so a recording with sharp peaks may end up quieter.
     """
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
@@ -211,7 +209,7 @@ def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float
 
 
 def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:
-    """RMS of consecutive windows; a rest shorter than a window counts as one."""
+    """RMS of consecutive windows; a shorter remainder counts as a window."""
     window = _level_window_samples(sample_rate_hz)
     whole = waveform.size - waveform.size % window
     windows = waveform[:whole].reshape(-1, window)

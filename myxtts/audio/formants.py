@@ -1,7 +1,8 @@
-"""The resonances of a log-mel, moved without its pitch.
+"""Shifts the formants of a log-mel without changing its pitch.
 
-The slow part of a frame, from band to band, is the shape of the vocal tract; the fast part are the
-harmonics of the pitch. Moving the slow part alone is a matrix, the same for every frame.
+Across bands, the slowly varying part of a frame is the spectral envelope of the vocal tract; the
+quickly varying part is the harmonics of the pitch. Shifting the envelope alone is one matrix for
+all frames.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import numpy.typing as npt
 from myxtts.audio.mel import band_centres_hz, cosines_over_bands
 from myxtts.config.config import AudioConfig
 
-# Of 80 bands: up to this many half-waves over all bands are shape. The harmonics of a voice of
-# 350 Hz, which is a child's, lie just above.
+# Cosines with up to this many half-waves per band belong to the envelope. The harmonics of a
+# child's voice of 350 Hz are just above.
 _HALF_WAVES_PER_BAND = 14 / 80
 
 
 def formant_weights(audio: AudioConfig, n_mels: int, factor: float) -> npt.NDArray[np.float32]:
-    """[mels, mels]: log-mels [frames, mels] times this have resonances `factor` times as high."""
+    """[mels, mels]: multiplying log-mels [frames, mels] by it scales formants by `factor`."""
     cosines = cosines_over_bands(np.arange(max(2, round(_HALF_WAVES_PER_BAND * n_mels))), n_mels)
     cosines /= np.linalg.norm(cosines, axis=1, keepdims=True)
     shape_of = cosines.T @ cosines

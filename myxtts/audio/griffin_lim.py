@@ -1,7 +1,7 @@
-"""Log-mel to waveform without a trained vocoder.
+"""Griffin-Lim: log-mel to waveform without a trained vocoder.
 
-The spectrum is found from the mel by multiplicative non-negative least squares, its phase by
-the fast Griffin-Lim iteration (with momentum). Clear enough for a recogniser to follow.
+The magnitude spectrum is estimated from the mel by multiplicative non-negative least squares, the
+phase by fast Griffin-Lim (with momentum). The result is intelligible to speech recognisers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SMALL = 1e-8
 
 
 class GriffinLim:
-    """A vocoder for the mels of an audio configuration."""
+    """Vocoder for the mels of an audio configuration."""
 
     def __init__(
         self, audio: AudioConfig, *, phase_iterations: int = 60, spectrum_iterations: int = 80
@@ -40,7 +40,7 @@ class GriffinLim:
 def _inversion(
     audio: AudioConfig, n_mels: int, phase_iterations: int, spectrum_iterations: int
 ) -> Any:
-    """One compiled function for every length."""
+    """One compiled function for all lengths."""
     before, after = padding_samples(audio)
     weights = mel_weights(audio, n_mels)  # [bins, mels]
     inverse_window = tf.signal.inverse_stft_window_fn(audio.hop_samples)
@@ -84,7 +84,7 @@ def _inversion(
 
 
 def _spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:
-    """The non-negative spectrum [frames, bins] whose mel is nearest to `mel` [frames, mels]."""
+    """The non-negative spectrum [frames, bins] whose mel is closest to `mel` [frames, mels]."""
     target = tf.matmul(mel, weights, transpose_b=True)  # [frames, bins]
     gram = tf.constant(weights @ weights.T)  # [bins, bins]
     covered = tf.constant((weights.sum(axis=1) > 0).astype(np.float32))

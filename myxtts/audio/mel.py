@@ -1,8 +1,8 @@
 """The only definition of a log-mel spectrogram in this project, in TensorFlow.
 
 Waveform in [-1, 1] -> Hann window, magnitude of the STFT -> triangular mel bands (Slaney's
-scale and area normalisation) -> natural logarithm with a floor. `mel_geometry` says where the
-frames lie; its MEL_RULES is raised with every change of what is computed here.
+scale and area normalisation) -> natural logarithm with a floor. `mel_geometry` defines the
+positions of frames; increase its MEL_RULES with every change of the result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ FloatArray = npt.NDArray[np.float32]
 
 @functools.lru_cache(maxsize=64)
 def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArray:
-    """Weights of each band over the bins of the spectrum, [bins, mels].
+    """Mel filter bank, [bins, mels].
 
-    With a `pitch` the mel is that of a voice so many times as high: what the spectrum has at a
-    frequency counts as lying at `pitch` times that frequency.
+    With a `pitch` factor the mel is that of a voice whose frequencies are `pitch` times as high.
     """
     bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1) * pitch
     edges_hz = _band_edges_hz(audio, n_mels)
@@ -46,30 +45,30 @@ def band_centres_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
 
 
 def cosines_over_bands(half_waves: npt.NDArray[np.int64], n_mels: int) -> npt.NDArray[np.float64]:
-    """[waves, mels]: a cosine of so many half-waves over all bands in each row."""
+    """[waves, mels]: each row is a cosine with that many half-waves over all bands."""
     return np.cos(np.pi * half_waves[:, None] * (np.arange(n_mels) + 0.5) / n_mels)
 
 
 def _band_edges_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
-    """A band begins at the centre of the one before and ends at that of the next."""
+    """Each band extends from the centre of the previous one to the centre of the next."""
     lowest, highest = _hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz)
     return _mel_to_hz(np.linspace(lowest, highest, n_mels + 2))
 
 
 def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
-    """[..., frames, samples of a window] -> [..., frames, mels], by `mel_weights`.
+    """[..., frames, window samples] -> [..., frames, mels], using `mel_weights`.
 
-    Bins that no band hears can be left out of the weights.
+    Trailing bins that no band uses may be left out of the weights.
     """
     window = tf.signal.hann_window(frames.shape[-1])
     spectrum = tf.signal.rfft(frames * window)[..., : weights.shape[-2]]
-    # tf.abs guards against overflow, which samples within [-1, 1] cannot cause, and is slow.
+    # tf.abs is slow because it avoids overflow, which cannot happen for samples in [-1, 1].
     magnitude = tf.sqrt(tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum)))
     return tf.math.log(tf.maximum(tf.matmul(magnitude, weights), LOG_FLOOR))
 
 
-def heard_bins(weights: FloatArray) -> int:
-    """The lowest bins that hold everything any band hears."""
+def used_bins(weights: FloatArray) -> int:
+    """Number of lowest bins that contain all non-zero weights."""
     return int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
 
 
@@ -80,12 +79,12 @@ def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     padded = tf.pad(waveform, [*no_padding, padding_samples(audio)])
     weights = mel_weights(audio, n_mels)
     frames = tf.signal.frame(padded, audio.fft_samples, audio.hop_samples)
-    return log_mel_of_frames(frames, weights[: heard_bins(weights)])
+    return log_mel_of_frames(frames, weights[: used_bins(weights)])
 
 
 @functools.lru_cache(maxsize=8)
 def clip_log_mel(audio: AudioConfig, n_mels: int) -> Callable[[FloatArray], FloatArray]:
-    """`log_mel` of one waveform of any length, compiled: op by op takes several times as long."""
+    """Compiled `log_mel` of one waveform of any length; eager execution is several times slower."""
     compiled = tf.function(
         lambda waveform: log_mel(waveform, audio, n_mels),
         input_signature=[tf.TensorSpec([None], tf.float32)],

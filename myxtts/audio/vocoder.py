@@ -1,4 +1,4 @@
-"""What turns a mel into sound. Griffin-Lim is one; a trained network is another."""
+"""The vocoder protocol: mel to waveform, such as Griffin-Lim or a trained network."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from myxtts.audio.mel import FloatArray
 
 class Vocoder(Protocol):
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
-        """[frames, mels] -> [samples] in -1 to 1; the same seed gives the same samples."""
+        """[frames, mels] -> [samples] in [-1, 1]; deterministic for a seed."""

@@ -94,12 +94,12 @@ def _check_plot_file(file: Path) -> None:
 
 def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
     """One subset of the corpus, or both, as `myxtts train` opens them."""
-    from myxtts.data.features.subset import PartRequest
+    from myxtts.data.features.subset import CorpusSubset
 
-    requests = [PartRequest.of(config, part) for part in _subsets(subset, config)]
-    parts = [request.dataset() for request in requests]
+    subsets = [CorpusSubset.of(config, part) for part in _subsets(subset, config)]
+    parts = [chosen.dataset() for chosen in subsets]
     if not any(map(len, parts)):
-        raise DataError(f"{requests[0].folder}: has no clips in its {subset} subset")
+        raise DataError(f"{subsets[0].folder}: has no clips in its {subset} subset")
     return parts
 
 

@@ -111,7 +111,7 @@ class TrainingConfig(Section):
     )
 
     @property
-    def usual_guidance(self) -> Guidance:
+    def default_guidance(self) -> Guidance:
         """Off for what was never dropped in training: the decoder has no output without it."""
         return Guidance(
             text=self.text_guidance if self.text_drop_rate else 0.0,

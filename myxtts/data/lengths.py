@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-# Shapes are rounded up to these multiples: finer ones fit hardly better and cost vector lanes.
+# Shapes are rounded up to these multiples: finer ones save little padding and vectorise worse.
 TOKEN_MULTIPLE = 4
 FRAME_MULTIPLE = 8
 

@@ -1,4 +1,4 @@
-"""From a configuration to everything a run needs of its data."""
+"""Opens the corpus of a configuration: features, shapes and schedule."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import Rejection
 from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.prepare import Shard, prepare
-from myxtts.data.features.subset import PartRequest
-from myxtts.data.planning.balance import Voices
+from myxtts.data.features.subset import CorpusSubset
+from myxtts.data.planning.balance import ClipLabels
 from myxtts.data.planning.plan_files import load_padded_shapes
 from myxtts.data.planning.schedule import Clips, Schedule
 from myxtts.data.planning.shapes import ShapePlan, assign_shapes, plan_shapes
@@ -27,7 +27,7 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """Clips, the shapes they are trained in and the order they come in."""
+    """Features, shape plan and schedule of a subset of the corpus."""
 
     cache: FeatureCache
     plan: ShapePlan
@@ -35,7 +35,7 @@ class CorpusPart:
 
     @property
     def rejected(self) -> dict[str, int]:
-        """Clips that were left out, by reason."""
+        """Number of rejected clips by reason."""
         return self.cache.rejected | self.plan.rejected
 
 
@@ -44,12 +44,12 @@ class Corpus:
     train: CorpusPart
     validation: CorpusPart
     tokenizer: Tokenizer
-    """That of the run: it may know more than occurs here."""
+    """The tokenizer of the run; it may have symbols that do not occur in this corpus."""
 
     @property
-    def own_words(self) -> Tokenizer:
-        """What occurs here."""
-        return _words_of(self.train.cache, self.validation.cache)
+    def own_tokenizer(self) -> Tokenizer:
+        """A tokenizer with the symbols and languages of this corpus only."""
+        return _tokenizer_of(self.train.cache, self.validation.cache)
 
 
 def open_corpus(
@@ -63,16 +63,16 @@ def open_corpus(
 ) -> Corpus:
     """Reads, checks and prepares the training and validation clips and plans their shapes.
 
-    A resumed run has the shapes of its `plan_file`. A run that goes on from weights has their
-    `vocabulary`, with what is not in it behind its end.
+    A resumed run uses the shapes in its `plan_file`. A run that starts from weights uses their
+    `vocabulary`, extended at its end.
     """
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
-    tokenizer = _words_of(train, validation)
+    tokenizer = _tokenizer_of(train, validation)
     if vocabulary is not None and vocabulary.kind == tokenizer.kind:
         tokenizer = vocabulary.grown(tokenizer.symbols, tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
     plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
-    # Validation hears its clips as often as they are: no voices, no balance.
+    # Without labels: validation clips are not balanced.
     validation_plan = assign_shapes(
         validation.token_counts,
         validation.frame_counts,
@@ -83,20 +83,20 @@ def open_corpus(
     )
     if (validation_plan.shape_of_clip < 0).all():
         raise DataError(
-            f"{config.data.val_data or config.data.train_data}: every validation clip is longer "
+            f"{config.data.val_data or config.data.train_data}: all validation clips are longer "
             "than the training clips; choose others with --val-data"
         )
     return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
 
 
-def _words_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
+def _tokenizer_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
     return train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
 
 
-def planned_anew(
+def replanned(
     part: CorpusPart, config: XTTSConfig, *, replicas: int = 1, xla: bool = False
 ) -> CorpusPart:
-    """The same clips in the batches of a configuration that batches them differently."""
+    """The same clips with a new shape plan and schedule for another configuration."""
     return _part(part.cache, _plan(part.cache, config, replicas, xla), config)
 
 
@@ -107,7 +107,7 @@ def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> 
         config,
         replicas=replicas,
         xla=xla,
-        voices=_voices(cache),
+        labels=_labels(cache),
     )
 
 
@@ -119,8 +119,8 @@ def _plan_of_run(
     shapes = load_padded_shapes(plan_file, config)
     if shapes is None:
         _log.warning(
-            "the settings that decide about shapes are not those of %s: the shapes are planned "
-            "anew, and the epoch under way starts over",
+            "settings that affect shapes have changed since %s was written: planning new shapes "
+            "and restarting the current epoch",
             plan_file,
         )
         return None
@@ -131,34 +131,34 @@ def _plan_of_run(
         config,
         shares=shares,
         dynamic=config.data.batching_mode == "dynamic",
-        voices=_voices(cache),
+        labels=_labels(cache),
     )
 
 
-def _voices(cache: FeatureCache) -> Voices:
-    return Voices(cache.index["speaker"], cache.index["language"])
+def _labels(cache: FeatureCache) -> ClipLabels:
+    return ClipLabels(cache.index["speaker"], cache.index["language"])
 
 
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
-    clips = Clips(cache.token_counts, cache.frame_counts, *_voices(cache))
+    clips = Clips(cache.token_counts, cache.frame_counts, *_labels(cache))
     return CorpusPart(cache, plan, Schedule(clips, plan, config))
 
 
 def prepare_part(
     config: XTTSConfig, subset: str, on_progress: OnProgress, shard: Shard = (1, 1)
 ) -> FeatureCache | None:
-    """Looks at every row and every file of a part; None while other shards are missing."""
-    request = PartRequest.of(config, subset)
-    dataset = request.dataset()
+    """Checks all rows and files of a subset; None while other shards are missing."""
+    corpus_subset = CorpusSubset.of(config, subset)
+    dataset = corpus_subset.dataset()
     if len(dataset) == 0:
         raise DataError(
-            f"{dataset.folder}: too few clips to split off a validation set; give one with "
-            "--val-data, or raise data.validation_fraction"
+            f"{dataset.folder}: too few clips to hold out a validation set; provide one "
+            "with --val-data, or raise data.validation_fraction"
         )
     cache = prepare(
         dataset,
         config,
-        request.cache_root,
+        corpus_subset.cache_root,
         lambda done, total: on_progress(_PART_NAMES[subset], done, total),
         bad_rows=[Rejection(source, "bad row", problem) for source, problem in dataset.bad_rows],
         source=f"{dataset.metadata_file.resolve()}:{subset}",
@@ -166,20 +166,21 @@ def prepare_part(
         shard=shard,
     )
     if cache is not None:
-        request.remember(cache)
+        corpus_subset.remember(cache)
     return cache
 
 
 def _open_part(config: XTTSConfig, subset: str, on_progress: OnProgress) -> FeatureCache:
-    request = PartRequest.of(config, subset)
-    remembered = request.remembered_cache()
+    corpus_subset = CorpusSubset.of(config, subset)
+    remembered = corpus_subset.remembered_cache()
     if remembered is not None:
         _log.info(
-            "%s clips as last prepared; after changing audio files run: myxtts prepare %s",
+            "reusing cached features of the %s clips; if audio files have changed, run: "
+            "myxtts prepare %s",
             _PART_NAMES[subset],
-            request.folder,
+            corpus_subset.folder,
         )
         return remembered
     cache = prepare_part(config, subset, on_progress)
-    assert cache is not None  # without shards it is whole
+    assert cache is not None  # complete without shards
     return cache

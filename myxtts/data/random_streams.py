@@ -1,4 +1,4 @@
-"""Separate streams of random numbers from one seed, each found at any place without the rest."""
+"""Independent random streams from one seed, with random access by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on many clips in several processes, in order and a bounded number of tasks ahead."""
+"""Parallel map over worker processes, ordered and with a bounded number of tasks in flight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 def worker_count(wanted: int | None, tasks: int) -> int:
-    """As many as wanted, or one per core, but no more than there is work for; 0 for one task."""
+    """The configured number, or one per core, but no more than tasks; 0 for a single task."""
     return 0 if tasks <= 1 else min(wanted or os.cpu_count() or 1, tasks)
 
 
@@ -31,9 +31,9 @@ def map_in_workers(
     workers: int,
     initializer: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """Results in the order of the tasks; with no worker, from this process.
+    """Results in task order; with no workers, computed in this process.
 
-    Only a few tasks are under way at a time: memory stays small and a stop comes at once.
+    Only a few tasks are in flight at a time, which bounds memory and lets the map stop quickly.
     """
     if workers == 0:
         yield from map(function, tasks)
@@ -53,14 +53,14 @@ def map_in_workers(
             yield waiting.popleft().result()
     except BrokenProcessPool:
         raise DataError(
-            "a worker process was killed at its work; if memory is short, try data.workers = 1"
+            "a worker process was killed; if memory is short, try data.workers = 1"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(initializer: Callable[[], None] | None) -> None:
-    # The parent hears of an interrupt too and ends the workers.
+    # The parent gets the interrupt too and stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer is not None:
@@ -68,7 +68,7 @@ def _start_worker(initializer: Callable[[], None] | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed ends no workers; they would wait for tasks for ever."""
+    """Otherwise workers of a killed parent would wait for tasks forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -1,7 +1,7 @@
-"""Whether TensorFlow and the GPUs are in order, why not, and what mends it.
+"""Checks of TensorFlow and the GPUs: what is wrong, why, and how to fix it.
 
-Decides from what was read and reads nothing itself. A GPU that is not there is no fault: training
-runs on the CPU. One that is there and does not compute is.
+Works on readings and reads nothing itself. A missing GPU is not a failure, because training runs on
+the CPU; a GPU that does not work is one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITHOUT_GPU = "training runs on the CPU"
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line of the doctor."""
+    """One line of `myxtts doctor`."""
 
     name: str
     state: Literal["fine", "note", "broken"]
@@ -48,7 +48,7 @@ def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Itera
 
 
 def pip_command() -> str:
-    """pip of the running Python, which need not be the first on the path."""
+    """pip of the running Python, which may not be the first on PATH."""
     python = Path(sys.executable)
     if python.is_relative_to(Path.cwd()):
         python = python.relative_to(Path.cwd())
@@ -58,14 +58,14 @@ def pip_command() -> str:
 def explain_missing_gpu(
     machine: Machine, view: TensorFlowView, nvml: NvmlReading
 ) -> tuple[str, str | None]:
-    """Why TensorFlow sees no GPU, and what would change that; the nearest cause first."""
+    """Why TensorFlow sees no GPU and how to fix it; checks the most direct cause first."""
     if machine.system == "Windows":
         return (
-            "TensorFlow after 2.10 uses no GPU on native Windows",
-            "wsl --install, then install and run MyXTTS in there",
+            "TensorFlow after 2.10 does not support GPUs on native Windows",
+            "wsl --install, then install and run MyXTTS in WSL",
         )
     if machine.system == "Darwin":
-        return "TensorFlow uses no CUDA on macOS", None
+        return "TensorFlow does not support CUDA on macOS", None
     if view.cuda_version is None:
         return "this TensorFlow was built without CUDA", _install_cuda(view)
     if machine.hidden_by is not None and _hides_everything(machine.hidden_by, len(nvml.cards)):
@@ -77,7 +77,7 @@ def explain_missing_gpu(
         return _explain_missing_driver(machine)
     if nvml.cuda_version is not None and nvml.cuda_version[0] < _major(view.cuda_version):
         return (
-            f"driver {nvml.driver_version} runs CUDA up to {_dotted(nvml.cuda_version)}, and "
+            f"driver {nvml.driver_version} supports CUDA up to {_dotted(nvml.cuda_version)}, but "
             f"TensorFlow {view.version} needs {_major(view.cuda_version)}",
             _NEWER_DRIVER,
         )
@@ -87,7 +87,7 @@ def explain_missing_gpu(
             _install_cuda(view),
         )
     return (
-        f"TensorFlow does not say why (its last words about it: {_last_words(view)})",
+        f"TensorFlow does not say why (its last message: {_last_words(view)})",
         'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; '
         "print(tf.config.list_physical_devices('GPU'))\"",
     )
@@ -95,28 +95,30 @@ def explain_missing_gpu(
 
 def _judge_tensorflow(view: TensorFlowView) -> CheckResult:
     if view.failure is None:
-        return CheckResult("TensorFlow", "fine", f"{view.version}, computes on the CPU")
-    what = "does not start" if view.version is None else f"{view.version} does not compute"
+        return CheckResult("TensorFlow", "fine", f"{view.version}, works on the CPU")
+    what = "does not start" if view.version is None else f"{view.version} does not work"
     remedy = f"{pip_command()} install --force-reinstall tensorflow"
     return CheckResult("TensorFlow", "broken", f"{what}: {view.failure}", remedy)
 
 
 def _judge_cuda(machine: Machine, view: TensorFlowView) -> CheckResult:
     if view.cuda_version is None:
-        return CheckResult("CUDA", "fine", "this TensorFlow was built without it")
+        return CheckResult("CUDA", "fine", "this TensorFlow was built without CUDA")
     missing = len(machine.missing_cuda_wheels)
-    wheels = f"{missing} of its wheels are not installed" if missing else "its wheels are installed"
+    wheels = (
+        f"{missing} of the CUDA wheels are missing" if missing else "the CUDA wheels are installed"
+    )
     text = f"TensorFlow was built for {view.cuda_version} and cuDNN {view.cudnn_version}; {wheels}"
     return CheckResult("CUDA", "fine", text)
 
 
 def _judge_driver(machine: Machine, nvml: NvmlReading) -> CheckResult:
     if nvml.driver_version is not None and nvml.cuda_version is not None:
-        text = f"NVIDIA {nvml.driver_version}, runs CUDA up to {_dotted(nvml.cuda_version)}"
+        text = f"NVIDIA {nvml.driver_version}, supports CUDA up to {_dotted(nvml.cuda_version)}"
         return CheckResult("Driver", "fine", text)
     if machine.driver_version is None:
         return CheckResult("Driver", "fine", "no NVIDIA driver is loaded")
-    text = f"NVIDIA {machine.driver_version}, of which NVML tells nothing ({nvml.problem})"
+    text = f"NVIDIA {machine.driver_version}, but NVML cannot be read ({nvml.problem})"
     remedy = f"{pip_command()} install nvidia-ml-py"
     if nvml.problem is not None and "mismatch" in nvml.problem:
         remedy = "sudo reboot (the driver was replaced while it was loaded)"
@@ -135,13 +137,13 @@ def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> CheckResult:
     return CheckResult(
         name,
         "broken",
-        f"{text}, does not compute: {gpu.failure}",
-        "leave it out with --visible-gpus, or train on the CPU: CUDA_VISIBLE_DEVICES=-1",
+        f"{text}, does not work: {gpu.failure}",
+        "exclude it with --visible-gpus, or train on the CPU: CUDA_VISIBLE_DEVICES=-1",
     )
 
 
 def _describe_memory(alike: list[Card]) -> str:
-    """Of the cards of one name: which of them is which GPU, NVML does not tell."""
+    """Memory of the cards of one name; NVML does not say which of them is which GPU."""
     sizes_mb = [card.memory_mb for card in alike if card.memory_mb is not None]
     used_mb = [card.used_mb for card in alike if card.used_mb is not None]
     if not sizes_mb or not used_mb:
@@ -165,12 +167,12 @@ def _judge_left_out(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -
 def _explain_missing_driver(machine: Machine) -> tuple[str, str | None]:
     if machine.is_wsl:
         return (
-            "no NVIDIA driver reaches into WSL",
-            "install the NVIDIA driver in Windows, then: wsl --shutdown",
+            "no NVIDIA driver is available in WSL",
+            "install the NVIDIA driver on Windows, then: wsl --shutdown",
         )
     if machine.nvidia_cards:
         return (
-            f"{machine.nvidia_cards} NVIDIA card(s) are there, but no driver is loaded",
+            f"found {machine.nvidia_cards} NVIDIA card(s), but no driver is loaded",
             "sudo ubuntu-drivers install (on Ubuntu); in a container: docker run --gpus all",
         )
     return "this machine has no NVIDIA card", None
@@ -181,7 +183,7 @@ def _install_cuda(view: TensorFlowView) -> str:
 
 
 def _hides_everything(value: str, cards: int) -> bool:
-    """CUDA takes the ids up to the first that does not exist. No cards: their number is unknown."""
+    """CUDA uses the ids up to the first invalid one. 0 cards: their number is unknown."""
     first = value.split(",")[0].strip()
     return not first or first.startswith("-") or (first.isdecimal() and 0 < cards <= int(first))
 

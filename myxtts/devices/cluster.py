@@ -1,4 +1,4 @@
-"""Several machines that train together: which of them this is, told by TF_CONFIG or by Slurm."""
+"""Multi-worker training: rank and addresses of the workers, from TF_CONFIG or Slurm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from myxtts.errors import DeviceError
 
-# Tasks of one machine take this port and the ones after it.
+# Tasks on one machine use this port and the following ones.
 _SLURM_FIRST_PORT = 12_345
 
 
@@ -19,18 +19,18 @@ class Cluster:
     source: Literal["TF_CONFIG", "Slurm"]
     workers: int
     index: int
-    """Of this process among the workers; 0 is the chief, who alone writes the run."""
+    """Rank of this process; 0 is the chief, which alone writes to the run folder."""
 
     def resolver(self, gpus: int) -> Any:
-        """For tf.distribute; `gpus` of this process take part, or its CPU if there are none."""
+        """For tf.distribute, with `gpus` GPUs of this process, or its CPU if 0."""
         import tensorflow as tf
 
         resolvers = tf.distribute.cluster_resolver
         if self.source == "TF_CONFIG":
             found = resolvers.TFConfigClusterResolver()
         else:
-            # Slurm itself binds GPUs to tasks (--gpus-per-task); the numbers here are only counted
-            # through.
+            # Slurm itself binds GPUs to tasks (--gpus-per-task); these numbers are only
+            # counters.
             found = resolvers.SlurmClusterResolver(
                 port_base=_SLURM_FIRST_PORT,
                 gpus_per_node=self.workers,
@@ -52,7 +52,7 @@ class Cluster:
 
 
 def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster | None:
-    """None where this process trains alone. Loads no TensorFlow."""
+    """None if this process trains alone. Does not load TensorFlow."""
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])
     elif "SLURM_PROCID" in environment and "SLURM_STEP_NUM_TASKS" in environment:
@@ -68,7 +68,7 @@ def _from_tf_config(text: str) -> Cluster:
     try:
         content = json.loads(text)
         members = content.get("cluster", {})
-        # With a chief among them, the workers count after it.
+        # If there is a chief, it has rank 0 and the workers follow.
         jobs = [job for job in ("chief", "worker") for _ in members.get(job, [])]
         others = set(members) - {"chief", "worker"}
         task = content.get("task", {})

@@ -1,9 +1,8 @@
-"""Counts XLA's compilations by the lines that TensorFlow logs about them.
+"""Counts XLA compilations by parsing TensorFlow's log.
 
-TensorFlow has no call that tells how often XLA compiled; with the right settings, made before it
-is imported, it writes a line to the process's standard error each time. A small process of its
-own reads these lines and passes on everything else that matters, so that the last words of a
-crashing program are shown too.
+TensorFlow has no API for the number of XLA compilations, but with the right settings, made before
+it is imported, it writes a line to standard error for each one. A small separate process reads
+these lines and forwards everything else that matters, so that the output of a crash is shown too.
 """
 
 from __future__ import annotations
@@ -18,19 +17,18 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 
 _SETTINGS = {
-    # The level that lets the line through, and the module that writes it.
+    # The log level of the line, and the module that writes it.
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "device_compilation_profiler=1",
 }
 _MARK = b"<myxtts asks for the count of compilations>"
 
-# With the standard library alone it starts in milliseconds. What TensorFlow marks as information
-# or warning (I or W and a date) is kept from the screen, and so are its complaints about entries of
-# the persistent cache, which it tries to read as text before it reads them as what they are, about
-# strings, which oneDNN leaves to others, and about kept programs whose compiler was told to prefer
-# one instruction to another (so on every CPU with AVX-512), which it takes for instructions that
-# the CPU lacks. Those that it lacks indeed are shown. The mark may stand behind words without an
-# end of line. A screen that is gone is no reason to stop counting.
+# Uses the standard library only, so it starts in milliseconds. It hides TensorFlow's info and
+# warning lines (I or W and a date) and harmless errors: about entries of the persistent cache,
+# which are first parsed as text; about strings, which oneDNN does not support; and about cached
+# programs compiled with a preference for some instructions (on every CPU with AVX-512), which are
+# mistaken for missing CPU features. Features that are really missing are shown. The mark may follow
+# text without a line break. A closed terminal must not stop the count.
 _READER = """
 import contextlib, re, sys
 count = 0
@@ -55,10 +53,10 @@ for line in sys.stdin.buffer:
 
 
 class CompilationLog:
-    """Stands between the process and its standard error until it is stopped."""
+    """Filters the standard error of the process until it is stopped."""
 
     def __init__(self) -> None:
-        """To be made before TensorFlow is imported."""
+        """Create it before TensorFlow is imported."""
         os.environ.update(_SETTINGS)
         sys.stderr.flush()
         self._screen = os.dup(2)
@@ -67,7 +65,7 @@ class CompilationLog:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._screen,
-            # An interrupt at the terminal is for the program, not for its reader.
+            # Ctrl-C is for the program, not for the reader.
             start_new_session=True,
         )
         assert self._reader.stdin is not None
@@ -75,13 +73,12 @@ class CompilationLog:
         self._reader.stdin.close()
 
     def count(self) -> int | None:
-        """Compilations so far, everything that was logged before this call included.
+        """Number of compilations logged before this call.
 
-        Programs that are loaded from XLA's persistent cache count as well. None if the reader is
-        gone.
+        Programs loaded from XLA's persistent cache count too. None if the reader has died.
         """
         assert self._reader.stdout is not None
-        # An empty answer is no number.
+        # An empty answer is not a number.
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.flush()
             os.write(2, _MARK + b"\n")
@@ -98,21 +95,21 @@ class CompilationLog:
 
 
 def use_persistent_cache(folder: Path) -> None:
-    """Lets XLA keep compiled programs for the next launch; before TensorFlow is imported.
+    """Makes XLA cache compiled programs across launches; call before importing TensorFlow.
 
-    The flag is TensorFlow's own; flags that the user set stay.
+    Keeps flags set by the user.
     """
     given = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache_directory" in given:
         return
     try:
-        # TensorFlow reads its flags up to the next blank.
+        # TensorFlow splits flags at spaces.
         if any(map(str.isspace, str(folder))):
-            raise OSError("its name has a blank in it")
+            raise OSError("its name contains a space")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _log.warning(
-            "%s: compiled programs cannot be kept there (%s); name another folder with "
+            "%s: cannot cache compiled programs there (%s); choose another folder with "
             "training.xla_cache_dir",
             folder,
             error.strerror or error,

@@ -1,7 +1,7 @@
-"""Finds the GPUs of this machine, or lets logical CPU devices stand in for them.
+"""Finds the GPUs of this machine, or replaces them by logical CPU devices.
 
-What TensorFlow sees can be changed only before its runtime starts, that is before the first
-tensor, variable or list of logical devices. So this comes first in a process.
+The devices that TensorFlow sees can only be changed before its runtime starts, that is before the
+first tensor, variable or list of logical devices. So call this first in a process.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _chosen: Accelerators | None = None
 
 @dataclass(frozen=True)
 class Accelerators:
-    """The devices a run may use. A user's GPU ids count along `devices`, from 0."""
+    """The devices a run may use. GPU ids of the user are indices into `devices`."""
 
     devices: tuple[str, ...]  # as tf.device takes them: "GPU:0", "CPU:1"
     kind: Literal["GPU", "virtual", "none"]
 
     @property
     def gpu_count(self) -> int:
-        """GPUs and their stand-ins; the CPU alone counts as none."""
+        """Number of real or virtual GPUs; 0 if there is only the CPU."""
         return 0 if self.kind == "none" else len(self.devices)
 
 
 def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None) -> Accelerators:
-    """The GPUs, or `virtual_devices` stand-ins, or else the CPU.
+    """The GPUs, or `virtual_devices` logical CPU devices, or else the CPU.
 
-    `visible_gpus` keeps only the ids it lists, such as "0,2", in ascending order whatever the
-    order of the text: TensorFlow numbers visible GPUs so. Left out, it changes nothing.
+    `visible_gpus` keeps only the listed ids, such as "0,2", always in ascending order, as
+    TensorFlow numbers visible GPUs. None changes nothing.
     """
     global _chosen
     if virtual_devices < 0:
@@ -49,7 +49,7 @@ def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None)
 
 
 def current_accelerators() -> Accelerators:
-    """What this process last chose by `find_accelerators`, or what is there if it never did."""
+    """The last result of `find_accelerators` in this process, or all devices by default."""
     return _chosen or find_accelerators()
 
 
@@ -64,7 +64,7 @@ def _split_cpu(count: int) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     current_count = len(tf.config.get_logical_device_configuration(cpu) or [cpu])
     try:
-        # Beside a visible GPU, operations without a device would not run on the stand-ins.
+        # With a visible GPU, operations without a device would run there.
         tf.config.set_visible_devices([], "GPU")
         if current_count != count:
             parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
@@ -72,7 +72,7 @@ def _split_cpu(count: int) -> None:
     except RuntimeError as error:
         raise DeviceError(
             f"virtual_devices: found {count}, but TensorFlow already runs on other devices "
-            f"({current_count} CPU); ask for virtual devices before any other TensorFlow work"
+            f"({current_count} CPU); create virtual devices before any other TensorFlow work"
         ) from error
 
 
@@ -89,8 +89,8 @@ def _restrict_gpus(gpu_ids: list[int]) -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         raise DeviceError(
-            f"visible_gpus: found {_listed(gpu_ids)}, but this machine shows no GPU to "
-            "TensorFlow; leave it out, or let CPUs stand in with --virtual-devices N"
+            f"visible_gpus: found {_listed(gpu_ids)}, but TensorFlow sees no GPU on "
+            "this machine; omit it, or simulate GPUs with --virtual-devices N"
         )
     _require_known(gpu_ids, len(gpus), "GPUs")
     try:

@@ -1,7 +1,7 @@
-"""What the cards do while a run is under way, sampled from NVML beside the run.
+"""Samples GPU utilisation, memory and temperature from NVML during a run.
 
-A card counts as utilised while any program of it runs, whether on real data or on padding: the
-account of a run says what of it was useful.
+NVML counts a GPU as utilised while any kernel runs, on real data or on padding: the report of a run
+says how much of it was useful.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from myxtts.devices.nvml import import_pynvml
 
 _log = logging.getLogger(__name__)
 
-# Each reads one figure of a card. Utilisation is in percent.
+# Each reads one value of a card. Utilisation is in percent.
 _FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "utilisation": lambda nvml, card: float(nvml.nvmlDeviceGetUtilizationRates(card).gpu),
     "memory_mb": lambda nvml, card: nvml.nvmlDeviceGetMemoryInfo(card).used / 2**20,
@@ -28,16 +28,16 @@ _FIGURES: dict[str, Callable[[Any, Any], float]] = {
     ),
 }
 _FIGURES_WITH_PEAKS = ("memory_mb", "temperature_c")
-# A driver that hangs may keep the thread; the run does not wait longer for it.
+# A hanging driver may block the thread; the run does not wait longer than this.
 _MOST_SECONDS_TO_CLOSE = 2.0
 
 
 class GpuSampler:
     """Samples every card that NVML knows, numbered as nvidia-smi numbers them, until closed.
 
-    Without nvidia-ml-py, a driver or a card there is nothing to sample: no thread, no figures.
-    A figure that a card does not tell is left out; when NVML fails later, sampling ends with a
-    warning and the run goes on. Tests hand in a `load_library` that stands in for GPUs.
+    Without nvidia-ml-py, a driver or a card it does nothing. Values that a card does not report are
+    left out; if NVML fails later, sampling ends with a warning and the run continues. Tests pass a
+    `load_library` that simulates GPUs.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GpuSampler:
             self._thread.start()
 
     def flush(self) -> dict[str, float]:
-        """Means, and peaks of memory and temperature, since the last flush; empty without any."""
+        """Means, and peaks of memory and temperature, since the last flush; may be empty."""
         with self._lock:
             averages, self._since_flush = self._since_flush, _Averages()
         return averages.as_dict()
@@ -87,7 +87,7 @@ class GpuSampler:
         self.close()
 
     def _open(self) -> list[Any]:
-        """Handles of the cards; NVML stays open where there are any."""
+        """Handles of the cards; NVML stays open if there are any."""
         nvml = self._nvml
         try:
             nvml.nvmlInit()
@@ -102,7 +102,7 @@ class GpuSampler:
         return cards
 
     def _sample(self, cards: list[Any]) -> None:
-        """The thread: calls that may hang are made here, and none while the lock is held."""
+        """Runs in the thread; no NVML call, which may hang, is made while holding the lock."""
         try:
             readers = self._readers(cards)
             while readers and not self._closing.is_set():
@@ -113,13 +113,13 @@ class GpuSampler:
                 self._closing.wait(self._interval_seconds)
         except self._nvml.NVMLError as error:
             _log.warning(
-                "NVML does not answer any more (%s): what the GPUs do is not recorded from here on",
+                "NVML stopped responding (%s): GPU utilisation is no longer recorded",
                 error,
             )
         self._shut_down()
 
     def _readers(self, cards: list[Any]) -> dict[str, Callable[[], float]]:
-        """By name, all figures that the cards tell at the first try."""
+        """Readers, by name, of all values that the cards report at the first attempt."""
         readers: dict[str, Callable[[], float]] = {}
         for index, card in enumerate(cards):
             for figure, read in _FIGURES.items():
@@ -134,7 +134,7 @@ class GpuSampler:
 
 
 class _Averages:
-    """Means and peaks of samples that all have the same figures."""
+    """Means and peaks of samples with the same keys."""
 
     def __init__(self) -> None:
         self._samples = 0

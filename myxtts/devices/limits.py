@@ -1,4 +1,4 @@
-"""Memory limits for the data GPU and the model GPU, recommended from the sizes of the cards."""
+"""Recommends memory limits for the data GPU and the model GPU from the sizes of the cards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from myxtts.devices.memory import DEFAULT_DATA_LIMIT_MB, DEFAULT_MODEL_LIMIT_MB,
 
 logger = logging.getLogger(__name__)
 
-# The CUDA context, cuDNN's and cuBLAS's handles and the loaded kernels are outside of the limit.
-# Without limits TensorFlow leaves them 0.5 to 1.8 GB, depending on the card's generation.
+# The CUDA context, handles of cuDNN and cuBLAS, and loaded kernels are not part of the limit.
+# Without limits TensorFlow reserves 0.5 to 1.8 GB for them, depending on the GPU generation.
 _HEADROOM_MB = 2048
-# Features of 64 clips of 30 s at once need 1.9 GB: 0.2 for the samples, 0.7 each for the windows
-# and their spectra, 0.3 for the power. As much again lets the next batch begin meanwhile.
+# Features of 64 clips of 30 s need 1.9 GB: 0.2 for the samples, 0.7 each for the windows and their
+# spectra, 0.3 for the power. Twice that lets the next batch overlap.
 _DATA_MB = 4096
 
 
@@ -25,9 +25,9 @@ class Limits(NamedTuple):
 def recommend_limits(
     data_gpu_id: int, model_gpu_id: int, runtime: GpuRuntime | None = None
 ) -> Limits:
-    """What suits the two cards; one that does not tell its size is thought to have the default.
+    """Limits for the two cards; a card of unknown size gets the default.
 
-    To be called before any other TensorFlow work. Ids count the visible GPUs, from 0.
+    Call it before any other TensorFlow work. Ids count the visible GPUs, from 0.
     """
     runtime = runtime or GpuRuntime()
     return Limits(
@@ -37,9 +37,9 @@ def recommend_limits(
 
 
 def memory_for_tensors_mb(gpu_id: int, runtime: GpuRuntime | None = None) -> int | None:
-    """What a visible GPU has for tensors: the limit in force, or else what its card leaves them.
+    """Memory of a visible GPU for tensors: its limit, or else the card's memory minus headroom.
 
-    None where there is no limit and the card does not tell its size.
+    None if there is no limit and the size of the card is unknown.
     """
     runtime = runtime or GpuRuntime()
     gpu = _visible_gpu(runtime, gpu_id)
@@ -67,5 +67,5 @@ def _visible_gpu(runtime: GpuRuntime, gpu_id: int) -> Any | None:
 
 
 def _without_headroom(memory_mb: int) -> int:
-    # A small card keeps three quarters: there the headroom would leave next to nothing.
+    # A small card gets three quarters: the full headroom would leave next to nothing.
     return memory_mb - min(_HEADROOM_MB, memory_mb // 4)

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the lines that it prints about GPUs it does not find."""
+"""Imports TensorFlow without its messages about missing GPUs."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from myxtts.devices.compilations import CompilationLog, use_persistent_cache
 
 
 def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
-    """To be called by programs, before anything else imports TensorFlow.
+    """For programs; call it before anything else imports TensorFlow.
 
-    Its C++ parts write to the process's standard error before their log level takes effect.
-    Who sets TF_CPP_MIN_LOG_LEVEL sees everything. Programs that may use XLA name a folder in
-    which it keeps compiled programs, and get a log that counts its compilations.
+    TensorFlow's C++ code writes to standard error before its log level takes effect. Users who set
+    TF_CPP_MIN_LOG_LEVEL see everything. Programs that may use XLA pass a folder for its persistent
+    cache and get a log that counts compilations.
     """
     if "tensorflow" in sys.modules:
         return None
     if xla_cache is not None:
         use_persistent_cache(xla_cache)
-    # Faster products on CPUs, which TensorFlow leaves off where it does not know the CPU.
+    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognise.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return None
     log = None if xla_cache is None else CompilationLog()
-    # What goes wrong comes as an exception too; what oneDNN leaves to others is told as an error.
+    # Failures also raise exceptions, and oneDNN logs unsupported types as errors.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _silent_standard_error():
         import tensorflow as tf
 
         tf.config.list_physical_devices("GPU")
-    # Worker processes decide for themselves, by this same function.
+    # Worker processes call this function themselves.
     del os.environ["TF_CPP_MIN_LOG_LEVEL"]
     return log
 
 
 def gpu_driver_is_there() -> bool:
-    """Whether TensorFlow may find a GPU, told without importing it: Linux, and Linux on Windows."""
+    """Whether TensorFlow may find a GPU, without importing it: on Linux and WSL."""
     return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
 
 

@@ -1,6 +1,6 @@
-"""What this machine is, has and hides, without TensorFlow.
+"""Facts about this machine, without TensorFlow.
 
-Everything is read below `root`, so that tests can lay out the files of another machine.
+Everything is read below `root`, so that tests can simulate another machine.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _UNKNOWN_VERSION = "(version unknown)"
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides whether TensorFlow can find a GPU."""
+    """Facts that determine whether TensorFlow can find a GPU."""
 
     system: str  # as platform.system() names it: Linux, Windows, Darwin
     is_wsl: bool = False
-    hidden_by: str | None = None  # the value of CUDA_VISIBLE_DEVICES, where it is set
-    nvidia_cards: int = 0  # that the kernel sees, with or without a driver
-    driver_version: str | None = None  # None: no driver is loaded
+    hidden_by: str | None = None  # the value of CUDA_VISIBLE_DEVICES, if set
+    nvidia_cards: int = 0  # seen by the kernel, with or without a driver
+    driver_version: str | None = None  # None if no driver is loaded
     missing_cuda_wheels: tuple[str, ...] = ()
 
     @property
     def gpus_to_be_expected(self) -> int:
-        """How many TensorFlow would find, if nothing is wrong with its CUDA libraries."""
+        """Number of GPUs that TensorFlow finds if its CUDA libraries work."""
         if self.driver_version is None:
             return 0
         if self.hidden_by is None:
             return self.nvidia_cards
-        # CUDA stops at the first entry that names no card.
+        # CUDA stops at the first invalid entry.
         listed = self.hidden_by.split(",")
         named = itertools.takewhile(lambda entry: entry.strip() not in ("", "-1"), listed)
         return min(self.nvidia_cards, len(list(named)))
@@ -64,7 +64,7 @@ def describe_machine(root: Path = _ROOT) -> Machine:
 
 
 def read_memory(root: Path = _ROOT) -> Memory | None:
-    """The memory of the machine or, in a container, of the container; None where unknown."""
+    """Memory of the machine or the container; None if unknown."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def read_memory(root: Path = _ROOT) -> Memory | None:
 
 
 def read_peak_memory_mb(root: Path = _ROOT) -> int | None:
-    """The most memory that this process has held at once; None where unknown."""
+    """Peak memory of this process; None if unknown."""
     try:
         status = (root / "proc/self/status").read_text()
     except OSError:
@@ -100,7 +100,7 @@ def _read_container_memory(group: Path) -> Memory | None:
         return None
     if limit == "max":
         return None
-    # The cache of files counts as used, and the kernel gives it up when it is needed.
+    # The page cache counts as used, but the kernel frees it when needed.
     held = used - int(statistics.get("inactive_file", 0))
     return Memory(int(limit) >> 20, (int(limit) - held) >> 20)
 
@@ -119,12 +119,12 @@ def _read_driver_version(root: Path) -> str | None:
     if file.exists():
         match = re.search(r"\s(\d+\.[\d.]+)\s", file.read_text())
         return match[1] if match else _UNKNOWN_VERSION
-    # In WSL the driver is that of Windows, and the kernel tells nothing about it.
+    # WSL uses the Windows driver, whose version the kernel does not report.
     return _UNKNOWN_VERSION if (root / "usr/lib/wsl/lib/libcuda.so.1").exists() else None
 
 
 def _find_missing_cuda_wheels() -> tuple[str, ...]:
-    """What `tensorflow[and-cuda]` would install beside TensorFlow and is not installed."""
+    """Dependencies of `tensorflow[and-cuda]` that are not installed."""
     try:
         requirements = importlib.metadata.requires("tensorflow") or []
     except importlib.metadata.PackageNotFoundError:

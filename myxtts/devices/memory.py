@@ -1,4 +1,4 @@
-"""Gives the data GPU and the model GPU a fixed share of memory each."""
+"""GPU memory isolation: fixed memory limits for the data GPU and the model GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_DATA_LIMIT_MB = 8192
 DEFAULT_MODEL_LIMIT_MB = 16384
 
-# What TensorFlow has called them over time, below tf.config, in the order of preference.
+# Their names below tf.config in different TensorFlow versions, in order of preference.
 SETTERS = (
     "set_logical_device_configuration",
     "experimental.set_virtual_device_configuration",
@@ -47,9 +47,9 @@ def setup_gpu_memory_isolation(
 ) -> bool:
     """Limits the memory of two GPUs, in MB; True only when TensorFlow confirms both limits.
 
-    Call it before any other TensorFlow work. Ids count the visible GPUs, from 0. Where it
-    returns False it has logged why and left the GPUs as they were, except that a TensorFlow
-    without any call for limits gets memory growth on every GPU instead.
+    Call it before any other TensorFlow work. Ids count the visible GPUs, from 0. If it returns
+    False, it has logged the reason and left the GPUs unchanged, except that a TensorFlow without a
+    call for limits gets memory growth on every GPU instead.
     """
     runtime = runtime or GpuRuntime()
     shares = (
@@ -70,7 +70,7 @@ def setup_gpu_memory_isolation(
 
 @dataclass(frozen=True)
 class Share:
-    """The memory that one GPU may take; `role` is how the arguments call that GPU."""
+    """Memory limit of a GPU; `role` is its name in the arguments."""
 
     role: str
     gpu_id: int
@@ -79,7 +79,7 @@ class Share:
 
 @dataclass(frozen=True)
 class LimitCall:
-    """TensorFlow's call that limits the memory of a GPU, and the one that reads it back."""
+    """TensorFlow's calls to set and read the memory limit of a GPU."""
 
     name: str
     setter: Callable[[Any, list[Any]], None]
@@ -94,10 +94,10 @@ class LimitCall:
 
 
 def _forget_limits(gpu: Any) -> None:
-    """Makes a GPU one that was never given a limit.
+    """Resets a GPU as if it never had a limit.
 
-    TensorFlow has no public call for that: given an empty list of limits it counts one GPU too
-    few and then does not start ("Not enough GPUs to create virtual devices").
+    TensorFlow has no public call for that: with an empty list of limits it counts one GPU too few
+    and does not start ("Not enough GPUs to create virtual devices").
     """
     from tensorflow.python.eager import context
 
@@ -105,7 +105,7 @@ def _forget_limits(gpu: Any) -> None:
 
 
 class GpuRuntime:
-    """What only a GPU accepts. Tests hand in stand-ins for TensorFlow and for NVML."""
+    """Calls that need a real GPU. Tests pass fakes of TensorFlow and NVML."""
 
     def __init__(
         self,
@@ -118,14 +118,14 @@ class GpuRuntime:
         self.forget_limits = forget_limits
 
     def list_gpus(self) -> list[Any]:
-        # A limit on a hidden GPU would be accepted and never be in force.
+        # A limit on a hidden GPU would be accepted but have no effect.
         return list(self._config.get_visible_devices("GPU"))
 
     def has_started(self) -> bool:
         """Whether it is too late to configure devices.
 
-        TensorFlow tells only by refusing a change: an additional thread is asked for and,
-        where that is still possible, given back.
+        TensorFlow only reveals this by refusing a change: one thread is added and, if that worked,
+        removed again.
         """
         threading = self._config.threading
         threads = threading.get_inter_op_parallelism_threads()
@@ -145,20 +145,20 @@ class GpuRuntime:
         return LimitCall(setter[0], setter[1], getter[1], configuration[1])
 
     def limit_mb(self, gpu: Any) -> int | None:
-        """The limit that TensorFlow has for this GPU; None where it has none."""
+        """The limit of this GPU in TensorFlow, or None."""
         call = self.find_limit_call()
         limits = call.get_limits(gpu) if call is not None else []
         return limits[0] if limits else None
 
     def memory_mb(self, gpu: Any) -> int | None:
-        """The memory of the card, where nvidia-ml-py is installed and tells."""
+        """Memory of the card, if nvidia-ml-py is installed and reports it."""
         if not self._nvml.cards:
             return None
         details = self._config.experimental.get_device_details(gpu)
         return self._nvml.memory_mb_of(details.get("device_name"))
 
     def get_growth(self, gpu: Any) -> bool | None:
-        """None where it was never set, which TensorFlow tells apart from False."""
+        """None if it was never set, which TensorFlow distinguishes from False."""
         growth: bool | None = self._config.experimental.get_memory_growth(gpu)
         return growth
 
@@ -177,12 +177,12 @@ class GpuRuntime:
 
 
 def _find_problem(runtime: GpuRuntime, shares: Sequence[Share]) -> str | None:
-    """Why these shares cannot be given, found before anything is changed."""
+    """Why these limits cannot be set, checked before anything is changed."""
     if runtime.has_started():
-        return "called too late; TensorFlow already runs, so call it before any TensorFlow work"
+        return "called too late: TensorFlow is already running; call it before any TensorFlow work"
     gpus = runtime.list_gpus()
     if len(gpus) < 2:
-        return f"found {len(gpus)} visible GPU(s), and it needs two; train without it"
+        return f"found {len(gpus)} visible GPU(s), expected at least 2; train without it"
     known = ", ".join(str(gpu_id) for gpu_id in range(len(gpus)))
     for share in shares:
         if not 0 <= share.gpu_id < len(gpus):
@@ -203,8 +203,8 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
     memory_mb = runtime.memory_mb(gpu)
     if memory_mb is None:
         logger.warning(
-            "%s: GPU %d does not tell its size, so %d MB could not be compared with it; "
-            "'pip install nvidia-ml-py' makes it known",
+            "%s: the memory size of GPU %d is unknown, so %d MB could not be checked; "
+            "install nvidia-ml-py to check it",
             name,
             share.gpu_id,
             share.limit_mb,
@@ -213,14 +213,14 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
         return f"{name}: found {share.limit_mb}, but GPU {share.gpu_id} has {memory_mb} MB"
     if runtime.get_growth(gpu):
         return (
-            f"memory growth is on for GPU {share.gpu_id}, which excludes a limit; "
+            f"memory growth is on for GPU {share.gpu_id}, which rules out a limit; "
             "do not call set_memory_growth"
         )
     return None
 
 
 def _apply(runtime: GpuRuntime, call: LimitCall, shares: Sequence[Share]) -> bool:
-    """Sets every limit or, when one is refused or not confirmed, none."""
+    """Sets all limits, or none if one is refused or not confirmed."""
     gpus = runtime.list_gpus()
     try:
         with contextlib.ExitStack() as undo:
@@ -244,7 +244,7 @@ def _apply(runtime: GpuRuntime, call: LimitCall, shares: Sequence[Share]) -> boo
         logger.warning("GPU memory isolation is off: TensorFlow refused it: %s", refusal)
         return False
     for share in shares:
-        logger.info("GPU %d (%s) may take %d MB", share.gpu_id, share.role, share.limit_mb)
+        logger.info("GPU %d (%s) is limited to %d MB", share.gpu_id, share.role, share.limit_mb)
     return True
 
 
@@ -259,9 +259,9 @@ def _take_back(
         else:
             runtime.forget_limits(gpu)
     if call.getter(gpu) == before:
-        logger.warning("the limit of GPU %d was taken back", gpu_id)
+        logger.warning("removed the limit of GPU %d", gpu_id)
     else:
-        logger.error("the limit of GPU %d could not be taken back: start the program anew", gpu_id)
+        logger.error("could not remove the limit of GPU %d: restart the program", gpu_id)
 
 
 def _grow_instead(runtime: GpuRuntime) -> None:
@@ -276,7 +276,7 @@ def _grow_instead(runtime: GpuRuntime) -> None:
     except (RuntimeError, ValueError) as refusal:
         growth = f"memory growth was refused too: {refusal}"
     else:
-        growth = "every GPU takes memory as it needs it (growth)"
+        growth = "using memory growth on every GPU instead"
     logger.warning(
         "GPU memory isolation is off: this TensorFlow has no call for limits; %s", growth
     )

@@ -1,7 +1,7 @@
-"""What NVIDIA's management library tells about the driver and the cards.
+"""Driver and cards as reported by NVIDIA's management library (NVML).
 
-The only place that imports `pynvml` (package nvidia-ml-py). It is optional: without it, or
-without a driver, there is a reading all the same, with nothing in it and the reason why.
+The only module that imports `pynvml` (package nvidia-ml-py). It is optional: without it, or without
+a driver, the reading is empty and gives the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Card:
-    """One card. Its place in NVML's list is not the id that TensorFlow gives it."""
+    """One card. Its index in NVML is not its id in TensorFlow."""
 
     name: str
     memory_mb: int | None = None
@@ -24,17 +24,17 @@ class Card:
 
 @dataclass(frozen=True)
 class NvmlReading:
-    """The driver and the cards, or in `problem` why NVML tells nothing."""
+    """The driver and the cards, or in `problem` why NVML cannot be read."""
 
     cards: tuple[Card, ...] = ()
     driver_version: str | None = None
-    cuda_version: tuple[int, int] | None = None  # the newest that the driver can run
+    cuda_version: tuple[int, int] | None = None  # the newest version the driver supports
     problem: str | None = None
 
     def memory_mb_of(self, name: str | None) -> int | None:
-        """The memory of the cards of that name, where all of them have the same.
+        """Memory of the cards of that name, if it is the same for all of them.
 
-        NVML and CUDA number cards differently, and TensorFlow tells only a card's name.
+        NVML and CUDA number cards differently, and TensorFlow only reports a card's name.
         """
         sizes_mb = {card.memory_mb for card in self.cards if card.name == name}
         return sizes_mb.pop() if len(sizes_mb) == 1 else None
@@ -45,7 +45,7 @@ def import_pynvml() -> Any:
 
 
 def read_nvml(load_library: Callable[[], Any] = import_pynvml) -> NvmlReading:
-    """Asks NVML once. Tests hand in a `load_library` that stands in for a machine with GPUs."""
+    """Reads NVML once. Tests pass a `load_library` that simulates a machine with GPUs."""
     try:
         nvml = load_library()
     except ImportError:
@@ -69,7 +69,7 @@ def read_nvml(load_library: Callable[[], Any] = import_pynvml) -> NvmlReading:
 def _read_card(nvml: Any, index: int) -> Card:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     name = nvml.nvmlDeviceGetName(handle)
-    # A GPU that shares the memory of the machine has no size of its own.
+    # A GPU that shares system memory has no size of its own.
     with contextlib.suppress(nvml.NVMLError):
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         return Card(name, memory.total >> 20, memory.used >> 20)

@@ -1,6 +1,6 @@
-"""Which GPUs compute features and which train, decided from the settings and the number of GPUs.
+"""Decides which GPUs compute features and which train, from settings and the number of GPUs.
 
-Only decides: it knows no TensorFlow, asks no machine and sets nothing up.
+Knows nothing of TensorFlow or the machine, and sets nothing up.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from myxtts.wording import plural
 
 @dataclass(frozen=True)
 class Placement:
-    """GPUs are numbers that count the visible ones from 0."""
+    """GPUs are ids that count the visible ones from 0."""
 
     model_gpus: tuple[int, ...]
-    """Of this machine; none: its CPU trains."""
+    """GPUs of this machine that train; empty means the CPU."""
     data_gpu: int | None
-    """The GPU that computes features in multi-GPU mode; None: they come from the cache."""
+    """The GPU that computes features in multi-GPU mode; None uses cached features."""
     machines: int = 1
     reason: str | None = None
-    """Why it is these that train, where not all GPUs were to be chosen from."""
+    """Why these GPUs train, if the choice was restricted."""
     missing: str | None = None
-    """Which GPUs were named to train and are not there."""
+    """Configured model GPUs that do not exist."""
     problem: str | None = None
-    """Why multi-GPU mode, which was asked for, cannot be."""
+    """Why the requested multi-GPU mode is not possible."""
 
     @property
     def replicas(self) -> int:
-        """Of all machines, if they have as many GPUs as this one."""
+        """Replicas on all workers, if each has as many GPUs as this one."""
         return self.machines * max(1, len(self.model_gpus))
 
 
 def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
-    """Where data and model go on a machine with so many GPUs."""
+    """Placement of data and model on a machine with `gpu_count` GPUs."""
     named = named_model_gpus(config)
     there = tuple(number for number in named if number < gpu_count)
     missing = [number for number in named if number >= gpu_count]
@@ -54,48 +54,48 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
 
 
 def gpus_that_train(gpu_count: int, multi_gpu: bool) -> tuple[int, ...]:
-    """Where none are named: all of them if wanted, else the first."""
+    """If none are configured: all GPUs with multi_gpu, else the first."""
     return tuple(range(gpu_count if multi_gpu else min(1, gpu_count)))
 
 
 def named_model_gpus(config: XTTSConfig) -> list[int]:
-    """Ids of the GPUs that shall train, or none where it was not said."""
+    """Configured ids of the GPUs that train; empty if not configured."""
     given = config.devices.model_gpu
     if given is None:
-        # With memory isolation the first GPU is for data.
+        # Memory isolation reserves the first GPU for data.
         return [1] if config.devices.enable_memory_isolation else []
     parts = [part.strip() for part in given.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise DeviceError(f'devices.model_gpu: found {given!r}, allowed: ids such as "1" or "1,2"')
     ids = [int(part) for part in parts]
     if len(set(ids)) < len(ids):
-        raise DeviceError(f"devices.model_gpu: found {given!r}, allowed is each id once")
+        raise DeviceError(f"devices.model_gpu: found {given!r}, expected each id once")
     return ids
 
 
 def parse_visible_gpus(text: str | None) -> list[int]:
-    """Ascending ids; an empty list asks for no restriction."""
+    """Ascending ids; an empty list means no restriction."""
     if text is None or not text.strip():
         return []
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise DeviceError(
-            f"visible_gpus: found {text!r}, allowed are GPU ids with commas between them; "
+            f"visible_gpus: found {text!r}, expected GPU ids separated by commas; "
             'write it like "0,1"'
         )
     gpu_ids = sorted(int(part) for part in parts)
     if len(set(gpu_ids)) < len(gpu_ids):
         raise DeviceError(
-            f"visible_gpus: found {text!r} with an id twice, allowed is each id once; "
+            f"visible_gpus: found {text!r}, expected each id once; "
             f'write "{",".join(map(str, sorted(set(gpu_ids))))}"'
         )
     return gpu_ids
 
 
 def expected_gpu_count(config: XTTSConfig, gpus_here: int) -> int:
-    """How many GPUs a run would find, foretold without TensorFlow.
+    """Number of GPUs a run would find, predicted without TensorFlow.
 
-    Where this machine has none, the answer is for one that has those that the settings name.
+    If this machine has none, assumes one that has the configured GPUs.
     """
     visible = parse_visible_gpus(config.training.visible_gpus)
     if visible:
@@ -113,22 +113,22 @@ def _problem_of_multi_gpu_mode(config: XTTSConfig, gpu_count: int, machines: int
         return None
     missing = [number for number in (data_gpu, *model_gpus) if number >= gpu_count]
     if config.devices.model_gpu is None:
-        return "--data-gpu needs --model-gpu beside it"
+        return "--data-gpu requires --model-gpu"
     if missing:
         return _not_there(missing, gpu_count)
     if data_gpu in model_gpus:
-        return f"GPU {data_gpu} cannot be data GPU and model GPU at once"
+        return f"GPU {data_gpu} cannot be both data GPU and model GPU"
     if machines > 1:
-        return f"{machines} machines train together, each from its own cache"
+        return f"in multi-worker training ({machines} workers) each worker uses cached features"
     return None
 
 
 def _not_there(ids: list[int], count: int) -> str:
-    return f"GPU {', '.join(map(str, ids))} is not there (found {count} {plural(count, 'GPU')})"
+    return f"GPU {', '.join(map(str, ids))} does not exist (found {count} {plural(count, 'GPU')})"
 
 
 def _reason(config: XTTSConfig) -> str:
     given = config.devices.model_gpu
     if given is None:
-        return "memory isolation keeps the first GPU for data"
+        return "memory isolation reserves the first GPU for data"
     return f"model_gpu is {given}"

@@ -1,8 +1,8 @@
-"""What TensorFlow sees, asked in a process of its own.
+"""Probes TensorFlow and its GPUs in a separate process.
 
-There a TensorFlow that does not start, or dies, can be reported; its own words about GPUs can be
-read; and this process stays free to set up devices as it likes. The child runs this same file,
-which therefore imports nothing of MyXTTS.
+This way a TensorFlow that does not start or crashes can be reported, its messages about GPUs can be
+captured, and this process can still configure devices. The child runs this same file, which
+therefore imports nothing from MyXTTS.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ class SeenGpu:
     name: str
     compute_capability: tuple[int, int] | None
     failure: str | None = None
-    """Why a small product could not be computed on it."""
+    """Why a small matrix product failed on it."""
 
 
 @dataclass(frozen=True)
 class TensorFlowView:
-    """One installed TensorFlow; `failure` says why it cannot be used at all."""
+    """The installed TensorFlow; `failure` says why it does not work at all."""
 
     version: str | None = None
-    cuda_version: str | None = None  # None: built without CUDA
+    cuda_version: str | None = None  # None if built without CUDA
     cudnn_version: str | None = None
     gpus: tuple[SeenGpu, ...] = ()
     failure: str | None = None
     words: tuple[str, ...] = ()
-    """What it wrote to standard error."""
+    """Lines it wrote to standard error."""
 
 
 def ask_tensorflow(python: str = sys.executable) -> TensorFlowView:
-    """Starts TensorFlow in another process, lets it compute and returns what it told."""
+    """Starts TensorFlow in another process, runs a small computation and returns its report."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0"}
-    # -P: the folder of this file must not stand in the way of packages of the same names.
+    # -P: modules in this folder must not shadow packages of the same name.
     command = [python, "-P", __file__]
     try:
         done = subprocess.run(
@@ -55,7 +55,7 @@ def ask_tensorflow(python: str = sys.executable) -> TensorFlowView:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return TensorFlowView(failure=f"did not answer in {_LONGEST_SECONDS} s")
+        return TensorFlowView(failure=f"did not respond within {_LONGEST_SECONDS} s")
     words = tuple(line for line in done.stderr.splitlines() if line.strip())
     if done.returncode != 0:
         return TensorFlowView(failure=_describe_end(done.returncode, words), words=words)
@@ -77,18 +77,18 @@ def _pair(numbers: list[int] | None) -> tuple[int, int] | None:
 
 def _describe_end(returncode: int, words: tuple[str, ...]) -> str:
     if returncode < 0:
-        return f"died of {signal.Signals(-returncode).name}"
-    return words[-1].strip() if words else f"ended with code {returncode}"
+        return f"killed by {signal.Signals(-returncode).name}"
+    return words[-1].strip() if words else f"exited with code {returncode}"
 
 
 def _look() -> dict[str, Any]:
-    """In the child."""
+    """Runs in the child process."""
     import tensorflow as tf
 
     build = tf.sysconfig.get_build_info()
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
-        # Another process may be training on it: take no more than is needed.
+        # Another process may be training on it: use as little memory as possible.
         tf.config.experimental.set_memory_growth(gpu, True)
     return {
         "version": tf.__version__,
@@ -104,15 +104,15 @@ def _look_at(gpu: Any, index: int) -> dict[str, Any]:
 
     details = tf.config.experimental.get_device_details(gpu)
     return {
-        "name": details.get("device_name", "a GPU without a name"),
+        "name": details.get("device_name", "unnamed GPU"),
         "compute_capability": details.get("compute_capability"),
-        # Training on GPUs is compiled by XLA, which needs more of CUDA than running does.
+        # Training on GPUs uses XLA, which needs more of CUDA than plain execution.
         "failure": _compute(f"GPU:{index}", xla=True),
     }
 
 
 def _compute(device: str, *, xla: bool) -> str | None:
-    """None, or why it failed."""
+    """None, or the reason of the failure."""
     import tensorflow as tf
 
     def multiply() -> tf.Tensor:

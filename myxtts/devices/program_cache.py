@@ -1,8 +1,8 @@
-"""Where XLA keeps compiled programs for the next launch: one folder for each kind of CPU.
+"""The folder of XLA's persistent cache: one per type of CPU.
 
-XLA names a kept program by what it computes, not by the CPU it was compiled for, and loads it on
-any other: there an instruction that the CPU lacks ends the process. A folder that machines share,
-or that moved with a disk, is therefore divided by what the CPUs can do.
+XLA names a cached program after its computation, not after the CPU it was compiled for, and loads
+it on any CPU, where an unsupported instruction crashes the process. So a cache that is shared by
+machines, or moved with a disk, is split by CPU features.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from myxtts.devices.loading import gpu_driver_is_there
 
 _ROOT = Path("/")
-# On x86 and on ARM. Instructions that the kernel does not know yet come with a model that it names.
+# On x86 and on ARM. The CPU model covers instructions that the kernel does not list yet.
 _TELLING = {
     *("vendor_id", "cpu family", "model", "flags"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
@@ -23,7 +23,7 @@ _TELLING = {
 
 
 def program_cache(xla: bool | None, chosen: str | None) -> Path | None:
-    """The folder for this machine's programs; None where XLA is surely not used.
+    """The cache folder for this machine; None if XLA is certainly not used.
 
     `xla` and `chosen` are the settings training.xla and training.xla_cache_dir.
     """
@@ -37,7 +37,7 @@ def program_cache(xla: bool | None, chosen: str | None) -> Path | None:
 
 
 def cpu_fingerprint(root: Path = _ROOT) -> str:
-    """Equal on machines whose CPUs run the same programs; files are read below `root`."""
+    """Equal for CPUs that run the same programs; files are read below `root`."""
     try:
         lines = (root / "proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -45,8 +45,8 @@ def cpu_fingerprint(root: Path = _ROOT) -> str:
     facts = {
         (name.strip(), value.strip()) for name, _, value in (li.partition(":") for li in lines)
     }
-    # A set, because the cores of one CPU may differ.
+    # A set, because the cores of a CPU may differ.
     telling = sorted(" ".join(fact) for fact in facts if fact[0] in _TELLING)
-    # Where the system does not tell, programs are for the machine of this name alone.
+    # If the system does not report features, the cache is for this host name only.
     content = [platform.machine(), *(telling or [platform.processor(), platform.node()])]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Chooses how training is spread over the devices that were found."""
+"""Chooses the distribution strategy for the available devices."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ logger = logging.getLogger(__name__)
 
 
 def setup_gpu_strategy(enable_multi_gpu: bool = False) -> tf.distribute.Strategy:
-    """The strategy for the devices of this process, virtual ones and visible_gpus included."""
+    """The strategy for the devices of this process, respecting virtual devices and visible_gpus."""
     return choose_strategy(current_accelerators(), enable_multi_gpu)
 
 
 class Place(NamedTuple):
-    """Which of the machines that train together this one is."""
+    """Rank (`worker`) and world size (`workers`) of this process."""
 
     worker: int
     workers: int
 
     @property
     def is_chief(self) -> bool:
-        """The one that writes the run."""
+        """Rank 0, which alone writes to the run folder."""
         return self.worker == 0
 
 
@@ -44,7 +44,7 @@ def place_of(strategy: tf.distribute.Strategy) -> Place:
 
 
 def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """What `own` gives on each replica, on this machine and on others, in sum."""
+    """Sum of `own()` over all replicas of all workers."""
 
     def exchange() -> tf.Tensor:
         context = tf.distribute.get_replica_context()
@@ -56,7 +56,7 @@ def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Ten
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Returns when every machine has come here."""
+    """A barrier for all workers."""
     if place_of(strategy).workers > 1:
         sum_over_replicas(strategy, lambda: tf.constant(1.0)).numpy()
 
@@ -64,16 +64,16 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
 def machines_strategy(
     cluster: Cluster, accelerators: Accelerators, multi_gpu: bool
 ) -> tf.distribute.Strategy:
-    """The same training on several machines; to be called before any other TensorFlow work."""
+    """The strategy of multi-worker training; call before any other TensorFlow work."""
     if accelerators.kind == "virtual":
         raise DeviceError(
-            "--virtual-devices: stand in for the GPUs of one machine, and this process is worker "
-            f"{cluster.index} of {cluster.workers} by {cluster.source}; leave one of the two out"
+            "--virtual-devices: not supported in multi-worker training, and this process is worker "
+            f"{cluster.index} of {cluster.workers} by {cluster.source}; omit one of the two"
         )
     gpus = len(gpus_that_train(accelerators.gpu_count, multi_gpu))
     strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=cluster.resolver(gpus))
     logger.info(
-        "strategy: MultiWorkerMirroredStrategy, worker %d of %d by %s, %d replicas in all",
+        "strategy: MultiWorkerMirroredStrategy, worker %d of %d by %s, %d replicas in total",
         cluster.index,
         cluster.workers,
         cluster.source,
@@ -85,9 +85,9 @@ def machines_strategy(
 def choose_strategy(
     accelerators: Accelerators, multi_gpu: bool, *, reason: str | None = None
 ) -> tf.distribute.Strategy:
-    """Mirrored over all GPUs if wanted and there are several, else the first GPU, else the CPU.
+    """Mirrored over all GPUs with multi_gpu, else the first GPU, else the CPU.
 
-    Where these are not all GPUs that there are, `reason` says why it is these.
+    `reason` is logged if `accelerators` is only a selection of the GPUs.
     """
     gpus = gpus_that_train(accelerators.gpu_count, multi_gpu)
     devices = tuple(accelerators.devices[number] for number in gpus) or accelerators.devices
@@ -107,26 +107,26 @@ def choose_strategy(
 
 
 def name_of(strategy: tf.distribute.Strategy) -> str:
-    """By its public name, which its class does not always have."""
+    """The public name of a strategy, which may differ from its class name."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return "MultiWorkerMirroredStrategy"
     return type(strategy).__name__.lstrip("_")
 
 
 def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
-    """The devices of this machine that train, such as "GPU:0"."""
+    """Devices of this machine that train, such as "GPU:0"."""
     try:
         devices = strategy.extended.worker_devices
     except RuntimeError:
-        # TensorFlow's default strategy, which stands for the CPU here, has no list of devices.
+        # TensorFlow's default strategy, used here for the CPU, has no list of devices.
         return ["CPU:0"]
     return [device.rpartition("device:")[2] for device in devices]
 
 
 def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
-    """Whether the step is compiled with XLA: as wanted, else on GPUs and not on CPUs.
+    """Whether the step is compiled with XLA: as configured, or by default on GPUs only.
 
-    On CPUs XLA was measured slower to start and not faster to run.
+    On CPUs, XLA starts more slowly and does not run faster.
     """
     if wanted is not None:
         return wanted
@@ -134,8 +134,8 @@ def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
 
 
 def _mirrored(accelerators: Accelerators) -> tf.distribute.Strategy:
-    # NCCL is for GPUs only, and TensorFlow's collectives on CPUs fail for the second
-    # MirroredStrategy of a process.
+    # NCCL is for GPUs only, and TensorFlow's CPU collectives fail for the second MirroredStrategy
+    # of a process.
     reduction = tf.distribute.ReductionToOneDevice() if accelerators.kind == "virtual" else None
     return tf.distribute.MirroredStrategy(list(accelerators.devices), cross_device_ops=reduction)
 

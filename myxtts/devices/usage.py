@@ -1,7 +1,7 @@
-"""How much memory the tensors of this process take, by TensorFlow's own counters.
+"""GPU memory used by tensors of this process, from TensorFlow's counters.
 
-NVML's figure (`nvml.Card.used_mb`, which `myxtts doctor` shows) is another: what all processes
-have reserved on a card. TensorFlow reserves a limit, or the whole card, before it fills it.
+This differs from NVML (`nvml.Card.used_mb`, shown by `myxtts doctor`), which reports memory
+reserved by all processes. TensorFlow reserves its limit, or the whole card, in advance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class MemoryInUse:
-    """Of one device; the peak counts from the process's start or from the last reset."""
+    """Memory of one device; the peak is since the start of the process or the last reset."""
 
     current_mb: int
     peak_mb: int
@@ -25,15 +25,15 @@ class MemoryInUse:
 def memory_in_use(
     devices: Iterable[str], counters: Any = tf.config.experimental
 ) -> dict[str, MemoryInUse]:
-    """By device, such as "GPU:0". What has no counters is left out, and so are CPUs, some of whose
-    allocators count a part of what they give.
+    """By device, such as "GPU:0". Devices without counters are left out, and so are CPUs, whose
+    counters may be incomplete.
 
-    Starts TensorFlow's runtime: to be called after devices and limits have been set. Tests hand
-    in `counters` that stand in for those of a GPU.
+    Starts TensorFlow's runtime, so call it after devices and limits are set. Tests pass fake
+    `counters`.
     """
     found = {}
     for device in _gpus(devices):
-        # TensorFlow tells that there are no counters only by this error.
+        # This error is the only sign that there are no counters.
         with contextlib.suppress(ValueError):
             info = counters.get_memory_info(device)
             found[device] = MemoryInUse(info["current"] >> 20, info["peak"] >> 20)
@@ -41,10 +41,10 @@ def memory_in_use(
 
 
 class PeakMemory:
-    """The most memory that a run took on each of its devices, for its report.
+    """Peak memory of a run on each of its devices, for its report.
 
-    Made when the run starts, it sets the peaks back, so that an earlier run in the same process
-    does not count. Devices are named as in the report: "GPU:0", "CPU:0".
+    Create it when the run starts: it resets the peaks of earlier runs in the process.
+    Devices are named as in the report: "GPU:0", "CPU:0".
     """
 
     def __init__(self, devices: Iterable[str], counters: Any = tf.config.experimental) -> None:
@@ -55,7 +55,7 @@ class PeakMemory:
                 counters.reset_memory_stats(device)
 
     def peaks_mb(self) -> dict[str, int]:
-        """Device to MB; empty where no device has counters, as on CPUs."""
+        """Device to MB; empty without counters, as on CPUs."""
         found = memory_in_use(self._devices, self._counters)
         return {device: usage.peak_mb for device, usage in found.items()}
 

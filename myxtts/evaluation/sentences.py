@@ -12,7 +12,7 @@ from pathlib import Path
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.features.subset import PartRequest
+from myxtts.data.features.subset import CorpusSubset
 from myxtts.errors import DataError
 
 _SHORTEST_CLIP_SECONDS = 0.5
@@ -131,11 +131,11 @@ def load_sentences(file: Path) -> tuple[Sentence, ...]:
 
 
 def _part(config: XTTSConfig, subset: str) -> Sequence[Utterance]:
-    return PartRequest.of(config, subset).dataset()
+    return CorpusSubset.of(config, subset).dataset()
 
 
 def _folder(config: XTTSConfig) -> Path:
-    return PartRequest.of(config, "eval").folder
+    return CorpusSubset.of(config, "eval").folder
 
 
 def _languages(items: Iterable[Utterance]) -> list[str]:

@@ -1,15 +1,15 @@
-"""Monotonic alignment search as a dynamic programme inside the compiled graph.
+"""Monotonic alignment search by dynamic programming, inside the compiled graph.
 
-Which token does each mel position belong to, when tokens follow one another, none is skipped
-and the sum of scores is as large as it can be? The forward pass walks over the positions,
-vectorised over batch and tokens; the way back follows the decisions it recorded.
+Assigns each mel position to a token, in order and without skipping any, so that the sum of scores
+is maximal. The forward pass loops over positions, vectorised over batch and tokens; backtracking
+follows the recorded decisions.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-# One iteration of a TensorFlow loop costs as much as several small ops: walk in strides.
+# One iteration of a TensorFlow loop costs as much as several small ops, so unroll a few positions.
 _STRIDE = 8
 _UNREACHABLE = -1e9
 
@@ -28,7 +28,7 @@ def align(scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tens
         tf.transpose(padded, [1, 0, 2]), [strides, _STRIDE, batch, tokens]
     )
     totals = _best_totals(scores_by_stride)  # [positions, batch, tokens]
-    # Did the best path come from the token before? Not after the clip's end, where it waits.
+    # Whether the best path comes from the previous token; never past the end of the clip.
     came_from_before = tf.cast(totals[:, :, :-1] > totals[:, :, 1:], scores.dtype)
     within = tf.cast(tf.range(1, strides * _STRIDE + 1)[:, None] < position_lengths, scores.dtype)
     advance = tf.pad(came_from_before * within[:, :, None], [[0, 0], [0, 0], [1, 0]])
@@ -39,10 +39,10 @@ def align(scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tens
 
 
 def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
-    """The best sum of scores over paths that end at each position and token."""
+    """The best sum of scores of paths that end at each position and token."""
     strides, _, batch, tokens = tf.unstack(tf.shape(scores_by_stride))
-    # Before the first position only the first token can be entered: as if coming from a token
-    # before it that was free of charge.
+    # Paths can only start in the first token: as if they came from a token before it at no
+    # cost.
     start = tf.concat([tf.zeros([batch, 1]), tf.fill([batch, tokens - 1], _UNREACHABLE)], axis=1)
 
     def advance(index: tf.Tensor, total: tf.Tensor, record: tf.TensorArray) -> tuple:
@@ -63,10 +63,10 @@ def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
 
 
 def _walk_back(advance_by_stride: tf.Tensor, last_token: tf.Tensor) -> tf.Tensor:
-    """One-hot token of each position, from the last position to the first.
+    """Backtracking: one-hot token of each position, from the last position to the first.
 
-    advance_by_stride[p] says for each token whether the path that stands in it at p + 1 stood
-    in the token before at p.
+    advance_by_stride[p] says for each token whether the path that is in it at p + 1 was in the
+    previous token at p.
     """
     strides = tf.shape(advance_by_stride)[0]
 

@@ -1,8 +1,8 @@
-"""Residual attention with several heads, in the three forms that the model needs.
+"""Residual multi-head attention, in the three forms that the model needs.
 
-Between many positions and a few latent tokens the projections are done on the side of the few.
-`(positions Q) (latents K)^T` and `positions (latents K Q^T)^T` are the same numbers, and a product
-of a large matrix with a square one is saved; so it is with values and the output.
+Between many positions and a few latents, the projections are applied to the latents:
+`(positions Q) (latents K)^T` equals `positions (latents K Q^T)^T`, which saves the product of a
+large matrix with a square one. The same holds for values and output.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import tensorflow as tf
 from myxtts.models.layers import add_residual_scale, product, root_mean_square_norm, scaled_dense
 from myxtts.models.packing import Packing
 
-# Added to the scores of padding: its shares become exactly zero.
+# Added to the scores of padding, so that its attention weights are exactly zero.
 _NEVER = -1e9
 
 
 class _Attention(keras.layers.Layer):
-    """The weights, which are the same in every form."""
+    """The weights, shared by all forms."""
 
     def __init__(
         self, width: int, heads: int, *, memory_width: int | None = None, **kwargs: Any
@@ -44,12 +44,12 @@ class _Attention(keras.layers.Layer):
 
     @property
     def _query_kernel(self) -> tf.Tensor:
-        # Scaled before any product, whose sums would else leave the range of float16.
+        # Scaled before the products, whose sums would otherwise overflow in float16.
         return self.query.kernel * (self.width // self.heads) ** -0.5
 
 
 class SelfAttention(_Attention):
-    """Tokens attend to those of their own clip."""
+    """Tokens attend to the tokens of their own clip."""
 
     def call(self, values: tf.Tensor, packing: Packing) -> tf.Tensor:
         """values [slots, width]."""
@@ -64,7 +64,7 @@ class SelfAttention(_Attention):
 
 
 class AttentionToLatents(_Attention):
-    """Positions attend to a few latent tokens, whose width is `memory_width`."""
+    """Positions attend to a few latents of width `memory_width`."""
 
     def call(self, values: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
         """values [batch, positions, width]; latents [batch, tokens, memory width]."""
@@ -91,7 +91,7 @@ class AttentionToLatents(_Attention):
 
 
 class Resampler(_Attention):
-    """A few latent tokens, the same at the start for every clip, attend to its positions."""
+    """A few learned latents, initially the same for every clip, attend to its positions."""
 
     def call(self, latents: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """latents [tokens, width]; values [batch, positions, width]; mask [batch, positions, 1]."""

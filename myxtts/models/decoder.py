@@ -1,7 +1,7 @@
-"""The flow from noise to the mel of this text in this voice.
+"""Flow-matching decoder: from noise to a mel, conditioned on text and voice.
 
-At every moment of the flow the decoder says what the clean mel looks like; the way there follows
-from that. To predict the velocity itself it would have to carry the noise through its layers.
+At every flow time the decoder predicts the clean mel, which gives the velocity. To predict the
+velocity directly it would have to carry the noise through its layers.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from myxtts.models.layers import (
 )
 from myxtts.models.voice_encoder import Voice
 
-# The voice's latent tokens are looked at before every fourth block.
+# Every fourth block is preceded by attention to the voice latents.
 _BLOCKS_PER_ATTENTION = 4
 _LONGEST_PERIOD = 1_000.0
 
 
 def condition_channels(model: ModelConfig, mel_channels: int) -> int:
-    """Mean mel and state of a position's token, and the two numbers of where it stands in it."""
+    """Mean mel and state of a position's token, and two numbers for the position within it."""
     return mel_channels + model.text_width + 2
 
 
 class FlowDecoder(keras.layers.Layer):
-    """Convolutions alone carry information along time, so it works at any length."""
+    """Only convolutions mix positions, so it works at any length."""
 
     def __init__(self, model: ModelConfig, mel_channels: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -85,7 +85,7 @@ class FlowDecoder(keras.layers.Layer):
         time: tf.Tensor,
         voice: Voice,
     ) -> tf.Tensor:
-        """The clean mel seen from flow time `time` [batch]; [batch, positions, mel_channels]."""
+        """The clean mel predicted at flow time `time` [batch]; [batch, positions, mel_channels]."""
         values = self.noisy_projection(noisy) + self.condition_projection(condition)
         values = tf.cast(values, tf.float32)
         summary = self.time_projection(self._time_features(time))

@@ -1,11 +1,11 @@
-"""The blocks that the encoders and the decoder are made of.
+"""Building blocks of the encoders and the decoder.
 
-Every layer knows the widths of its inputs and makes its weights in `build`. Keras would find them
-out by tracing each unbuilt layer on the way down, which takes seconds.
+Every layer knows the widths of its inputs and creates its weights in `build`. Keras would infer
+them by tracing every unbuilt layer, which takes seconds.
 
-In mixed precision the products over positions, which are nearly all of the arithmetic, and what
-lies between two of them are computed in the short type. Weights, the residual stream, powers and
-softmax are float32: a sum of many small parts loses them in a short type.
+In mixed precision, products over positions, which are nearly all of the work, and what lies
+between them are computed in the lower precision. Weights, the residual stream, mean squares and
+softmax stay in float32, because sums of many small terms lose accuracy in lower precision.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ import tensorflow as tf
 
 from myxtts.models.packing import Packing
 
-# Residual branches start small, so that a deep stack begins as nearly the identity.
+# Residual branches start small, so that a deep stack is initially close to the identity.
 RESIDUAL_SCALE_AT_START = 0.2
 _EPSILON = 1e-6
 
 
 def length_mask(lengths: tf.Tensor, size: Any) -> tf.Tensor:
-    """[batch] -> [batch, size, 1] of ones up to each length, then zeros."""
+    """[batch] -> [batch, size, 1]: ones up to each length, then zeros."""
     return tf.sequence_mask(lengths, size, tf.float32)[:, :, None]
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Mean over the positions of [batch, positions, channels] that the mask keeps."""
+    """Mean of [batch, positions, channels] over unmasked positions."""
     return tf.reduce_sum(values * mask, 1) / tf.maximum(tf.reduce_sum(mask, 1), 1.0)
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """Scales each position to unit power; it has no weights, the conditioning brings them."""
+    """RMS norm without weights: scale and shift come from the conditioning."""
     power = tf.reduce_mean(tf.square(values), -1, keepdims=True)
     factor = tf.math.rsqrt(power + _EPSILON)
     normed = values * factor
 
     def gradient(of_normed: tf.Tensor) -> tf.Tensor:
-        """In half the passes over the values that TensorFlow's own takes."""
+        """Needs half as many memory passes as TensorFlow's own gradient."""
         along = tf.reduce_mean(of_normed * normed, -1, keepdims=True)
         return factor * (of_normed - normed * along)
 
@@ -49,7 +49,7 @@ def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def silu(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """`tf.nn.silu`, whose gradient computes the sigmoid again to save memory."""
+    """`tf.nn.silu` without recomputing the sigmoid in the gradient to save memory."""
     gate = tf.sigmoid(values)
     gated = values * gate
     return gated, lambda of_gated: of_gated * (gate + gated * (1.0 - gate))
@@ -79,13 +79,13 @@ def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
 
 
 def scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
-    """`layer(values) * scale` in float32; the weights are scaled, which are fewer numbers."""
+    """`layer(values) * scale` in float32; scales the weights, which is cheaper."""
     scaled = product(values, layer.kernel * scale, layer.compute_dtype)
     return tf.nn.bias_add(tf.cast(scaled, tf.float32), layer.bias * scale)
 
 
 class ConvBlock(keras.layers.Layer):
-    """Depthwise convolution, conditioned norm, two-layer perceptron; residual (ConvNeXt-like)."""
+    """Residual block: depthwise convolution, conditioned norm, two-layer MLP (as in ConvNeXt)."""
 
     def __init__(self, width: int, kernel_positions: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -120,7 +120,7 @@ class ConvBlock(keras.layers.Layer):
         return self._add_perceptron(values, hidden)
 
     def _convolve(self, values: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-        # The two-dimensional depthwise kernel is the fastest one that TensorFlow has on CPUs.
+        # TensorFlow's 2-D depthwise convolution is its fastest one on CPUs.
         convolved = tf.nn.depthwise_conv2d(
             tf.cast(tf.expand_dims(values, 1), self.compute_dtype),
             tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype),
@@ -137,7 +137,7 @@ class ConvBlock(keras.layers.Layer):
 class Modulation(keras.layers.Layer):
     """Scale and shift for every block of a stack, from one conditioning vector.
 
-    One zero-initialised matrix serves all blocks: at the start the condition changes nothing.
+    One zero-initialised matrix for all blocks, so initially the condition has no effect.
     """
 
     def __init__(self, width: int, blocks: int, *, condition_width: int, **kwargs: Any) -> None:

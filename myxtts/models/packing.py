@@ -1,8 +1,8 @@
-"""Texts of a batch laid end to end, so that layers without a view to the side skip the padding.
+"""Packs the texts of a batch without padding, for layers that treat each token by itself.
 
-A batch of texts is padded to its longest one, and a quarter of it or more is padding. Layers that
-treat each token by itself, which hold nearly all weights and arithmetic of the text encoder, run
-on the packed tokens instead. How many there are room for is part of the static shape.
+A quarter or more of a padded batch of texts is padding. Token-wise layers, which have nearly all
+weights and work of the text encoder, run on packed tokens instead. The number of slots is part of
+the static shape.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import tensorflow as tf
 
 
 class Packing:
-    """Moves values between [batch, tokens, channels] and [slots, channels] and back.
+    """Converts between [batch, tokens, channels] and [slots, channels].
 
-    `slots` [shares, slots of a share] says which token stands in each slot, as its place in the
-    share's [clips, tokens], or -1 for an empty slot; the clips are split evenly over the shares
-    in their order, and tokens of a share keep their order. Both ways are gathers, and each is the
-    other's gradient: nothing is scattered. `mask` [batch, tokens, 1] is one where there is a token.
+    `slots` [shares, slots per share] holds the index of each slot's token in the share's
+    [clips, tokens], or -1 for an empty slot; clips are split evenly over the shares in order, and
+    tokens keep their order. Both directions are gathers, and each is the other's gradient, so there
+    is no scatter. `mask` [batch, tokens, 1] is one for real tokens.
     """
 
     def __init__(self, slots: tf.Tensor, lengths: tf.Tensor, tokens: Any) -> None:
@@ -54,7 +54,7 @@ class Packing:
         return tf.custom_gradient(lambda inputs: (self._unpack(inputs, heads), self._pack))(values)
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """[batch, tokens] -> [slots]; an empty slot has some id."""
+        """[batch, tokens] -> [slots]; empty slots have an arbitrary id."""
         return tf.gather(tf.reshape(ids, [-1]), self._place_of_slot)
 
     def _pack(self, values: tf.Tensor) -> tf.Tensor:
@@ -73,7 +73,7 @@ class Packing:
 
 
 def slots_of(token_lengths: tf.Tensor, tokens: Any) -> tf.Tensor:
-    """Slots [1, batch * tokens] of texts padded to so many tokens, as one share."""
+    """Slots [1, batch * tokens] of texts padded to `tokens`, as a single share."""
     is_token = tf.reshape(tf.sequence_mask(token_lengths, tokens), [-1])
     places = tf.argsort(tf.cast(~is_token, tf.int32), stable=True)
     return tf.where(tf.range(tf.size(places)) < tf.reduce_sum(token_lengths), places, -1)[None]

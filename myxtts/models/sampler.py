@@ -1,4 +1,4 @@
-"""Mels from token ids and a voice: compiled once, for batches of texts of any length."""
+"""Samples mels from token ids and a voice; compiled per batch size, for texts of any length."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _PADDING_ID = 0
 class SpeechSampler:
     """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
 
-    def __init__(self, model: XTTS, usual_guidance: Guidance = _NO_GUIDANCE) -> None:
-        self._usual_guidance = usual_guidance
+    def __init__(self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE) -> None:
+        self._default_guidance = default_guidance
         self._model = model
         self._speak_of_size: dict[int, Any] = {}
 
@@ -41,7 +41,7 @@ class SpeechSampler:
         )
 
     def voice(self, reference_mel: npt.NDArray[np.float32]) -> Voice:
-        """From [frames, mels] of any length."""
+        """Encodes a reference mel [frames, mels] of any length."""
         return Voice(*self._encode_voice(tf.convert_to_tensor(reference_mel, tf.float32)[None]))
 
     def mels(
@@ -51,14 +51,14 @@ class SpeechSampler:
         voice: Voice,
         options: SpeechOptions,
     ) -> list[FloatArray]:
-        """Each [frames, mels], of the token ids of several texts, said together.
+        """Mels, each [frames, mels], of a batch of texts given as token ids.
 
-        The voice is one for all of them, or one for each.
+        `voice` is one for all texts, or one per text.
         """
         guidance = [
             usual if asked is None else asked
             for asked, usual in zip(
-                (options.text_guidance, options.voice_guidance), self._usual_guidance, strict=True
+                (options.text_guidance, options.voice_guidance), self._default_guidance, strict=True
             )
         ]
         lengths = np.array(list(map(len, texts)), np.int32)
@@ -82,7 +82,7 @@ class SpeechSampler:
         ]
 
     def _speak(self, batch: int) -> Any:
-        """Compiled once for each size of batch, whatever the lengths of the texts."""
+        """Compiled once per batch size, for texts of any length."""
         if batch not in self._speak_of_size:
             self._speak_of_size[batch] = self._compile_speak(batch)
         return self._speak_of_size[batch]

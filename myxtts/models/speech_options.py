@@ -1,4 +1,4 @@
-"""How a text is said, and what is allowed there. No TensorFlow: wrong options are told at once."""
+"""Options of synthesis and their bounds. No TensorFlow: invalid options fail immediately."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALLOWED: dict[str, tuple[Any, float, float]] = {
 
 
 class SpeechOptionError(DataError):
-    """An option of another type or out of its range; programs may spell its name in their way."""
+    """An option of the wrong type or out of range; callers may name it in their own way."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"{option}: {problem}")
@@ -30,17 +30,16 @@ class SpeechOptionError(DataError):
 @dataclass(frozen=True, kw_only=True)
 class SpeechOptions:
     steps: int = 10
-    """Euler steps from noise to speech: more are slower and a little clearer."""
+    """Sampling steps: more is slower and slightly clearer."""
     temperature: float = 0.3
-    """Spread of the noise to start from: lower is flatter and safer."""
+    """Standard deviation of the initial noise: lower is flatter and safer."""
     text_guidance: float | None = None
-    """How far to go beyond any speech of this voice, towards this text; None: as far as the run's
-    training.text_guidance says. 0 is off and twice as fast."""
+    """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
+    run, 0 turns it off, which is twice as fast."""
     voice_guidance: float | None = None
-    """How far to go beyond this text in any voice, towards this one; None: as far as the run's
-    training.voice_guidance says."""
+    """The same towards the voice; None uses training.voice_guidance of the run."""
     speed: float = 1.0
-    """1.2 speaks a fifth faster."""
+    """Speaking rate: 1.2 is 20 % faster."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -51,6 +50,6 @@ class SpeechOptions:
                 number = "a whole number" if kind is Integral else "a number"
                 raise SpeechOptionError(name, f"found {value!r}, allowed: {number}, {allowed}")
             if value is not None and not least <= value <= most:
-                # A whole number may be too large for a float's format.
+                # An integer may be too large to format as a float.
                 found = f"{value:.10g}" if isinstance(value, float) else value
                 raise SpeechOptionError(name, f"found {found}, allowed: {allowed}")

@@ -1,4 +1,4 @@
-"""Tokens to what the decoder needs: a mean mel, a hidden state and a duration per token."""
+"""Text encoder: a mean mel, a hidden state and a duration per token."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class TextEncoder(keras.layers.Layer):
         self.duration_block = ConvBlock(
             width, model.kernel_positions, dtype=policy, name="duration_block"
         )
-        # What a symbol sounds like and how long it lasts, whoever says it and wherever it stands;
-        # training sets these from the corpus, and the projections learn the rest.
+        # Mean mel and duration of each symbol regardless of voice and context. Training
+        # initialises them from the corpus; the projections learn the rest.
         self.symbol_mean_mel = keras.layers.Embedding(
             symbols, mel_channels, "zeros", name="symbol_mean_mel"
         )

@@ -1,4 +1,4 @@
-"""A few seconds of speech to a voice: one global vector and a few latent tokens."""
+"""Voice encoder: reference audio to one global vector and a few latents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole model: what it costs to be wrong about a batch, and how it speaks."""
+"""The whole model: training losses for a batch, and mel sampling."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from myxtts.models.layers import length_mask, stack_frames
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
-# The error of the clean mel counts as that of the velocity, which is larger by 1 / (1 - time);
-# this bounds the weight near the end, where little is left to predict.
+# Errors of the clean mel are weighted like errors of the velocity, which are larger by
+# 1 / (1 - time); this bounds the weight near the end of the flow.
 _LEAST_TIME_LEFT = 0.4
-# No token lasts longer than e to this, some four hundred positions: a model that has not learnt
-# durations yet must not ask for more memory than there is.
+# Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
+# memory.
 _LONGEST_LOG_DURATION = 6.0
-# The mean of that weight over all times: dividing by it keeps the loss an error of the mel.
+# Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 
 
 class Draws(NamedTuple):
-    """What is random about a step, drawn for the whole batch before it is split up."""
+    """Random numbers of a step, drawn for the whole batch before it is split."""
 
-    segment_starts: tf.Tensor  # [batch], as a share of the room there is
+    segment_starts: tf.Tensor  # [batch], as a fraction of the possible starts
     flow_times: tf.Tensor  # [batch]
-    told: tf.Tensor  # [batch, 2], 1 where the decoder is told the text, and the voice, else 0
+    condition_mask: tf.Tensor  # [batch, 2]: 0 where text, or voice, conditioning is dropped
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
 
 
 class Counts(NamedTuple):
-    """What the losses are averaged over, counted over the whole batch before it is split up."""
+    """Denominators of the losses, counted over the whole batch before it is split."""
 
     tokens: tf.Tensor
     positions: tf.Tensor
@@ -46,9 +46,9 @@ class Counts(NamedTuple):
 class XTTS(keras.Model):
     """Text encoder, voice encoder, alignment and flow decoder.
 
-    `precision` is the type of products over positions; what comes in and out is float32, and so
-    are weights, heads, alignment and losses. It is a matter of training, so speaking from the
-    same weights is free to take float32.
+    `precision` is the data type of products over positions. Inputs, outputs, weights, output heads,
+    alignment and losses are float32. It only concerns training; synthesis may use float32 with
+    the same weights.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class XTTS(keras.Model):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes all weights, without a call."""
+        """Creates all weights without calling the model."""
         for part in (self.text_encoder, self.voice_encoder, self.decoder):
             part.build()
 
@@ -89,12 +89,12 @@ class XTTS(keras.Model):
     def draw(
         self, batch_size: Any, seed: tf.Tensor, drop_rates: tuple[float, float] = (0.0, 0.0)
     ) -> Draws:
-        """The random numbers of a step; `seed` is int32 [2], the rates are of text and voice."""
-        starts_seed, times_seed, noise_seed, told_seed = tf.unstack(
+        """Random numbers of a step; `seed` is int32 [2], `drop_rates` are for text and voice."""
+        starts_seed, times_seed, noise_seed, mask_seed = tf.unstack(
             tf.random.experimental.stateless_split(seed, 4, alg="philox")
         )
-        # Times spread evenly over the batch from one random offset: less noise in the gradient
-        # than independent times.
+        # Flow times are spread evenly over the batch from a random offset, which gives less
+        # gradient noise than independent times.
         offset = tf.random.stateless_uniform([], times_seed, alg="philox")
         spread = tf.range(batch_size, dtype=tf.float32) / tf.cast(batch_size, tf.float32)
         times = tf.math.floormod(offset + spread, 1.0)
@@ -102,7 +102,7 @@ class XTTS(keras.Model):
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
             times,
             tf.cast(
-                tf.random.stateless_uniform([batch_size, 2], told_seed, alg="philox") >= drop_rates,
+                tf.random.stateless_uniform([batch_size, 2], mask_seed, alg="philox") >= drop_rates,
                 tf.float32,
             ),
             tf.random.stateless_normal(
@@ -124,7 +124,7 @@ class XTTS(keras.Model):
         )
 
     def call(self, batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
-        """Losses of a batch, or of its share in one, and the path [batch, positions, tokens]."""
+        """Losses of a batch or a share of it, and the alignment [batch, positions, tokens]."""
         voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
             batch.token_ids, batch.token_lengths, batch.slots, batch.language_ids, voice.vector
@@ -155,9 +155,9 @@ class XTTS(keras.Model):
         lengths: tf.Tensor,
         draws: Draws,
     ) -> tf.Tensor:
-        """Squared error of the flow on one random stretch of each clip.
+        """Flow-matching loss on one random segment of each clip.
 
-        Flow matching on the straight path from noise to data.
+        The flow follows a straight path from noise to data.
         """
         slack = tf.maximum(lengths - self.segment_positions, 0)
         starts = tf.cast(draws.segment_starts * tf.cast(slack + 1, tf.float32), tf.int32)
@@ -171,21 +171,21 @@ class XTTS(keras.Model):
         condition = self._condition(text, segment_path, within)
         amount = draws.flow_times[:, None, None]
         noisy = (1.0 - amount) * draws.noise + amount * data
-        condition, voice = _told_only(draws.told, condition, voice)
+        condition, voice = _masked_conditions(draws.condition_mask, condition, voice)
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
         return tf.reduce_sum(tf.square(clean - data) * weight) / _MEAN_TIME_WEIGHT
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
-        """Mean mel and state of each position's token, and where in the token it stands."""
+        """Mean mel and state of each position's token, and the position within the token."""
         per_token = tf.concat([text.mean_mel, text.states], -1)
         return tf.concat([tf.matmul(path, per_token), within], -1)
 
     def plan_positions(self, text: EncodedText, speed: tf.Tensor) -> tf.Tensor:
-        """Whole positions per token, [batch, tokens], at least one each.
+        """Durations in whole positions, [batch, tokens], at least one each.
 
-        The ends of the tokens are rounded, not their lengths: rounding each length on its own
-        would make a sentence too long or too short by the sum of what was rounded.
+        Token ends are rounded rather than durations, so that rounding errors do not add up over a
+        sentence.
         """
         mask = text.mask[:, :, 0]
         log_durations = tf.minimum(text.log_durations, _LONGEST_LOG_DURATION)
@@ -203,11 +203,11 @@ class XTTS(keras.Model):
         guidance: tf.Tensor,
         seed: tf.Tensor,
     ) -> tf.Tensor:
-        """Log-mels [batch, frames, mels] by Euler's method from noise to speech.
+        """Samples log-mels [batch, frames, mels] with Euler's method.
 
-        Guidance of the text, and of the voice: the decoder is asked again without being told it,
-        and goes on by so much from what it says of any text, or any voice, to what it says of
-        this one.
+        Classifier-free guidance, for text and voice: the decoder also predicts without that
+        condition, and the prediction is extrapolated away from the unconditional one by
+        `guidance`.
         """
         ends = tf.cumsum(durations, axis=1)
         position_lengths = tf.cast(ends[:, -1], tf.int32)
@@ -217,27 +217,27 @@ class XTTS(keras.Model):
         condition = self._condition(text, path, _position_within_token(path, durations))
         mask = length_mask(position_lengths, positions)
         batch = tf.shape(durations)[0]
-        # The same for every sentence: what it is batched with must not change how it sounds.
+        # The same noise for every sentence, so that batching does not change how it sounds.
         noise = tf.random.stateless_normal([1, positions, self.channels], seed, alg="philox")
         noise = tf.repeat(noise, batch, axis=0)
-        is_asked = tf.concat([[True], guidance > 0.0], 0)
-        told = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_asked)
+        is_used = tf.concat([[True], guidance > 0.0], 0)
+        masks = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_used)
         weights = tf.concat([1.0 + tf.reduce_sum(guidance, keepdims=True), -guidance], 0)
-        weights = tf.boolean_mask(weights, is_asked)
-        times_asked = tf.shape(weights)[0]
+        weights = tf.boolean_mask(weights, is_used)
+        predictions = tf.shape(weights)[0]
         condition, mask, *voice_parts = (
-            tf.tile(values, [times_asked, *[1] * (values.shape.rank - 1)])
+            tf.tile(values, [predictions, *[1] * (values.shape.rank - 1)])
             for values in (condition, mask, *voice)
         )
-        condition, voice = _told_only(
-            tf.repeat(told, batch, axis=0), condition, Voice(*voice_parts)
+        condition, voice = _masked_conditions(
+            tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            time = tf.fill([times_asked * batch], tf.cast(step / steps, tf.float32))
-            answers = self.decoder(tf.tile(mel, [times_asked, 1, 1]), condition, mask, time, voice)
-            answers = tf.reshape(answers, [times_asked, batch, positions, self.channels])
-            clean = tf.tensordot(weights, answers, 1)
+            time = tf.fill([predictions * batch], tf.cast(step / steps, tf.float32))
+            outputs = self.decoder(tf.tile(mel, [predictions, 1, 1]), condition, mask, time, voice)
+            outputs = tf.reshape(outputs, [predictions, batch, positions, self.channels])
+            clean = tf.tensordot(weights, outputs, 1)
             # One step of 1 / steps along (clean - mel) / (1 - time).
             return step + 1, mel + (clean - mel) / tf.cast(steps - step, tf.float32)
 
@@ -251,16 +251,18 @@ class XTTS(keras.Model):
         return frames * self.mel_deviation + self.mel_mean
 
 
-def _told_only(told: tf.Tensor, condition: tf.Tensor, voice: Voice) -> tuple[tf.Tensor, Voice]:
-    """Zeros instead of the text or the voice that the decoder is not told; told: [batch, 2]."""
-    text, of_voice = told[:, :1], told[:, 1:]
+def _masked_conditions(
+    condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
+) -> tuple[tf.Tensor, Voice]:
+    """Text and voice conditioning, zero where `condition_mask` [batch, 2] is zero."""
+    text, of_voice = condition_mask[:, :1], condition_mask[:, 1:]
     return condition * text[:, :, None], Voice(
         voice.vector * of_voice, voice.latents * of_voice[:, :, None]
     )
 
 
 def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """-||mean - target||^2 / 2 without the target's own part, which no path can change.
+    """-||mean - target||^2 / 2 without the term of the target alone, which no path can change.
 
     mean_mel [batch, tokens, channels], target [batch, positions, channels] -> [batch, positions,
     tokens].
@@ -272,7 +274,7 @@ def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 def _prior_error(scores: tf.Tensor, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
     """Half the squared distance between each position and the mean mel of its token.
 
-    The scores of the path are that distance but for its sign and for the target's own part.
+    The scores on the path are that distance, except for the sign and the term of the target alone.
     """
     inside = tf.reduce_sum(path, -1)  # [batch, positions]
     own_part = 0.5 * tf.reduce_sum(tf.square(target), -1) * inside
@@ -285,7 +287,7 @@ def _duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
 
 
 def _position_within_token(path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:
-    """How far each position is into its token, 0 to 1, and the token's log-duration."""
+    """Relative position within the token, 0 to 1, and the token's log-duration."""
     ends = tf.cumsum(durations, axis=1)
     features = tf.stack([ends - durations, durations], -1)  # [batch, tokens, 2]
     per_position = tf.matmul(path, features)

@@ -77,7 +77,7 @@ class TTS:
                     "config.yaml"
                 )
             variable.assign(value)
-        self._sampler = SpeechSampler(model, self.config.training.usual_guidance)
+        self._sampler = SpeechSampler(model, self.config.training.default_guidance)
         self._vocoder = vocoder or GriffinLim(self.config.audio)
 
     @property

@@ -1,6 +1,6 @@
-"""What the normalisers of all languages share: cleaning characters, marks and addresses.
+"""Shared by the normalisers of all languages: cleaning characters, punctuation and addresses.
 
-It knows no language.
+Knows nothing of any language.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""English: its entry, and normalisation with the rules for abbreviations and symbols.
+"""English: registry entry, and normalisation of abbreviations and symbols.
 
-Numbers and dates have files of their own.
+Numbers and dates are in separate modules.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _DOTTED_LETTERS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)|(?<![\w.])(?:[
 # The pronoun I is left out: it often ends a sentence.
 _INITIAL = re.compile(r"(?<![\w.'])([A-HJ-Z])\.(?=\s+[A-Z])")
 
-# Spelt out first, because the patterns for numbers take quadratic time on such runs.
+# Long digit runs are spelt out first: number patterns take quadratic time on them.
 _ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _RULE = re.compile(r"[=#]{2,}")

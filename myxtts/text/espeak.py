@@ -1,7 +1,7 @@
 """The espeak-ng library of the `espeakng-loader` wheel, through ctypes.
 
-Phonemes and the demo corpus need it and nothing else does, so it is loaded on first use.
-The library keeps one global state: one process, one voice at a time, hence the lock.
+Only phonemes and the demo corpus need it, so it is loaded on first use. The library has global
+state (one voice at a time per process), hence the lock.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _CHARS_UTF8 = 1
 _PHONEMES_IPA = 0x02
 _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
 _POSITION_CHARACTER = 1
-# espeak-ng copies the folder's name into a buffer of 160 bytes and cuts what is longer.
+# espeak-ng copies the path into a buffer of 160 bytes and truncates longer ones.
 _LONGEST_DATA_PATH = 120
 
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
 _lock = threading.Lock()
-# Loading a voice takes longer than a sentence's phonemes.
+# Loading a voice takes longer than converting a sentence.
 _chosen_voice: str | None = None
 
 
@@ -52,10 +52,10 @@ def _library() -> Any:
         )
         if rate != SAMPLE_RATE_HZ:
             raise DataError(
-                f"espeak-ng did not start with its data in {data_path} (answer {rate}, expected "
+                f"espeak-ng did not start with its data in {data_path} (returned {rate}, expected "
                 f"{SAMPLE_RATE_HZ}); try 'pip install --force-reinstall espeakng-loader'"
             )
-    # It seeds its noise by the time of day, which would make no two corpora alike.
+    # It seeds its noise with the time of day; a fixed seed makes corpora reproducible.
     library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     return library
 
@@ -64,7 +64,7 @@ def _library() -> Any:
 def _short_path(path: Path) -> Iterator[Path]:
     """`path` itself, or a link to it that is short enough for espeak-ng.
 
-    The link stays for the life of the process: espeak-ng opens dictionaries later.
+    The link lives as long as the process: espeak-ng opens dictionaries later.
     """
     if len(str(path).encode()) <= _LONGEST_DATA_PATH:
         yield path
@@ -81,16 +81,16 @@ def _choose_voice(library: Any, voice: str) -> None:
     _chosen_voice = None
     if library.espeak_SetVoiceByName(voice.encode()) != 0:
         raise DataError(
-            f"espeak-ng has no voice '{voice}': choose a language code that it knows, "
+            f"espeak-ng has no voice '{voice}': choose a language code it supports, "
             "such as en-us, fa, de, or set text.tokens to graphemes"
         )
     _chosen_voice = voice
 
 
 def voice_names() -> dict[str, str]:
-    """Voices by the English names of their languages, in small letters; the library is not loaded.
+    """Voices by lower-case English language name; does not load the library.
 
-    Of a language with several the one with the shortest name, which is its first.
+    For a language with several voices, the one with the shortest name, which is the main one.
     """
     import espeakng_loader
 
@@ -106,7 +106,7 @@ def voice_names() -> dict[str, str]:
 
 
 def phonemes(text: str, voice: str) -> str:
-    """The IPA phonemes of `text`; clauses are joined by a space and punctuation is lost."""
+    """IPA phonemes of `text`; clauses are joined by a space and punctuation is lost."""
     with _lock:
         library = _library()
         _choose_voice(library, voice)
@@ -122,7 +122,7 @@ def phonemes(text: str, voice: str) -> str:
 def speak(
     text: str, voice: str, *, words_per_minute: int = 175, pitch: int = 50, pitch_range: int = 50
 ) -> npt.NDArray[np.int16]:
-    """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range go from 0 to 100."""
+    """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range are 0 to 100."""
     pieces: list[npt.NDArray[np.int16]] = []
 
     def collect(samples: Any, count: int, _events: Any) -> int:
@@ -136,7 +136,7 @@ def speak(
         library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
         library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
         library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
-        callback = _CALLBACK(collect)  # a reference: ctypes keeps none
+        callback = _CALLBACK(collect)  # keep a reference: ctypes does not
         library.espeak_SetSynthCallback(callback)
         encoded = text.encode() + b"\0"
         library.espeak_Synth(
@@ -144,5 +144,5 @@ def speak(
         )
         library.espeak_Synchronize()
     if not pieces:
-        raise DataError(f"espeak-ng said nothing for {text!r} with voice '{voice}'")
+        raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
     return np.concatenate(pieces)

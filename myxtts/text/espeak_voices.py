@@ -1,7 +1,7 @@
-"""The languages and varieties that espeak-ng speaks, by tag.
+"""Languages and varieties that espeak-ng supports, by tag.
 
-A table and not a question to the library: which tags mean the same language is part of a run's
-vocabulary, and must not change with the version that is installed. Nothing is loaded.
+A table rather than a library call: which tags mean the same language is part of a run's vocabulary
+and must not depend on the installed version. Nothing is loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VOICES = {tag: tag for tag in _NAMED_BY_THEIR_TAG.split()} | {
     "zh": "cmn",
 }
 
-# Regions without a voice of their own that do not speak like the language's first variety.
+# Regions without a voice that do not sound like the language's main variety.
 _REGIONS = {
     "en-gb": "au nz uk za",
     "es-419": "ar bo cl co cr cu do ec gt hn mx ni pa pe pr py sv us uy ve",

@@ -1,4 +1,4 @@
-"""Languages without rules of their own: numbers in words, where num2words is right about them."""
+"""Languages without rules of their own: numbers as words, where num2words is correct."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DECIMAL_COMMA_LANGUAGES = frozenset({
 })  # fmt: skip
 UNSPACED_LANGUAGES = frozenset({"ja", "ko", "th"})
 
-# Faults of num2words 0.5.14: Amharic loops for ever on a million, these decimals are rounded or
-# wrong, and these negatives fail or lose the sign.
+# Bugs of num2words 0.5.14: Amharic hangs on a million, these decimals are rounded or wrong, and
+# these negatives fail or lose the sign.
 UNUSABLE_CONVERTERS = frozenset({"am"})
 UNUSABLE_DECIMALS = frozenset({"ar", "bn", "tr", "vi"})
 UNUSABLE_NEGATIVES = frozenset({"bn", "ce", "cs", "kn", "pl", "sk", "te", "vi"})
-# What the converters of num2words raise on numbers that they do not cover.
+# Raised by num2words for unsupported numbers.
 CONVERTER_FAILURES = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError,
     ValueError,
@@ -46,7 +46,7 @@ def general_language(code: str, espeak_voice: str) -> Language:
 
 
 def normalise_general(text: str, language: str) -> str:
-    """Return text with its numbers in words, where they are known, and plain quotes and dashes."""
+    """Return text with numbers as words, where supported, and plain quotes and dashes."""
     return settle(lambda current: _normalise_once(current, language), text)
 
 
@@ -93,7 +93,7 @@ def _general_number(group: str, point: str) -> re.Pattern[str]:
 
 
 def _number_words(written: str, converter: str) -> str | None:
-    """Words for a number written with ASCII point, or None when num2words cannot say it."""
+    """Words for a number with an ASCII decimal point, or None if num2words cannot convert it."""
     base = converter.partition("_")[0]
     if "." in written and base in UNUSABLE_DECIMALS:
         return None

@@ -1,6 +1,6 @@
-"""What the program knows of a language: an entry, made in the language's own file.
+"""The registry entry of a language, created in the language's own module.
 
-It knows no tags and no other languages; `text.languages` finds the entry that a tag means.
+Knows nothing of tags and other languages; `text.languages` finds the entry for a tag.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def _as_it_is(text: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Language:
     code: str
-    """Its tag in canonical form, such as en or pt-br: what corpora, vocabularies and runs hold."""
+    """Canonical tag, such as en or pt-br, as stored in corpora, vocabularies and runs."""
     names: tuple[str, ...] = ()
-    """In English, for whoever writes one of them instead of the tag."""
+    """English names, for users who write a name instead of the tag."""
     normalise: Callable[[str], str]
-    """Written text to the words that a reader would say, in one standard spelling."""
+    """Written text to the words a reader would say, in a standard spelling."""
     normalise_for_phonemes: Callable[[str], str] | None = None
-    """The same, with what tells espeak-ng more than the standard spelling does."""
+    """The same, keeping marks that help espeak-ng beyond the standard spelling."""
     respell_for_espeak: Callable[[str], str] = _as_it_is
-    """Normalised text to a spelling that espeak-ng reads right."""
+    """Normalised text to a spelling that espeak-ng reads correctly."""
     espeak_voice: str
     scripts: frozenset[str]
     """As in `text.scripts`."""
@@ -36,15 +36,15 @@ class Language:
     greeting: str = ""
     """A word to try the voice with."""
     demo_file: str | None = None
-    """Sentences for the demo corpus, one on each line, in the folder demo_sentences."""
+    """File of demo corpus sentences, one per line, in the folder demo_sentences."""
 
     @property
     def base(self) -> str:
-        """The language without its variety: en of en-gb."""
+        """The language without its variety, such as en for en-gb."""
         return self.code.partition("-")[0]
 
     def variety(self, code: str, espeak_voice: str) -> Language:
-        """The same language as it is spoken elsewhere."""
+        """Another variety of the same language."""
         return dataclasses.replace(self, code=code, espeak_voice=espeak_voice)
 
     def demo_sentences(self) -> list[str]:

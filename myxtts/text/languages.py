@@ -1,7 +1,7 @@
-"""Every language with rules of its own, and what a tag such as en_US or fa-IR means.
+"""The registry of languages, and the parsing of tags such as en_US or fa-IR.
 
-A tag is parsed where it enters (a corpus, a setting, an option) and is a canonical code from there
-on. Languages without an entry get the general rules and the voice that espeak-ng has for them.
+A tag is parsed once where it enters (a corpus, a setting, an option) and is a canonical code from
+then on. Languages without an entry get the general rules and their espeak-ng voice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REGISTRY: Mapping[str, Language] = {
         PERSIAN,
     )
 }
-# To be raised when a tag means another language than before: corpora are then read anew.
+# Increase it when a tag changes its meaning, so that corpora are read again.
 TAG_RULES = 1
 
 _SHOWN_CHARACTERS = 40
@@ -36,10 +36,10 @@ _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,7}")
 
 
 def parse_tag(tag: str, where: str = "language") -> str:
-    """The canonical code of a tag that someone gave; `where` is named if it is not a tag.
+    """The canonical code of a tag; errors name `where` it was given.
 
-    Which part of a tag counts is for espeak-ng's voices to say: en_US is en, pt-BR is pt-br, fa-IR
-    and fa-Arab are fa. Of a language that is not known the whole tag counts.
+    The espeak-ng voices decide which part of a tag counts: en_US is en, pt-BR is pt-br, fa-IR and
+    fa-Arab are fa. For an unknown language the whole tag counts.
     """
     if not _TAG.fullmatch(_plain(tag)):
         raise DataError(
@@ -51,7 +51,7 @@ def parse_tag(tag: str, where: str = "language") -> str:
 
 @functools.lru_cache(maxsize=1_024)
 def find_language(tag: str) -> Language:
-    """The entry that a tag means; anything is a tag of some language here."""
+    """The entry for a tag; unknown tags get the general rules."""
     plain = _plain(tag)
     if not _TAG.fullmatch(plain):
         return general_language(tag, tag)
@@ -69,7 +69,7 @@ def find_language(tag: str) -> Language:
 
 @functools.lru_cache(maxsize=1_024)
 def nearest_tag(tag: str, codes: tuple[str, ...] | None = None) -> str:
-    """`; did you mean 'x'?` of all codes or the given ones, or nothing where none is near."""
+    """`; did you mean 'x'?` for the closest of all codes or the given ones, or an empty string."""
     known = {
         name: code for name, code in _codes_by_name().items() if codes is None or code in codes
     }
@@ -78,7 +78,7 @@ def nearest_tag(tag: str, codes: tuple[str, ...] | None = None) -> str:
 
 
 def _beginning(tag: str) -> str:
-    """Columns that are not what they seem hold whole texts."""
+    """A misread language column may contain whole texts."""
     return tag if len(tag) <= _SHOWN_CHARACTERS else f"{tag[:_SHOWN_CHARACTERS]}..."
 
 
@@ -87,8 +87,8 @@ def _plain(tag: str) -> str:
 
 
 def _known_code(language: str, *subtags: str) -> str | None:
-    """The longest part of a tag that has an entry or a voice."""
-    # Extensions, as in fa-u-nu-latn, say nothing about speech.
+    """The longest prefix of a tag that has an entry or a voice."""
+    # Extensions, as in fa-u-nu-latn, do not affect speech.
     parts = list(itertools.takewhile(lambda part: len(part) > 1 or part == "x", subtags))
     for length in range(len(parts), -1, -1):
         for kept in itertools.combinations(parts, length):
@@ -101,9 +101,9 @@ def _known_code(language: str, *subtags: str) -> str | None:
 
 @functools.cache
 def _codes_by_name() -> dict[str, str]:
-    """Tags and English names of languages, in small letters."""
+    """Tags and English names of languages, in lower case."""
     names: dict[str, str] = {}
-    with contextlib.suppress(ImportError, OSError):  # a hint is not worth an error of its own
+    with contextlib.suppress(ImportError, OSError):  # a hint must not cause an error
         names = {name: find_language(voice).code for name, voice in espeak.voice_names().items()}
     names |= {code: code for code in VOICES}
     for code, entry in REGISTRY.items():

@@ -12,7 +12,7 @@ __all__ = ["normalise"]
 def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
     """Return the spoken form of text in the given language, such as "en", "en-us" or "fa".
 
-    Vowel signs of Persian tell espeak-ng how to read a word; without them a word has one spelling.
+    Persian vowel signs tell espeak-ng how to read a word; without them a word has one spelling.
     """
     entry = find_language(language)
     step = entry.normalise

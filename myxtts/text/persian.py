@@ -42,7 +42,7 @@ LETTERS = str.maketrans(
         "ـ": "",
     }
 )
-# The old word processors' stand-in for the half-space is the not sign.
+# Old word processors used the not sign as a half-space.
 BEFORE_COMPATIBILITY = str.maketrans({"¬": HALF_SPACE, "²": "^2", "³": "^3", "™": "", "º": "°"})
 PUNCTUATION = str.maketrans({",": "،", ";": "؛", "?": "؟", "۔": ".", "٪": "%", "٭": " "})
 
@@ -154,7 +154,7 @@ _PHONE = re.compile(
 )
 
 _DIGITS = re.compile(r"\d+")
-# Spelt out first, because the patterns for numbers take quadratic time on such runs.
+# Long digit runs are spelt out first: number patterns take quadratic time on them.
 _ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _SIGN = f"[{''.join(CURRENCIES)}]"
@@ -250,14 +250,14 @@ def _spell_digits(digits: str) -> str:
 
 def _cardinal(written: str) -> str:
     digits = written.replace("٬", "")
-    # Beyond this length num2words drops digits without a word.
+    # Beyond this length num2words silently drops digits.
     if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
         return _spell_digits(digits)
     return str(num2words(int(digits), lang="fa"))
 
 
 def _ordinal(written: str) -> str:
-    """The ordinal, made by hand because num2words says سیم for the thirtieth."""
+    """The ordinal; not from num2words, which gives سیم for the thirtieth."""
     words = _cardinal(written.lstrip("0") or "0")
     if words.endswith("سه"):
         return words.removesuffix("سه") + "سوم"
@@ -267,7 +267,7 @@ def _ordinal(written: str) -> str:
 
 
 def _number(written: str) -> str:
-    """A whole or decimal number; num2words reads 0.05 as a half, so decimals are made here."""
+    """An integer or decimal; num2words reads 0.05 as a half, so decimals are handled here."""
     whole, *fractions = _POINT.split(written)
     if not fractions:
         return _cardinal(whole)

@@ -1,7 +1,7 @@
-"""Persian words with vowel signs, spelt so that espeak-ng says what the signs mean.
+"""Respells Persian words with vowel signs so that espeak-ng pronounces them correctly.
 
-espeak-ng reads every sign as a sound of its own, so that a sign and a letter for the same sound are
-both heard, and some endings are lost. Words without signs are left as they are.
+espeak-ng pronounces every sign, so a sign and a letter for the same sound are both pronounced, and
+some endings are lost. Words without signs are unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _spelt(word: str) -> str:
 
 
 def _with_single_vowels(letters: Letters) -> Letters:
-    """Without signs that only repeat a letter beside them; tashdid first, or its name is read."""
+    """Removes signs that repeat a neighbouring letter; tashdid first, or its name is read."""
     spelt = []
     for index, (letter, marks) in enumerate(letters):
         following, after = (*letters[index + 1 : index + 3], _NOTHING, _NOTHING)[:2]
@@ -56,7 +56,7 @@ def _with_single_vowels(letters: Letters) -> Letters:
 
 
 def _with_one_ezafe(letters: Letters) -> Letters:
-    """Many words on -ay, -uy and -e are read with an ezafe that is not written."""
+    """Many words ending in -ay, -uy and -e are read with an unwritten ezafe."""
     *start, (last, marks) = letters
     if marks != KASRA:
         return letters
@@ -68,7 +68,7 @@ def _with_one_ezafe(letters: Letters) -> Letters:
 
 
 def _with_silent_he(letters: Letters) -> Letters:
-    """A last he that stands for e: after signs espeak-ng says h for it, or nothing."""
+    """A final he that stands for e: after signs espeak-ng pronounces it as h, or not at all."""
     if len(letters) < 2:
         return letters
     *start, (letter, marks), (last, last_marks) = letters

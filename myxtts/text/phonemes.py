@@ -1,8 +1,8 @@
 """Sentences to phoneme symbols, with punctuation kept.
 
-A symbol is one base character with what modifies it: the stress mark before a vowel and the
-length mark or diacritic after it. Each symbol then has a sound of its own and lasts at least
-one frame, which a stress mark alone would not.
+A symbol is a base character with its modifiers: the stress mark before a vowel and the length mark
+or diacritic after it. Each symbol then is a sound that lasts at least one frame, which a stress
+mark alone is not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from myxtts.text.languages import find_language
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
 _STRESS_MARKS = "ˈˌ"
-# espeak-ng answers "(en)word(fa)" when it reads a word in another language.
+# espeak-ng returns "(en)word(fa)" for a word in another language.
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
 
 

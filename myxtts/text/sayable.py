@@ -1,4 +1,4 @@
-"""Which characters of a normalised text can be said in its language."""
+"""Which characters of a normalised text can be pronounced in its language."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from myxtts.text.scripts import LATIN, script_of
 
 
 def unsayable(words: str, language: str, kind: str) -> list[str]:
-    """Characters of a normalised text that stay silent or are read as the name of a letter.
+    """Characters of a normalised text that would be silent or read as the name of a letter.
 
-    `kind` is text.tokens of the configuration. Graphemes have a sound only as letters of the
-    language's script; espeak-ng also reads Latin words, and numbers and signs that it knows.
+    `kind` is text.tokens of the configuration. Graphemes must be letters of the language's script;
+    espeak-ng also reads Latin words, and numbers and signs that it knows.
     """
     return [
         character for character in sorted(set(words)) if not _sayable(character, language, kind)
@@ -22,7 +22,7 @@ def unsayable(words: str, language: str, kind: str) -> list[str]:
 
 
 def foreign_scripts(text: str, language: str, kind: str) -> list[str]:
-    """The scripts of letters that cannot be said, such as Arabic in an English text."""
+    """Scripts of letters that cannot be pronounced, such as Arabic in an English text."""
     letters = unsayable("".join(filter(str.isalpha, text)), language, kind)
     scripts = sorted({script_of(letter) for letter in letters})
     return [script if script == "CJK" else script.title() for script in scripts]

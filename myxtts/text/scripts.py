@@ -1,7 +1,7 @@
 """Which scripts languages are written in, and the script of a letter.
 
-A script is the first word of a character's Unicode name. A language with an entry of its own
-names its scripts there; the table is for the others.
+A script is the first word of a character's Unicode name. Languages with a registry entry declare
+their scripts there; the table is for the others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 
 LATIN = frozenset({"LATIN"})
-# Languages that are not here are written in Latin.
+# Languages not listed here are written in Latin.
 _SCRIPTS_OF_LANGUAGES = {
     "ar ckb ps sd ug ur": "ARABIC",
     "be bg ky mk mn ru tg uk": "CYRILLIC",
@@ -45,7 +45,7 @@ _SCRIPTS = {
 
 
 def scripts_of(code: str) -> frozenset[str]:
-    """The scripts of a language that has no entry of its own."""
+    """The scripts of a language without a registry entry."""
     return _SCRIPTS.get(code.partition("-")[0], LATIN)
 
 

@@ -1,4 +1,4 @@
-"""Long text to sentences: a model trained on sentences says them best one at a time."""
+"""Splits long text into sentences, because models are trained on sentences."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import functools
 import re
 from dataclasses import dataclass
 
-# A text may quote another language, so every language knows the marks of all of them.
+# A text may quote another language, so every language has the marks of all of them.
 TERMINATORS = ".!?؟…。"
-# Those that texts in Latin letters share, whatever their language.
+# Shared by all languages in Latin script.
 ABBREVIATIONS = (
     "Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Jr", "Sr", "vs", "etc", "No", "e.g", "i.e",
 )  # fmt: skip
@@ -17,9 +17,9 @@ ABBREVIATIONS = (
 @dataclass(frozen=True)
 class SentenceRules:
     terminators: str = TERMINATORS
-    """Marks that end a sentence before white space; they stay with it. So does a new line."""
+    """Marks that end a sentence before white space and belong to it. A line break ends one too."""
     abbreviations: tuple[str, ...] = ABBREVIATIONS
-    """Words whose dot does not end a sentence; nor does that of an initial."""
+    """Words whose dot does not end a sentence, like that of an initial."""
 
     def split(self, text: str) -> list[str]:
         sentences: list[str] = []

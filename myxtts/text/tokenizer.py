@@ -1,4 +1,4 @@
-"""Text to token ids, with a vocabulary that is learnt from the corpus and saved as JSON."""
+"""Text to token ids, with a vocabulary built from the corpus and saved as JSON."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from myxtts.whole_files import write_whole_file
 
 PADDING_ID = 0
 EDGE_ID = 1
-# Padding fills up a batch; the edge stands for the silence before and after the words.
+# Padding fills up a batch; the edge token is the silence before and after the words.
 PADDING_SYMBOL = "<padding>"
 EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
-# To be raised when the same text gives other symbols: prepared features are then made anew.
+# Increase it when the same text gives different symbols, to invalidate cached features.
 TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
 _KINDS = ("phonemes", "graphemes")
-# Weights saved under this name know British phonemes; as a tag, EN means en, which is American.
+# Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
 _LARGEST_FILE_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 80
 
 
 def is_spoken(symbol: str) -> bool:
-    """Not a space or a punctuation mark."""
+    """Whether it is neither a space nor a punctuation mark."""
     return any(character.isalnum() for character in symbol)
 
 
 def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
-    """What is said, symbol by symbol; `kind` is text.tokens of the configuration.
+    """Symbols of a text; `kind` is text.tokens of the configuration.
 
-    Characters that the language cannot say are left out: espeak-ng would read their names.
+    Characters that cannot be pronounced are left out: espeak-ng would read their names.
     """
     words = normalise(text, language, keep_vowel_signs=kind == "phonemes")
     for character in unsayable(words, language, kind):
@@ -51,21 +51,21 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
 
 
 def _names(values: object) -> tuple[str, ...]:
-    """Of a file: words, each once."""
+    """Checks a list from a file: strings without duplicates."""
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError("a list that is not of words")
+        raise ValueError("a list with items that are not strings")
     if len(set(values)) != len(values):
-        raise ValueError("a word that stands twice")
+        raise ValueError("a duplicate in a list")
     return tuple(values)
 
 
 def _canonical(languages: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """Of a file: codes in the form that tags are parsed to, each in its place."""
+    """Languages of a file as canonical codes, in the same order."""
     codes: list[str] = []
     for name in languages:
         code = _BRITISH_PHONEMES.get(name) if kind == "phonemes" else None
         code = code or find_language(name).code
-        # Two names of one language were learnt as two: the second keeps its own.
+        # Two names of one language were trained as two: the second keeps its name.
         taken = code in codes or (code != name and code in languages)
         codes.append(name if taken else code)
     return tuple(codes)
@@ -77,7 +77,7 @@ def _beginning(text: str) -> str:
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Symbols and languages by id. Ids never change: a vocabulary only grows at its end."""
+    """Symbols and languages by id. Ids never change: a vocabulary is only extended at its end."""
 
     kind: str
     symbols: tuple[str, ...]
@@ -88,7 +88,7 @@ class Tokenizer:
         return cls(kind, _SPECIAL_SYMBOLS, ()).grown(symbols, languages)
 
     def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
-        """With what is new appended in sorted order, so that old ids stay."""
+        """With new items appended in sorted order, so that existing ids stay the same."""
         new_symbols = sorted(set(symbols) - set(self.symbols))
         new_languages = sorted(set(languages) - set(self.languages))
         return Tokenizer(
@@ -96,7 +96,7 @@ class Tokenizer:
         )
 
     def encode(self, text: str, language: str) -> list[int]:
-        """Token ids with an edge at both ends; symbols that are not known are left out."""
+        """Token ids with an edge token at both ends; unknown symbols are left out."""
         symbols = text_symbols(text, language, self.kind)
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
@@ -107,16 +107,16 @@ class Tokenizer:
         return [EDGE_ID, *(self._symbol_ids[symbol] for symbol in known), EDGE_ID]
 
     def unknown(self, symbols: Iterable[str]) -> list[str]:
-        """Those of the symbols that have no id here."""
+        """Symbols that are not in the vocabulary."""
         return sorted(set(symbols) - set(self.symbols))
 
     def own_language(self, tag: str) -> str:
-        """The language here that a tag means."""
+        """The language of this vocabulary that a tag means."""
         for code in (tag, find_language(tag).code):
             if code in self.languages:
                 return code
         raise DataError(
-            f"language '{tag}' is not one of this model's: {', '.join(self.languages)}"
+            f"language '{tag}' is not one of this model's languages: {', '.join(self.languages)}"
             f"{nearest_tag(tag, self.languages)}"
         )
 

@@ -1,7 +1,7 @@
-"""The vowel signs of Persian, which are written only where a reader would guess wrong.
+"""Persian vowel signs, which are written only where a reader would guess wrong.
 
-The rules of the normaliser look at bare words, so that a word is treated alike with signs and
-without; afterwards the signs are put back on the words that are still there.
+The normaliser works on words without signs, so that a word is treated the same with and without
+them; afterwards the signs are restored on the words that remain.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 TANVIN = "\u064b"
 FATHA, ZAMMA, KASRA, TASHDID = "\u064e", "\u064f", "\u0650", "\u0651"
 HAMZA_ABOVE = "\u0654"
-# With the endings -on and -en of Arabic words. Sukun is none of them: with it espeak-ng no longer
-# finds the word in its dictionary, and reads no word better.
+# Includes the endings -on and -en of Arabic words. Sukun is excluded: with it espeak-ng does not
+# find the word in its dictionary, and reads no word better.
 _VOWELS = f"\u064c\u064d{FATHA}{ZAMMA}{KASRA}"
 VOWEL_SIGNS = _VOWELS + TASHDID
 
@@ -26,14 +26,14 @@ _PERSIAN_LETTER = re.compile("[ء-ۓ]")
 
 
 def letters_and_marks(word: str) -> list[tuple[str, str]]:
-    """Each letter of a word with the signs that it carries."""
+    """Each letter of a word with its signs."""
     return _LETTER_AND_MARKS.findall(word)
 
 
 def carry_signs(written: str, spoken: str) -> str:
     """`spoken`, which has no vowel signs, with those of the same words in `written`.
 
-    Both are in the same letters. Signs that do not stand on a letter are left out.
+    Both use the same letters. Signs without a letter are dropped.
     """
     signed = [letters_and_marks(word) for word in WORD.findall(written)]
     matcher = SequenceMatcher(
@@ -64,7 +64,7 @@ def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
 
 
 def _signs(letter: str, written: str, marks: str) -> str:
-    """At most one vowel, and a tashdid; a letter with tanvin has its vowel."""
+    """At most one vowel and a tashdid; tanvin counts as a vowel."""
     if not _PERSIAN_LETTER.match(letter):
         return ""
     vowel = next((sign for sign in written if sign in _VOWELS), "")

@@ -132,7 +132,7 @@ class AcousticTask:
             self.model,
             part,
             BatchLoader(part.cache, self._corpus.tokenizer, config),
-            SpeechSampler(self.model, config.training.usual_guidance),
+            SpeechSampler(self.model, config.training.default_guidance),
             GriffinLim(config.audio),
             config,
         )

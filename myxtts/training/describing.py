@@ -75,7 +75,7 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600
     clips, speakers = len(part.cache), len(part.cache.speakers)
-    languages, validation_clips = corpus.own_words.languages, len(corpus.validation.cache)
+    languages, validation_clips = corpus.own_tokenizer.languages, len(corpus.validation.cache)
     yield (
         f"Corpus: {part.cache.description}; {clips} {plural(clips, 'clip')}, {hours:.2f} hours, "
         f"{speakers} {plural(speakers, 'speaker')}, "
@@ -105,7 +105,7 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
         "clips": len(part.cache),
         "validation_clips": len(corpus.validation.cache),
         "speakers": len(part.cache.speakers),
-        "languages": corpus.own_words.languages,
+        "languages": corpus.own_tokenizer.languages,
         "rejected": part.rejected,
         "shapes": [list(shape.padded) for shape in part.plan.shapes],
         "clips_of_shapes": [
@@ -162,5 +162,5 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
     yield f"Checkpoints, samples and report: {report.run_dir}"
     yield (
         f'Next: myxtts synthesize --checkpoint {report.run_dir} --text "Hello there." '
-        f"--speaker-wav {reference} --language {corpus.own_words.languages[0]} --out hello.wav"
+        f"--speaker-wav {reference} --language {corpus.own_tokenizer.languages[0]} --out hello.wav"
     )

@@ -65,7 +65,7 @@ def train_from(
             measurer = None
             if writes:
                 stack.enter_context(run.lock())
-                languages = opened.corpus.own_words.languages
+                languages = opened.corpus.own_tokenizer.languages
                 measurer = stack.enter_context(open_measurer(run, opened.config, languages))
             report = start_trainer(opened, run, observer, interruption, measurer).fit()
             if writes:

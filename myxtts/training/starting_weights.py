@@ -150,8 +150,8 @@ def starting_weights(
         mel_mean=checkpoint.info.mel_mean,
         mel_deviation=checkpoint.info.mel_deviation,
         parts=parts,
-        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_words.symbols),
-        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_words.languages),
+        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
+        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
         settings=settings,
         not_taken=not_taken,
     )

@@ -49,11 +49,11 @@ def test_bad_files_are_named(tmp_path):
     poisoned = tmp_path / "nan.wav"
     soundfile.write(poisoned, np.full(100, np.nan, np.float32), RATE, subtype="FLOAT")
     for file, word in [
-        (text, "not audio"),
+        (text, "cannot read audio"),
         (empty, "no samples"),
-        (poisoned, "not numbers"),
+        (poisoned, "NaN"),
         (tmp_path / "none.wav", "no such file"),
-        (tmp_path, "not audio"),
+        (tmp_path, "cannot read audio"),
     ]:
         with pytest.raises(DataError, match=word) as error:
             read_audio(file, RATE)

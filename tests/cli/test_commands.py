@@ -220,7 +220,7 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
         ({"--text": "漢字"}, "nothing to say in '漢字'"),
         ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),
         ({"--speaker-wav": "none.wav"}, "none.wav: no such file"),
-        ({"--language": "fa"}, "language 'fa' is not one of this model's: en"),
+        ({"--language": "fa"}, "language 'fa' is not one of this model's languages: en"),
         ({"--out": "none/out.wav"}, "none/out.wav: cannot be written"),
         ({"--out": "notes"}, "notes: cannot be written"),
         ({"--speed": "0"}, "--speed: found 0, allowed: 0.25 to 4"),
@@ -266,7 +266,7 @@ def test_epochs_win_over_the_steps_of_a_file(demo_corpus, capsys):
     assert main(["train", "--dry-run", *arguments]) == 0
     said = capsys.readouterr().out
     assert "  Length: 5 epochs" in said
-    assert "steps, 5 passes over the corpus: training.epochs" in said
+    assert "steps (5 epochs); set by training.epochs" in said
 
 
 def test_the_plan_as_json(demo_corpus, capsys):

@@ -26,7 +26,7 @@ def test_without_a_corpus_typical_lengths_are_used(capsys):
 @pytest.mark.parametrize("xla", [[], ["--xla"]])
 def test_variable_shapes_are_the_answer_no(capsys, xla):
     text = shown(capsys, "--set=data.batching=dynamic", *xla, expect=1)
-    assert "Cause: with batching: dynamic every batch is as long as its longest clip" in text
+    assert "Cause: with data.batching: dynamic every batch is as long as its longest clip" in text
     assert "Change: data.batching: bucketed" in text
 
 
@@ -88,12 +88,12 @@ def test_every_replica_compiles(capsys, monkeypatch, settings, replicas):
 def test_a_batch_that_replicas_cannot_share(capsys):
     flags = [f"--set={it}" for it in ("devices.model_gpu=1,2,3", "data.batching=fixed")]
     assert main(["diagnose", *flags, "--set=data.batch_size=32"]) == 2
-    assert "allowed are multiples of 3: the number of replicas" in capsys.readouterr().err
+    assert "expected a multiple of 3: the number of replicas" in capsys.readouterr().err
 
 
 def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):
     text = shown(capsys, "--no-xla", "--set=devices.model_gpu=0,1", "--set=devices.data_gpu=1")
-    assert "Devices: GPU 1 cannot be data GPU and model GPU at once." in text
+    assert "Devices: GPU 1 cannot be both data GPU and model GPU." in text
     assert "replicas: 2" in text
 
 

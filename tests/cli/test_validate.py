@@ -97,7 +97,7 @@ def test_json_holds_everything(tmp_path, capsys):
         "file": "metadata.csv",
         "line": 10,
         "reason": "bad row",
-        "detail": "names no audio file",
+        "detail": "has no audio file name",
         "clips": 1,
     }
     assert [finding["reason"] for finding in report["warnings"]] == ["unknown symbols"]

@@ -39,9 +39,9 @@ def by_name(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> dict[s
         (LINUX, BUILT_FOR_CUDA, NO_NVML, "no NVIDIA card", None),
         (Machine("Linux", nvidia_cards=2), BUILT_FOR_CUDA, NO_NVML, "2 NVIDIA card(s)",
          "--gpus all"),
-        (Machine("Linux", is_wsl=True), BUILT_FOR_CUDA, NO_NVML, "WSL", "in Windows"),
+        (Machine("Linux", is_wsl=True), BUILT_FOR_CUDA, NO_NVML, "WSL", "on Windows"),
         (LINUX, BUILT_FOR_CUDA, NvmlReading(ONE_CARD.cards, "470.82", (11, 4)),
-         "driver 470.82 runs CUDA up to 11.4, and TensorFlow 2.21.0 needs 12", "newer"),
+         "driver 470.82 supports CUDA up to 11.4, but TensorFlow 2.21.0 needs 12", "newer"),
         (Machine("Linux", missing_cuda_wheels=WHEELS), BUILT_FOR_CUDA, ONE_CARD,
          "(nvidia-cublas-cu12, nvidia-cudnn-cu12 and 1 more)", "'tensorflow[and-cuda]==2.21.0'"),
         (Machine("Linux", driver_version="550.54", missing_cuda_wheels=WHEELS[:1]),
@@ -69,7 +69,7 @@ def test_what_tensorflow_said_where_nothing_explains_it() -> None:
     )
     view = TensorFlowView("2.21.0", "12.5.1", "9", words=words)
     reason, remedy = explain_missing_gpu(LINUX, view, ONE_CARD)
-    assert "(its last words about it: Ignoring visible gpu device)" in reason
+    assert "(its last message: Ignoring visible gpu device)" in reason
     assert "list_physical_devices" in (remedy or "")
 
 
@@ -83,7 +83,7 @@ def test_a_machine_in_order() -> None:
     results = by_name(LINUX, view, ONE_CARD)
     assert {result.state for result in results.values()} == {"fine"}
     assert results["GPU 0"].text == "A, compute capability 8.6, 24576 MB, 300 MB in use"
-    assert results["Driver"].text == "NVIDIA 550.54.15, runs CUDA up to 12.4"
+    assert results["Driver"].text == "NVIDIA 550.54.15, supports CUDA up to 12.4"
     assert results["TensorFlow"].text.startswith("2.21.0")
     assert "12.5.1" in results["CUDA"].text
 
@@ -110,9 +110,9 @@ def test_a_gpu_that_does_not_compute_is_broken() -> None:
 
 
 def test_a_tensorflow_that_does_not_start_is_broken() -> None:
-    results = by_name(LINUX, TensorFlowView(failure="died of SIGILL"), NO_NVML)
+    results = by_name(LINUX, TensorFlowView(failure="killed by SIGILL"), NO_NVML)
     assert results["TensorFlow"].state == "broken"
-    assert "does not start: died of SIGILL" in results["TensorFlow"].text
+    assert "does not start: killed by SIGILL" in results["TensorFlow"].text
     assert "install --force-reinstall tensorflow" in (results["TensorFlow"].remedy or "")
     assert results.keys() == {"TensorFlow", "Driver"}
 

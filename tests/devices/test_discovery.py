@@ -82,7 +82,7 @@ def test_machine_without_gpu() -> None:
     for message in answers["malformed"]:
         assert "visible_gpus" in message
         assert '"0,1"' in message
-    assert "twice" in answers["twice"]
+    assert "expected each id once" in answers["twice"]
     assert '"0,1"' in answers["twice"]
     assert "-1" in answers["negative"]
     errors = [answers["ids"], answers["twice"], answers["negative"], *answers["malformed"]]
@@ -167,7 +167,7 @@ def test_visible_gpus_restrict_real_gpus() -> None:
     ("flags", "line"),
     [
         (["--visible-gpus", "0,2", "--virtual-devices", "2"], "found 2, but the virtual devices"),
-        (["--visible-gpus", "zero"], "found 'zero', allowed are GPU ids"),
+        (["--visible-gpus", "zero"], "found 'zero', expected GPU ids"),
     ],
 )
 def test_visible_gpus_that_do_not_exist_end_the_command(

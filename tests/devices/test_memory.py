@@ -240,7 +240,7 @@ def test_card_of_unknown_size_is_not_checked(
     cards: tuple[Card, ...], logged: pytest.LogCaptureFixture
 ) -> None:
     assert isolate(StandInConfig(), cards=cards) is True
-    assert "GPU 0 does not tell its size" in warnings_of(logged)
+    assert "the memory size of GPU 0 is unknown" in warnings_of(logged)
 
 
 def test_second_limit_refused_takes_the_first_back(logged: pytest.LogCaptureFixture) -> None:
@@ -249,7 +249,7 @@ def test_second_limit_refused_takes_the_first_back(logged: pytest.LogCaptureFixt
     assert isolate(config) is False
     assert is_untouched(config)
     assert "GPU 1 refused" in warnings_of(logged)
-    assert "GPU 0 was taken back" in warnings_of(logged)
+    assert "removed the limit of GPU 0" in warnings_of(logged)
 
 
 def test_first_limit_refused_leaves_everything(logged: pytest.LogCaptureFixture) -> None:
@@ -257,7 +257,7 @@ def test_first_limit_refused_leaves_everything(logged: pytest.LogCaptureFixture)
     config.refuses = {"GPU 0"}
     assert isolate(config) is False
     assert is_untouched(config)
-    assert "taken back" not in warnings_of(logged)
+    assert "the limit of GPU" not in warnings_of(logged)
 
 
 def test_limits_of_before_come_back() -> None:
@@ -273,7 +273,7 @@ def test_limit_that_cannot_be_taken_back_is_said(logged: pytest.LogCaptureFixtur
     config.refuses = {"GPU 1"}
     runtime = GpuRuntime(config, NvmlReading, lambda gpu: None)
     assert setup_gpu_memory_isolation(runtime=runtime) is False
-    assert "GPU 0 could not be taken back: start the program anew" in warnings_of(logged)
+    assert "could not remove the limit of GPU 0: restart the program" in warnings_of(logged)
 
 
 def test_read_back_that_differs_is_not_success(logged: pytest.LogCaptureFixture) -> None:

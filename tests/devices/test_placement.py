@@ -38,23 +38,23 @@ def test_gpus_of_model_and_data(settings, gpus, model_gpus, data_gpu):
 @pytest.mark.parametrize(
     ("settings", "machines", "problem", "model_gpus"),
     [
-        ({"data_gpu": 0}, 1, "--data-gpu needs --model-gpu beside it", (0,)),
+        ({"data_gpu": 0}, 1, "--data-gpu requires --model-gpu", (0,)),
         (
             {"data_gpu": 4, "model_gpu": "1,5"},
             1,
-            "GPU 4, 5 is not there (found 3 GPUs)",
+            "GPU 4, 5 does not exist (found 3 GPUs)",
             (1,),
         ),
         (
             {"data_gpu": 1, "model_gpu": "1,2"},
             1,
-            "GPU 1 cannot be data GPU and model GPU at once",
+            "GPU 1 cannot be both data GPU and model GPU",
             (1, 2),
         ),
         (
             {"data_gpu": 0, "model_gpu": "1,2"},
             2,
-            "2 machines train together, each from its own cache",
+            "in multi-worker training (2 workers) each worker uses cached features",
             (0,),
         ),
     ],
@@ -68,7 +68,7 @@ def test_why_multi_gpu_mode_cannot_be(settings, machines, problem, model_gpus):
 
 def test_model_gpus_that_are_not_there_are_named():
     placement = place(XTTSConfig(model_gpu="0,1,2"), 1)
-    assert placement.missing == "GPU 1, 2 is not there (found 1 GPU)"
+    assert placement.missing == "GPU 1, 2 does not exist (found 1 GPU)"
     assert place(XTTSConfig(model_gpu="0"), 1).missing is None
 
 

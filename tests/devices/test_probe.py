@@ -34,8 +34,8 @@ def test_the_installed_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     ("does", "failure"),
     [
         ("echo Traceback >&2; echo \"ImportError: no such thing\" >&2; exit 1", "ImportError: no"),
-        ("kill -ILL $$", "died of SIGILL"),
-        ("exit 3", "ended with code 3"),
+        ("kill -ILL $$", "killed by SIGILL"),
+        ("exit 3", "exited with code 3"),
     ],
 )  # fmt: skip
 def test_a_tensorflow_that_does_not_start(tmp_path: Path, does: str, failure: str) -> None:

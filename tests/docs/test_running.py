@@ -66,8 +66,8 @@ def test_python_runs_in_the_folder(run_page):
     [
         ("<!-- run -->\n\n    false\n    true\n", r"page.md:3: exit code 1, expected 0\n\nfalse"),
         ("<!-- run: exit=3 -->\n\n    exit 4\n", "page.md:3: exit code 4, expected 3"),
-        ("<!-- run -->\n\n    $ echo one\n    two\n", "page.md:3: printed something else"),
-        ("<!-- run -->\n\n    echo one\n\n<!-- output -->\n\n    two\n", "printed something else"),
+        ("<!-- run -->\n\n    $ echo one\n    two\n", "page.md:3: unexpected output"),
+        ("<!-- run -->\n\n    echo one\n\n<!-- output -->\n\n    two\n", "unexpected output"),
     ],
 )
 def test_what_goes_wrong_is_told_with_its_place(run_page, text, message):

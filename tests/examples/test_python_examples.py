@@ -15,7 +15,7 @@ def test_cloning_a_voice(run_example, trained_run, demo_corpus, tmp_path):
     result = run_example("clone_a_voice.py", trained_run, *recordings, "--text", "Good morning.")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    assert "Heard 2 recordings" in result.stdout
+    assert "Encoded 2 recordings" in result.stdout
     names = ("cloned.wav", "cloned-seed-1.wav", "cloned-faster.wav")
     plain, other, faster = (soundfile.read(tmp_path / name)[0] for name in names)
     assert faster.size < plain.size == other.size

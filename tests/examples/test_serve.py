@@ -121,7 +121,7 @@ def test_what_there_is_to_ask_for(client):
         ({"text": " "}, "nothing to say"),
         ({"text": "\ud800"}, "nothing to say"),
         ({"text": "a" * 1_001}, "text: 1001 characters, expected at most 1000"),
-        ({"language": "fa"}, "language 'fa' is not one of this model's: en"),
+        ({"language": "fa"}, "language 'fa' is not one of this model's languages: en"),
         ({"language": 7}, "language: found 7, expected a string"),
         ({"speed": 5}, "speed: found 5, allowed: 0.25 to 4"),
         ({"speed": float("nan")}, "speed: found nan, allowed: 0.25 to 4"),

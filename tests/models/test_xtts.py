@@ -112,23 +112,27 @@ def test_flow_times_cover_the_whole_way_evenly(model):
 
 def test_as_many_clips_as_asked_for_lack_the_text_and_the_voice(model):
     seed = tf.constant([3, 4])
-    assert (model.draw(16, seed).told.numpy() == 1.0).all()
-    told = model.draw(4_000, seed, (0.25, 0.1)).told.numpy()
-    assert set(told.ravel()) == {0.0, 1.0}
-    np.testing.assert_allclose(told.mean(0), [0.75, 0.9], atol=0.03)
+    assert (model.draw(16, seed).condition_mask.numpy() == 1.0).all()
+    condition_mask = model.draw(4_000, seed, (0.25, 0.1)).condition_mask.numpy()
+    assert set(condition_mask.ravel()) == {0.0, 1.0}
+    np.testing.assert_allclose(condition_mask.mean(0), [0.75, 0.9], atol=0.03)
     # Apart from each other: some clips lack both.
-    assert (told.sum(1) == 0).mean() == pytest.approx(0.025, abs=0.01)
+    assert (condition_mask.sum(1) == 0).mean() == pytest.approx(0.025, abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("told", "knows_text", "knows_voice"),
-    # The text is read with the voice in mind: told of the text alone, it still hears of the voice.
+    ("condition_mask", "knows_text", "knows_voice"),
+    # Encoding the text uses the voice: with text alone it still depends on the voice.
     [((1, 1), True, True), ((1, 0), True, True), ((0, 1), False, True), ((0, 0), False, False)],
 )
-def test_a_decoder_knows_what_it_is_told(model, batch, told, knows_text, knows_voice):
+def test_a_decoder_uses_only_the_conditioning_it_gets(
+    model, batch, condition_mask, knows_text, knows_voice
+):
     size = batch.token_ids.shape[0]
     draws = model.draw(size, tf.constant([0, 0]))
-    draws = draws._replace(told=tf.tile(tf.constant([told], tf.float32), [size, 1]))
+    draws = draws._replace(
+        condition_mask=tf.tile(tf.constant([condition_mask], tf.float32), [size, 1])
+    )
     other_text = batch._replace(token_ids=tf.maximum(batch.token_ids, 40))
     other_voice = batch._replace(reference=batch.reference * 0.5)
     flow, of_other_text, of_other_voice = (

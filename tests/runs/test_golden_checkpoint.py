@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_it_speaks_as_it_did():
     tts = TTS(GOLDEN)
     assert (tts.step, tts.languages) == (3, ("en",))
-    assert tts.config.training.usual_guidance == (0, 0)
+    assert tts.config.training.default_guidance == (0, 0)
     voice = tts._sampler.voice(np.sin(np.arange(640, dtype=np.float32)).reshape(64, 10) - 5.0)
     token_ids = tts.tokenizer.encode("A small boat.", "en")
     [mel] = tts._sampler.mels([token_ids], [0], voice, SpeechOptions())

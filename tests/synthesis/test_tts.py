@@ -110,7 +110,7 @@ def test_bad_references(tts, tmp_path):
 
 
 def test_an_unknown_language(tts, recordings):
-    with pytest.raises(DataError, match="language 'fa' is not one of this model's: en"):
+    with pytest.raises(DataError, match="language 'fa' is not one of this model's languages: en"):
         tts.tts("hello", recordings[0], "fa")
 
 

@@ -41,7 +41,7 @@ def test_nothing_to_say(tokenizer, text):
 
 def test_languages_by_id(tokenizer):
     assert tokenizer.language_id("en") == 0
-    with pytest.raises(DataError, match="language 'de' is not one of this model's: en"):
+    with pytest.raises(DataError, match="language 'de' is not one of this model's languages: en"):
         tokenizer.language_id("de")
 
 

@@ -106,12 +106,12 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
     [
         (
             ["--data-gpu", "0", "--model-gpu", "1"],
-            "GPU 0, 1 is not there (found 0 GPUs)",
+            "GPU 0, 1 does not exist (found 0 GPUs)",
             "model on CPU:0",
         ),
         (
             ["--virtual-devices", "3", "--data-gpu", "1", "--model-gpu", "1,2"],
-            "GPU 1 cannot be data GPU and model GPU at once",
+            "GPU 1 cannot be both data GPU and model GPU",
             "model mirrored on CPU:1, CPU:2",
         ),
     ],
@@ -160,5 +160,5 @@ def test_an_interrupt_while_the_producer_works_ends_everything(train):
 
 def test_a_model_gpu_that_stands_twice_is_refused():
     config = XTTSConfig(data_gpu=0, model_gpu="1,1")
-    with pytest.raises(DeviceError, match=r"devices.model_gpu: found '1,1', allowed is each id"):
+    with pytest.raises(DeviceError, match=r"devices.model_gpu: found '1,1', expected each id"):
         set_up_devices(config)

@@ -151,7 +151,7 @@ def test_a_language_is_added_to_what_is_known(origin, persian):
     english, both = origin.tokenizer(), find_checkpoint(run_dir).tokenizer()
     assert both.languages == ("en", "fa")
     assert both.symbols[: len(english.symbols)] == english.symbols
-    assert corpus.own_words.languages == ("fa",)
+    assert corpus.own_tokenizer.languages == ("fa",)
     added = both.symbols[len(english.symbols) :]
     assert "x" in added
     report = json.loads((run_dir / "init_from.json").read_text(encoding="utf-8"))

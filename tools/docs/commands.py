@@ -1,7 +1,7 @@
-"""Commands that pages show, held against the parsers that will read them.
+"""Checks commands on pages against the real argument parsers.
 
-What is no command of this project (pip, docker, export) is left alone. Words in capitals (N, DIR,
-RUN) and `...` are placeholders.
+Commands of other programs (pip, docker, export) are ignored. Words in capitals (N, DIR, RUN) and
+`...` are placeholders.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FORWARDED = {"train_main.py": "train", "utilities/diagnose_retracing.py": "diag
 
 
 def commands_of(block: Block) -> list[list[str]]:
-    """The commands in a block of a shell; in a transcript those that follow a prompt."""
+    """The commands in a shell block; in a transcript, those after a prompt."""
     if block.language not in ("", "bash", "sh", "console"):
         return []
     lines = block.text.replace("\\\n", " ").splitlines()
@@ -47,7 +47,7 @@ def is_transcript(block: Block) -> bool:
 
 
 def problems_of(words: list[str], *, complete: bool) -> Iterator[str]:
-    """What is wrong with a command; one that is not `complete` may leave out what is required."""
+    """Problems of a command; if not `complete`, required arguments may be missing."""
     if not _is_ours(words):
         return
     program, *arguments = words
@@ -74,7 +74,7 @@ def missing_files(text: str) -> Iterator[str]:
 
 
 def known_flags() -> set[str]:
-    """Every flag of every command, benchmark, example and script of the tests."""
+    """All flags of all commands, benchmarks, examples and test scripts."""
     folders = ("benchmarks", "examples", "tests/faults")
     scripts = [script for folder in folders for script in ROOT.glob(f"{folder}/*.py")]
     flags = {flag for script in scripts for flag in flags_of_script(script)}
@@ -82,13 +82,13 @@ def known_flags() -> set[str]:
 
 
 def flags_in(arguments: list[str]) -> list[str]:
-    # A colon ends the name of a flag in what a command says.
+    # In messages a flag name ends at a colon.
     return [re.split("[=:]", word)[0] for word in arguments if word.startswith("--")]
 
 
 @functools.cache
 def flags_of_script(script: Path) -> set[str]:
-    """Read from its source: loading it would load TensorFlow."""
+    """Parsed from the source: importing the script would import TensorFlow."""
     if not script.exists():
         return set()
     return {
@@ -103,10 +103,10 @@ def flags_of_script(script: Path) -> set[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a command, without what may stand before its program or after its arguments."""
+    """The words of a command, without environment variables before it or redirections after it."""
     try:
         words = shlex.split(line, comments=True)
-    except ValueError:  # An apostrophe in prose, or a quote that ends on another line.
+    except ValueError:  # An apostrophe in prose, or a quote that continues on another line.
         return []
     while words and (words[0] == "srun" or re.match(r"\w+=", words[0])):
         words.pop(0)
@@ -117,7 +117,7 @@ def words_of(line: str) -> list[str]:
 def _is_ours(words: list[str]) -> bool:
     if len(words) < 2:
         return False
-    # `myxtts train: ...` is what the command says, not how it is called.
+    # `myxtts train: ...` is a message, not a call.
     return words[0] in ("myxtts", "make", "python", "pytest") and not words[1].endswith(":")
 
 
@@ -152,7 +152,7 @@ def _myxtts_problems(arguments: list[str], *, complete: bool) -> Iterator[str]:
 
 
 def _is_a_name(word: str) -> bool:
-    """Neither a file of the reader's own nor a placeholder."""
+    """Neither the reader's own file nor a placeholder."""
     return not Path(word).suffix and not _PLACEHOLDER.fullmatch(word)
 
 

@@ -1,8 +1,8 @@
-"""Pages are written for GitHub too; here they become what the Markdown of the site understands.
+"""Converts pages, which are written for GitHub, to the Markdown dialect of the site.
 
-- Persian pages carry `<div dir=...>`, since GitHub has no other way to set a direction. On the site
-  the whole page has one already, so the outer div goes; a div of another direction stays and says
-  that it holds Markdown.
+- Persian pages use `<div dir=...>`, because GitHub has no other way to set the direction. The site
+  sets it for the whole page, so the outer div is removed; a div of another direction is marked as
+  containing Markdown.
 - A bar in code in a table is escaped for GitHub; the site would show the backslash.
 """
 

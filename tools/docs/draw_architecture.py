@@ -1,4 +1,4 @@
-"""Draws docs/*/architecture.svg for each language: the straight line from a corpus to speech."""
+"""Draws docs/*/architecture.svg in each language: the path from a corpus to speech."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WIDTH, HEIGHT, GAP, COLUMNS = 190, 62, 30, 4
 
 def box(index: int, name: str, what: str) -> str:
     row, column = divmod(index, COLUMNS)
-    # Every other row runs backwards, so that the line never jumps.
+    # Every other row runs backwards, so that the path is continuous.
     column = COLUMNS - 1 - column if row % 2 else column
     left, top = 10 + column * (WIDTH + GAP), 10 + row * (HEIGHT + GAP)
     middle = left + WIDTH / 2

@@ -1,6 +1,6 @@
-"""Reads what the checks of the documentation look at: code, links and headings of a page.
+"""Parses pages for the documentation checks: code, links and headings.
 
-Pages are parsed as GitHub parses them (CommonMark and tables), with the line of everything.
+Parses like GitHub (CommonMark and tables), with line numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 ENGLISH_PAGES = sorted((ROOT / "docs" / "en").glob("*.md"))
 PERSIAN_PAGES = sorted((ROOT / "docs" / "fa").glob("*.md"))
-# What stands outside docs/ and is read like a page.
+# Pages outside docs/.
 OTHER_PAGES = [
     *(ROOT / name for name in ("README.md", "README.fa.md", "README.package.md")),
     *(ROOT / name for name in ("CONTRIBUTING.md", "NOTICE.md")),
@@ -28,7 +28,7 @@ _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 
 @dataclass(frozen=True)
 class Piece:
-    """Text of a page with where it stands."""
+    """Text of a page with its location."""
 
     file: Path
     line: int
@@ -42,7 +42,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Block(Piece):
-    """A block of code; `language` is what a fence says, and empty where it says nothing."""
+    """A code block; `language` is that of the fence, or empty."""
 
     language: str = ""
 
@@ -50,7 +50,7 @@ class Block(Piece):
 @dataclass(frozen=True)
 class Page:
     file: Path
-    # Blocks and HTML comments in the order of the page: a comment may say something of a block.
+    # Blocks and HTML comments in page order: a comment may refer to the next block.
     parts: list[Block | Piece]
     inline_code: list[Piece]
     links: list[Piece]
@@ -67,7 +67,7 @@ def read_page(file: Path) -> Page:
     tokens = MarkdownIt("commonmark").enable("table").parse(file.read_text(encoding="utf-8"))
     line = 1
     for before, token in zip([None, *tokens], tokens, strict=False):
-        # Cells of a table have no line of their own, but their row has.
+        # Table cells have no line number, but their row has.
         line = token.map[0] + 1 if token.map else line
         if token.type == "fence":
             page.parts.append(Block(file, line + 1, token.content, token.info.strip()))
@@ -93,6 +93,6 @@ def _read_inline(page: Page, token: Token, line: int) -> None:
 
 
 def anchor_of(heading: Token) -> str:
-    """What GitHub and the site make of a heading."""
+    """The anchor that GitHub and the site generate for a heading."""
     text = "".join(child.content for child in heading.children or ())
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")

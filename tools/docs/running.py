@@ -1,21 +1,21 @@
-"""Runs the blocks of a page that are marked as runnable, as a reader would who types them.
+"""Runs the blocks of a page that are marked as runnable, as if a reader typed them.
 
-A mark is an HTML comment before a block, which no reader sees:
+A mark is an HTML comment before a block, invisible to readers:
 
-    <!-- run -->                            every command of the block ends with exit code 0
-    <!-- run: exit=1 -->                    the block ends with this exit code
-    <!-- run: append="--max-steps 2" -->    what is run has this at its end
-    <!-- run: slow -->                      only where slow blocks are asked for
+    <!-- run -->                            every command of the block exits with code 0
+    <!-- run: exit=1 -->                    the block exits with this code
+    <!-- run: append="--max-steps 2" -->    this is appended to the command
+    <!-- run: slow -->                      only if slow blocks are requested
     <!-- run: python -->                    an indented block of Python; a fenced one says so itself
     <!-- file: my.yaml -->                  the block is the content of this file
     <!-- output -->                         the block is what the block before it printed
     <!-- setup
     COMMANDS
-    -->                                     makes what the page takes for granted (or setup: slow)
+    -->                                     prepares what the page assumes (or setup: slow)
 
-Blocks run in order, in one folder that holds what a reader has of the clone. Each is a process of
-its own: files stay, variables do not. In a transcript, lines after `$ ` are run and the others are
-what they print. A line `...` stands for any lines there, and `...` within a line for anything.
+Blocks run in order, in one folder with the files of a clone. Each is a separate process: files
+persist, variables do not. In a transcript, lines after `$ ` are run and the others are their
+output. A line `...` matches any lines, and `...` within a line matches anything.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from pathlib import Path
 from commands import PROMPT, is_transcript
 from pages import ROOT, Block, Page, Piece
 
-# What a reader has of the clone and commands on a page may name.
+# Files of the clone that commands on a page may use.
 _FROM_THE_CLONE = ("configs", "examples", "utilities", "train_main.py")
 _LONGEST_SECONDS = 1_800
 
 
 class MarkError(Exception):
-    """A mark that nothing can be made of."""
+    """An invalid mark."""
 
 
 class BlockFailedError(Exception):
-    """A block did not do what its page says."""
+    """A block did not behave as its page says."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do for a page: run a block or a setup, or write a file."""
+    """One action for a page: run a block or a setup, or write a file."""
 
     place: str
     kind: str
@@ -60,7 +60,7 @@ class Step:
 
 
 def steps_of(page: Page) -> list[Step]:
-    """What the marks of a page ask for, in order."""
+    """The actions requested by the marks of a page, in order."""
     steps: list[Step] = []
     mark: Piece | None = None
     for part in page.parts:
@@ -90,7 +90,9 @@ def _add_step(steps: list[Step], mark: Piece, block: Block) -> None:
     elif name == "output" and not rest and steps:
         steps[-1].printed.append(block.text)
     else:
-        raise MarkError(f"{mark.place}: '{mark.text}' is no mark; see tools/docs/running.py")
+        raise MarkError(
+            f"{mark.place}: '{mark.text}' is not a valid mark; see tools/docs/running.py"
+        )
 
 
 def _run_step(mark: Piece, rest: str, block: Block) -> Step:
@@ -107,16 +109,16 @@ def _run_step(mark: Piece, rest: str, block: Block) -> Step:
         elif key == "append" and value:
             append = value
         else:
-            raise MarkError(f"{mark.place}: '{option}' is no option of run")
+            raise MarkError(f"{mark.place}: '{option}' is not an option of run")
     if is_transcript(block):
         kind = "transcript"
     if append and (kind == "python" or " #" in block.text.rstrip().rpartition("\n")[2]):
-        raise MarkError(f"{mark.place}: nothing can be appended to Python or to a comment")
+        raise MarkError(f"{mark.place}: cannot append to Python or to a comment")
     return Step(block.place, kind, block.text, exit_code, slow, append)
 
 
 def make_clone(folder: Path) -> None:
-    """What a reader has after `make env`: a few files and the command."""
+    """Creates what a reader has after `make env`: a few files and the command."""
     for name in _FROM_THE_CLONE:
         source = ROOT / name
         if source.is_dir():
@@ -149,10 +151,10 @@ def run_step(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
 
 
 def _transcript(text: str) -> list[tuple[str, str]]:
-    """Commands, each with what it prints."""
+    """Commands, each with its output."""
     pairs: list[tuple[str, str]] = []
     for part in re.split(rf"^{re.escape(PROMPT)}", text, flags=re.MULTILINE)[1:]:
-        # A line that ends with a backslash goes on in the next one.
+        # A line that ends with a backslash continues on the next one.
         command, _, output = part.replace("\\\n", " ").partition("\n")
         pairs.append((command, output))
     return pairs
@@ -184,13 +186,12 @@ def _run(
 def _expect(step: Step, output: str, expected: str) -> None:
     if not matches(output, expected):
         raise BlockFailedError(
-            f"{step.place}: printed something else\n\nexpected:\n\n{expected}\n\n"
-            f"printed:\n\n{output}"
+            f"{step.place}: unexpected output\n\nexpected:\n\n{expected}\n\nprinted:\n\n{output}"
         )
 
 
 def matches(output: str, expected: str) -> bool:
-    """Whether this is what was expected; spaces at the ends of lines do not count."""
+    """Whether the output is as expected; trailing spaces are ignored."""
     pattern = ""
     for line in expected.strip().splitlines():
         if line.strip() == "...":

@@ -1,11 +1,11 @@
 """Writes docs/en/settings.md and docs/fa/settings.md from the settings themselves.
 
     python tools/docs/settings_page.py            # writes both pages
-    python tools/docs/settings_page.py --check    # fails when they are not what it would write
+    python tools/docs/settings_page.py --check    # fails if they are out of date
 
 Defaults, bounds and English explanations come from myxtts/config, so they are written once. The
-Persian explanations stand in docs/fa/settings.yaml, each with the digest of the English one that it
-says in Persian: when that changes, the Persian has to be looked at again.
+Persian explanations are in docs/fa/settings.yaml, each with the digest of the English one it
+translates: when that changes, the translation must be checked again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PERSIAN_NUMERALS = str.maketrans("0123456789.,", "۰۱۲۳۴۵۶۷۸۹٫٬")
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-    """How a page says what is around the explanations."""
+    """Wording of a page around the explanations."""
 
     code: str
     columns: tuple[str, str, str, str]
@@ -48,13 +48,13 @@ class Language:
     right_to_left: bool = False
 
     def in_code(self, text: str) -> str:
-        """Marks at the edges of code jump to the other side where text runs from right to left."""
+        """In right-to-left text, punctuation at the edges of code would jump to the other side."""
         code = f"`{text}`"
         edges_are_letters = text[0].isalnum() and text[-1].isalnum()
         return code if edges_are_letters or not self.right_to_left else _left_to_right(code)
 
     def one_of(self, choices: Iterable[str]) -> str:
-        """Words of code side by side would all run from left to right, the last choice first."""
+        """Adjacent code words would all run left to right, with the last choice first."""
         codes = (f"`{choice}`" for choice in choices)
         return self.comma.join(map(_left_to_right, codes) if self.right_to_left else codes)
 
@@ -90,11 +90,11 @@ PERSIAN = Language(
 
 
 class StaleTranslationsError(Exception):
-    """One line for each Persian explanation that is missing, stale or of no setting."""
+    """One line per Persian explanation that is missing, stale or without a setting."""
 
 
 def english_explanations() -> dict[str, str]:
-    """By section.key; what a section is about, by the section's name."""
+    """Explanations by section.key, and those of sections by section name."""
     explanations = {}
     for name, section in SECTIONS.items():
         explanations[name] = inspect.getdoc(section) or ""
@@ -112,7 +112,7 @@ def persian_explanations(english: Mapping[str, str], file: Path = TRANSLATIONS) 
             problems.append(f"{key}: add it, with of: {digest}; in English: {explanation}")
         elif str(entries[key]["of"]) != digest:
             problems.append(
-                f"{key}: the English has changed; see whether the Persian still says the same, "
+                f"{key}: the English has changed; check the Persian translation, "
                 f"then set of: {digest}; in English: {explanation}"
             )
     if problems:
@@ -121,7 +121,7 @@ def persian_explanations(english: Mapping[str, str], file: Path = TRANSLATIONS) 
 
 
 def digest_of(explanation: str) -> str:
-    # The letter keeps YAML from reading digits as a number.
+    # The letter keeps YAML from parsing digits as a number.
     return "e" + hashlib.sha256(explanation.encode()).hexdigest()[:7]
 
 
@@ -178,7 +178,7 @@ def _bounded(language: Language, kind: str, least: float | None, most: float | N
 
 
 def _presets_table(language: Language, chooser: str, presets: list[str]) -> str:
-    """Every setting that the presets differ in."""
+    """All settings in which the presets differ."""
     resolved = [XTTSConfig(**{chooser: preset}).as_dict() for preset in presets]
     rows = []
     for section, section_class in SECTIONS.items():
@@ -214,13 +214,13 @@ def _left_to_right(text: str) -> str:
 
 
 def _with_names_in_code(explanations: Mapping[str, str]) -> dict[str, str]:
-    """Explanations are plain text; on a page a setting's name is code."""
+    """Explanations are plain text; on a page, setting names are code."""
     names = {key.partition(".")[2] for key in explanations if "_" in key} | {"null"}
 
     def mark(match: re.Match[str]) -> str:
         return f"`{match[0]}`" if match[0] in names else match[0]
 
-    # What is code already is matched as a whole, and left alone.
+    # Existing code is matched as a whole and left unchanged.
     words = re.compile(r"`[^`]*`|[a-z0-9_]+")
     return {key: words.sub(mark, text) for key, text in explanations.items()}
 

@@ -1,7 +1,7 @@
-"""What is wrong with a clip: errors, which leave it out of training, and warnings, which do not.
+"""Checks of a single clip: errors exclude it from training, warnings do not.
 
-Both training and `myxtts validate` call `check_clip` for each clip. What only shows when all clips
-are seen together is in `data.corpus_checks`. No TensorFlow: checks run in small worker processes.
+Both training and `myxtts validate` call `check_clip` for each clip. Checks across clips are in
+`data.corpus.corpus_checks`. No TensorFlow: checks run in lightweight worker processes.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _SHORTEST_CLIP_SECONDS = 0.2
 _SILENT_DBFS = -60.0
-# A byte or two less than declared is how some programs write, not a recording that breaks off.
+# Some programs write a byte or two less than the header declares; that is not truncation.
 _TOLERATED_MISSING_SECONDS = 0.02
-# Nobody speaks outside of these, so text and audio do not belong together.
+# Outside this range the text and the audio do not belong together.
 _SYMBOLS_PER_SECOND = (1.0, 30.0)
-# A short word may stand in a long pause.
+# In shorter clips a pause around a single word would dominate the rate.
 _SHORTEST_RATED_SECONDS = 2.0
-# Clipping leaves runs of samples at the same extreme value; one sample there is a mere peak.
+# Clipping leaves runs of samples at the extreme value; a single such sample is just a peak.
 _CLIPPED_RUN_SAMPLES = 3
 _CLIPPED_SHARE = 0.0005
 _SMALLEST_CLIPPED_PEAK = 0.5
 _SAMPLE_STEP = 1.5 / 32_768
-# Recorded speech keeps some noise this far below its loudest band, resampled silence does not.
+# Recorded speech has noise above this level, relative to its loudest band; upsampling adds none.
 _EMPTY_BAND_DB = -75.0
-# What rounding to 16 bits alone leaves in every band of a quiet recording.
+# Quantisation noise of 16 bits, which is in every band even of a quiet recording.
 _ROUNDING_POWER = 1 / (12 * 32_768**2)
 _BAND_SHARE = 0.8
 _SPECTRUM_SAMPLES = 1_024
@@ -52,13 +52,13 @@ _MOST_SYMBOLS_SHOWN = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """Where it is, the reason it is counted under, the details."""
+    """A problem in a corpus: its location, its category (`reason`) and the details."""
 
     source: str
     reason: str
     detail: str
     clips: int = 1
-    """How many clips this one line speaks of."""
+    """Number of clips affected."""
 
     severity: ClassVar[str] = "error"
 
@@ -68,24 +68,24 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rejection(Finding):
-    """An error: the clip is left out of training."""
+    """An error: the clip is excluded from training."""
 
 
 @dataclass(frozen=True)
 class Caution(Finding):
-    """A warning: the clip is trained on, and worth a look."""
+    """A warning: the clip is used for training but worth checking."""
 
     severity: ClassVar[str] = "warning"
 
 
 @dataclass(frozen=True)
 class CheckedClip:
-    """A clip as training takes it, or why it does not."""
+    """A clip ready for training, or the reasons why it is rejected."""
 
     symbols: tuple[str, ...]
     recording: Recording | None
     waveform: FloatArray
-    """At the configured rate and level, without silence at its ends; empty without recording."""
+    """Resampled, normalised and trimmed; empty if there is no recording."""
     rejections: tuple[Rejection, ...]
 
     @property
@@ -94,7 +94,7 @@ class CheckedClip:
 
 
 def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
-    """Reads a clip and finds every error in it; of those of one kind, the first."""
+    """Reads a clip and reports every kind of error in it, the first of each kind."""
     recording, waveform, of_audio = _check_audio(item, config)
     symbols, of_text = _check_text(item, config)
     rejections = [problem for problem in (of_audio, of_text) if problem is not None]
@@ -106,19 +106,19 @@ def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
 def duplicate_audio(
     utterances: Iterable[Utterance], digests: Iterable[bytes]
 ) -> Iterator[Rejection]:
-    """Every clip whose sound an earlier one has; an empty digest is like no other."""
+    """Clips with the same audio as an earlier clip; an empty digest matches nothing."""
     first_with: dict[bytes, Utterance] = {}
     for item, digest in zip(utterances, digests, strict=True):
         first = first_with.setdefault(digest, item) if digest else item
         if first is not item:
             text = "the same text" if first.text == item.text else "another text"
             yield Rejection(
-                item.source, "duplicate audio", f"the same sound as {first.source}, with {text}"
+                item.source, "duplicate audio", f"same audio as {first.source}, with {text}"
             )
 
 
 def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Caution]:
-    """What is doubtful about a clip that can be used."""
+    """Warnings about a usable clip."""
     strange = _unknown_symbols(item, config) if clip.symbols else []
     if strange:
         shown = " ".join(strange[:_MOST_SYMBOLS_SHOWN])
@@ -126,13 +126,13 @@ def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Ite
         yield Caution(
             item.source,
             "unknown symbols",
-            f"{shown}{more} cannot be said in language {item.language}",
+            f"{shown}{more} cannot be pronounced in language {item.language}",
         )
     if clip.recording is None or clip.rejections:
         return
     share = clipped_share(clip.recording.samples)
     if share > _CLIPPED_SHARE:
-        yield Caution(item.source, "clipped audio", f"{share:.1%} of the samples are cut off")
+        yield Caution(item.source, "clipped audio", f"{share:.1%} of the samples are clipped")
     bandwidth_hz = missing_band_hz(clip.recording, config.audio)
     if bandwidth_hz is not None:
         yield Caution(
@@ -144,7 +144,7 @@ def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Ite
 
 
 def clipped_share(samples: FloatArray) -> float:
-    """The share of samples in runs at the largest or smallest value of the recording."""
+    """Fraction of samples in runs at the recording's maximum or minimum value."""
     if np.abs(samples).max() < _SMALLEST_CLIPPED_PEAK:
         return 0.0
     at_limit = (samples >= samples.max() - _SAMPLE_STEP) | (samples <= samples.min() + _SAMPLE_STEP)
@@ -154,7 +154,7 @@ def clipped_share(samples: FloatArray) -> float:
 
 
 def missing_band_hz(recording: Recording, audio: AudioConfig) -> float | None:
-    """Where the sound of a recording ends, if mel bands stay empty that its rate could fill."""
+    """Bandwidth of a recording if it leaves mel bands empty that its sample rate could fill."""
     if recording.samples.size < _SPECTRUM_SAMPLES:
         return None
     limit_hz = min(audio.highest_hz, recording.sample_rate_hz / 2)
@@ -195,14 +195,17 @@ def _check_sound(
     if recording.missing_seconds > _TOLERATED_MISSING_SECONDS:
         return reject(
             "truncated audio",
-            f"{there_seconds:.2f} s of {there_seconds + recording.missing_seconds:.2f} s are there",
+            f"{there_seconds:.2f} s of {there_seconds + recording.missing_seconds:.2f} s present",
         )
     if min(there_seconds, sound_seconds) < _SHORTEST_CLIP_SECONDS:
-        return reject("too short", f"{sound_seconds:.2f} s of sound")
+        return reject("too short", f"{sound_seconds:.2f} s of audio")
     level_dbfs = _loudest_dbfs(recording)
     if level_dbfs < _SILENT_DBFS:
-        loudest = "nothing" if np.isneginf(level_dbfs) else f"{level_dbfs:.0f} dBFS"
-        return reject("silent audio", f"its loudest part is {loudest}")
+        silent = np.isneginf(level_dbfs)
+        return reject(
+            "silent audio",
+            "digital silence" if silent else f"the loudest part is {level_dbfs:.0f} dBFS",
+        )
     if longest_frames is not None and frames > longest_frames:
         return reject("clip too long", f"{frames} frames, data.max_mel_frames is {longest_frames}")
     return None
@@ -223,7 +226,7 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
 
 
 def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
-    """The details, with the remedy where the text is of another language than was assumed."""
+    """Details, with advice if the text is in another language than assumed."""
     detail = f"nothing to say in {item.text!r}"
     scripts = foreign_scripts(item.text, item.language, config.text.tokens)
     if not scripts:
@@ -237,7 +240,7 @@ def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
 def _check_fit(
     item: Utterance, symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
 ) -> Iterator[Rejection]:
-    """Whether this text can be what is said in this recording."""
+    """Whether this text can belong to this recording."""
     audio = config.audio
     frames = mel_frame_count(waveform.size, audio)
     tokens = len(symbols) + EDGE_TOKENS
@@ -248,13 +251,14 @@ def _check_fit(
         yield Rejection(
             item.source,
             "too short for its text",
-            f"{frames} frames for {tokens} tokens; is the text this clip's?",
+            f"{frames} frames for {tokens} tokens; does this text belong to this clip?",
         )
     elif rate > fastest or (rate < slowest and seconds > _SHORTEST_RATED_SECONDS):
         yield Rejection(
             item.source,
             "text does not fit",
-            f"{rate:.1f} {config.text.tokens} a second, nobody speaks so; is the text this clip's?",
+            f"{rate:.1f} {config.text.tokens} per second is an implausible speaking rate; "
+            "does this text belong to this clip?",
         )
 
 
@@ -264,7 +268,7 @@ def _unknown_symbols(item: Utterance, config: XTTSConfig) -> list[str]:
 
 
 def _loudest_dbfs(recording: Recording) -> float:
-    """The level of the loudest moment; a constant offset is no sound."""
+    """Level of the loudest window, without DC offset."""
     samples = recording.samples - recording.samples.mean()
     level = float(window_levels(samples, recording.sample_rate_hz).max())
     return 20 * float(np.log10(level)) if level > 0 else -np.inf

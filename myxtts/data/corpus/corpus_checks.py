@@ -1,7 +1,7 @@
-"""Every row and every file of a corpus checked, alone and against one another.
+"""Checks of a whole corpus: every clip on its own, and clips against each other.
 
-Clips are read in worker processes. What comes back of each is a small record and never a
-waveform, so memory does not depend on how long the recordings are.
+Clips are read in worker processes, which return a small record for each and never a waveform, so
+memory does not depend on the length of the recordings.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CLEAN_HEADER = "audio_file|text|speaker_name|language"
 
 _CLIPS_PER_TASK = 16
 _DIGEST_BYTES = 12
-# Rates are compared with their median only where there are enough of them to have one, on clips
-# where a pause does not decide.
+# Speaking rates are compared with the median only if there are enough of them, and only in clips
+# long enough that pauses do not dominate.
 _FEWEST_CLIPS_TO_COMPARE = 20
 _SHORTEST_COMPARED_SECONDS = 1.0
 _UNUSUAL_DEVIATIONS = 5.0
@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class MetadataFile:
-    """One metadata file, as it was understood."""
+    """A parsed metadata file."""
 
     path: Path
     layout: Layout
@@ -63,13 +63,13 @@ class MetadataFile:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Everything that was found in a corpus, in the order of its rows."""
+    """All findings in a corpus, in row order."""
 
     folder: Path
     files: tuple[MetadataFile, ...]
     findings: tuple[Finding, ...]
     seconds: float
-    """Sound that can be trained on."""
+    """Total length of the usable clips."""
 
     @property
     def rows(self) -> int:
@@ -88,7 +88,7 @@ class CorpusReport:
         return {finding.source for finding in self.errors}
 
     def counts(self) -> list[tuple[str, str, int]]:
-        """Reason, severity and number of clips; errors first, the most frequent first."""
+        """Reason, severity and number of clips: errors first, then by frequency."""
         clips: Counter[tuple[str, str]] = Counter()
         for finding in self.findings:
             clips[finding.severity, finding.reason] += finding.clips
@@ -98,7 +98,7 @@ class CorpusReport:
 
 @dataclass(frozen=True)
 class _ClipRecord:
-    """What is kept of a clip once it has been checked; of one with errors, only those."""
+    """Result of checking a clip; for a clip with errors, only the errors."""
 
     findings: tuple[Finding, ...]
     sample_rate_hz: int = 0
@@ -111,7 +111,7 @@ class _ClipRecord:
 def check_corpus(
     folder: Path, config: XTTSConfig, on_progress: Progress = lambda done, total: None
 ) -> CorpusReport:
-    """Reads every row and every file; a metadata file that cannot be read at all is an error."""
+    """Checks every row and audio file; raises if a metadata file cannot be read at all."""
     train_file, eval_file = metadata_files(folder)
     bad_rows: list[Finding] = []
     files = [
@@ -143,19 +143,19 @@ def check_corpus(
 
 
 def write_clean_metadata(report: CorpusReport, file: MetadataFile, out: Path) -> int:
-    """Writes the rows of a metadata file that have no errors, and returns their number."""
+    """Writes the rows without errors to `out` and returns their number."""
     rejected = report.rejected_sources
     rows = [
         _clean_row(report.folder, item) for item in file.utterances if item.source not in rejected
     ]
     if not rows:
-        raise DataError(f"{out}: not written, since no row of {file.path} is free of errors")
+        raise DataError(f"{out}: not written; every row of {file.path} has errors")
     try:
-        # Mode x never replaces a file, not even one that has appeared since the start.
+        # Mode x never overwrites a file, not even one created since the command started.
         with open(out, "x", encoding="utf-8", newline="\n") as stream:
             stream.write("\n".join([CLEAN_HEADER, *rows]) + "\n")
     except FileExistsError:
-        raise DataError(f"{out}: exists already; choose another name") from None
+        raise DataError(f"{out}: already exists; choose another name") from None
     except OSError as error:
         raise DataError(f"{out}: cannot be written ({error.strerror})") from None
     return len(rows)
@@ -192,7 +192,7 @@ def _position_in(files: Sequence[MetadataFile]) -> Callable[[Finding], tuple[int
 
 
 def _check_clips(utterances: Sequence[Utterance], config: XTTSConfig) -> Iterator[_ClipRecord]:
-    """Records in the order of the rows, from worker processes when there is enough to do."""
+    """Records in row order, from worker processes if there are enough clips."""
     tasks = [
         utterances[first : first + _CLIPS_PER_TASK]
         for first in range(0, len(utterances), _CLIPS_PER_TASK)
@@ -225,7 +225,7 @@ def _check_one(item: Utterance, config: XTTSConfig) -> _ClipRecord:
 
 
 def _audio_digest(samples: FloatArray) -> bytes:
-    """The same for the same sound in another lossless format."""
+    """Digest of the decoded samples, so equal across lossless formats."""
     steps = np.round(samples * 32_767).astype(np.int32)
     return hashlib.blake2b(steps.tobytes(), digest_size=_DIGEST_BYTES).digest()
 
@@ -247,14 +247,14 @@ def _duplicate_texts(
             yield Caution(
                 item.source,
                 "duplicate text",
-                f"speaker {item.speaker} says the same in {utterances[first].source}",
+                f"same text and speaker ({item.speaker}) as {utterances[first].source}",
             )
 
 
 def _unusual_rates(
     utterances: Sequence[Utterance], records: Sequence[_ClipRecord], config: XTTSConfig
 ) -> Iterator[Finding]:
-    """Clips far from the median speaking rate of their language."""
+    """Clips whose speaking rate is far from the median of their language."""
     rates_of: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for index, record in enumerate(records):
         if record.seconds >= _SHORTEST_COMPARED_SECONDS and record.spoken_symbols:
@@ -272,15 +272,15 @@ def _unusual_rates(
                 yield Caution(
                     utterances[index].source,
                     "unusual speaking rate",
-                    f"{rate:.1f} {config.text.tokens} a second, the median is "
-                    f"{np.exp(median):.1f}; is the text this clip's?",
+                    f"{rate:.1f} {config.text.tokens} per second, the median is "
+                    f"{np.exp(median):.1f}; does this text belong to this clip?",
                 )
 
 
 def _other_sample_rates(
     records: Sequence[_ClipRecord], source: str, config: XTTSConfig
 ) -> Iterator[Finding]:
-    """One line per rate, however many clips have it."""
+    """One finding per sample rate, whatever the number of clips."""
     wanted_hz = config.audio.sample_rate_hz
     counts = Counter(record.sample_rate_hz for record in records)
     for rate_hz in sorted(rate for rate in counts if rate not in (0, wanted_hz)):
@@ -301,7 +301,7 @@ def _small_speakers(
     source: str,
     config: XTTSConfig,
 ) -> Iterator[Finding]:
-    """Speakers of the training file, whose clips come first among the records."""
+    """Training speakers with too little audio; training clips come first in the records."""
     seconds: dict[str, float] = defaultdict(float)
     clips: Counter[str] = Counter()
     for item, record in zip(utterances, records, strict=False):

@@ -1,10 +1,10 @@
-"""Reads corpora in the layouts of the field: LJSpeech and its relatives.
+"""Reads corpora in LJSpeech and similar layouts.
 
-A corpus is a folder with a metadata file and audio files. Understood are `id|text`,
+A corpus is a folder with a metadata file and audio files. Supported columns: `id|text`,
 `id|text|normalised text`, `wav|speaker|text`, `wav|text|speaker`, and any order of columns under
 a header row such as `audio_file|text|speaker_name|language`; ids with or without extension; audio
-in `wavs/`, in `wav/` or beside the metadata. This module looks at names only; whether the audio
-can be used is for `data.checks` to say.
+in `wavs/`, in `wav/` or next to the metadata. This module looks at file names only;
+`data.corpus.checks` looks at the audio.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _IGNORED_COLUMN = "-"
 _DELIMITERS = ("|", "\t", ",")
 _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
 _SAMPLE_ROWS = 200
-# A sentence has some hundred characters; a file with lines of megabytes is something else.
+# A sentence has a few hundred characters; a file with megabyte-long lines is not metadata.
 _LONGEST_ROW = 20_000
 _LARGEST_FILE_BYTES = 1 << 30
 # File systems allow 255, extension included.
@@ -56,14 +56,14 @@ class Utterance:
     text: str
     speaker: str
     language: str
-    """As `text.languages` parses its tag."""
+    """Canonical tag, from `text.languages`."""
     source: str
-    """Metadata file and line, as in messages: `metadata.csv:12`."""
+    """Metadata file and line, such as `metadata.csv:12`."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a metadata file mean."""
+    """The columns of a metadata file."""
 
     delimiter: str
     columns: tuple[str, ...]
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def names(self) -> str:
-        """The columns as they stand in a row."""
+        """Column names joined by the delimiter."""
         return ("<tab>" if self.delimiter == "\t" else self.delimiter).join(self.columns)
 
     def describe(self) -> str:
@@ -80,12 +80,12 @@ class Layout:
 
 
 class LJSpeechDataset(Sequence[Utterance]):
-    """The utterances of one part of a corpus, in the order of its metadata file.
+    """The utterances of one subset of a corpus, in the order of its metadata file.
 
-    `subset` is "train" or "eval". Where the corpus has no eval file, a share of the clips of
-    each speaker is split off by a hash of their names: the same ones every time. A
-    `validation_fraction` of None splits nothing off: either subset is then the whole file.
-    `layout` and `delimiter` say what is otherwise recognised, as data.layout and data.delimiter.
+    `subset` is "train" or "eval". If the corpus has no eval file, a fraction of each speaker's
+    clips is held out by a hash of their names, so the split is always the same. With a
+    `validation_fraction` of None nothing is held out: either subset is then the whole file.
+    `layout` and `delimiter` override detection, like data.layout and data.delimiter.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class LJSpeechDataset(Sequence[Utterance]):
             assert train_file is not None
             self.metadata_file = train_file
         self.bad_rows: list[tuple[str, str]] = []
-        """Where rows stand that could not be understood, and why; they are left out."""
+        """Location and problem of each row that could not be parsed; these are left out."""
         self.layout, self._utterances = read_metadata(
             self.metadata_file,
             default_language,
@@ -126,8 +126,8 @@ class LJSpeechDataset(Sequence[Utterance]):
                 item for item in self._utterances if (item.audio_path in chosen) == keep_chosen
             ]
             if keep_chosen:
-                # They are counted with the training part of the file; a small validation part
-                # would seem mostly bad.
+                # Counted with the training subset; they would dominate a small validation
+                # subset.
                 self.bad_rows.clear()
 
     def __len__(self) -> int:
@@ -142,10 +142,10 @@ class LJSpeechDataset(Sequence[Utterance]):
     def get_statistics(self, config: XTTSConfig | None = None) -> dict[str, Any]:
         """Clips, hours, speakers, languages, symbols, and lengths with percentiles.
 
-        `text_length` counts tokens with the edges, `mel_length` frames at the configured hop,
-        from the audio headers: trimming silence makes the mels of training a little shorter.
-        Clips without readable audio are counted as `unreadable`, those without anything to say
-        as `empty_text`; both are left out of the rest.
+        `text_length` is in tokens, including the edge tokens; `mel_length` is in frames, from the
+        audio headers, so mels in training are a little shorter after silence is trimmed. Clips
+        without readable audio are counted as `unreadable`, clips without speakable text as
+        `empty_text`; both are left out of the rest.
         """
         from myxtts.data.corpus.statistics import corpus_statistics, measure_corpus
 
@@ -153,7 +153,7 @@ class LJSpeechDataset(Sequence[Utterance]):
 
 
 def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
-    """The files that hold the rows for training and for evaluation; that of `subset` is there."""
+    """The training and evaluation metadata files; raises if there is none for `subset`."""
     if folder.is_file():
         raise DataError(f"{folder}: is a file; expected the folder of a corpus")
     if not folder.is_dir():
@@ -178,8 +178,8 @@ def read_metadata(
 ) -> tuple[Layout, list[Utterance]]:
     """Every row of a metadata file.
 
-    A row that cannot be understood is an error with its line, or goes to `on_bad_row` as source
-    and problem.
+    A row that cannot be parsed raises an error with its line number, or is passed to `on_bad_row`
+    as source and problem.
     """
     default_language = parse_tag(default_language, "text.default_language")
     forced_columns = None if layout is None else parse_columns(layout)
@@ -190,7 +190,7 @@ def read_metadata(
     found = recognise_layout(file, rows, forced_columns, forced_delimiter)
     first = 1 if found.has_header else 0
     if len(rows) == first:
-        raise DataError(f"{file}: has a header row and nothing below it; expected a row per clip")
+        raise DataError(f"{file}: has a header row but no rows; expected one row per clip")
     folder_audio = _audio_files(file.parent)
     utterances = []
     for line_number, line in rows[first:]:
@@ -205,7 +205,7 @@ def read_metadata(
 
 
 class _BadRowError(Exception):
-    """A row that cannot be understood."""
+    """A row that cannot be parsed."""
 
 
 def _utterance(
@@ -224,7 +224,7 @@ def _utterance(
             f"found {_columns(len(cells))}, expected {len(layout.columns)} ({layout.names})"
         )
     row = dict(zip(layout.columns, cells, strict=True))
-    # A corpus from Windows writes wavs\a.wav.
+    # A corpus made on Windows may write wavs\a.wav.
     audio_name = row["audio"].replace("\\", "/")
     audio_path = _audio_path(file.parent, audio_name, folder_audio)
     return Utterance(
@@ -245,7 +245,7 @@ def _language(tag: str | None) -> str | None:
 
 
 def parse_columns(layout: str) -> tuple[str, ...]:
-    """The meanings of columns named by the user, such as `audio|text|speaker`."""
+    """Columns of a layout given by the user, such as `audio|text|speaker`."""
     names = [name.strip().lower() for name in re.split(r"[|,\t]", layout)]
     columns = tuple(_meaning(name) for name in names)
     allowed = [*_COLUMN_NAMES, _NORMALISED_TEXT, _IGNORED_COLUMN]
@@ -253,7 +253,7 @@ def parse_columns(layout: str) -> tuple[str, ...]:
     if unknown:
         raise DataError(
             f"layout '{layout}': unknown column '{unknown[0]}', allowed: "
-            f"{', '.join(allowed[:-1])}, or {_IGNORED_COLUMN} for one that is not used"
+            f"{', '.join(allowed[:-1])}, or {_IGNORED_COLUMN} for an unused column"
         )
     for needed in ("audio", "text"):
         if columns.count(needed) != 1:
@@ -274,7 +274,7 @@ def recognise_layout(
     columns: tuple[str, ...] | None = None,
     delimiter: str | None = None,
 ) -> Layout:
-    """What the columns mean; `columns` and `delimiter` are taken as they are where given."""
+    """Detects the columns and the delimiter, except where they are given."""
     header = _header(rows[0][1], _DELIMITERS if delimiter is None else (delimiter,))
     if columns is not None:
         if delimiter is None:
@@ -311,7 +311,7 @@ def _fitting_delimiter(rows: Sequence[tuple[int, str]], width: int) -> str:
 
 
 def _three_columns(sample: Sequence[Sequence[str]]) -> tuple[str, str, str]:
-    """A column of single words that repeat is a speaker; otherwise it is LJSpeech."""
+    """A column of single, repeating words is a speaker; otherwise the layout is LJSpeech."""
     second = [cells[1] for cells in sample]
     third = [cells[2] for cells in sample]
     if _looks_like_names(second) and not _looks_like_names(third):
@@ -343,7 +343,7 @@ def _meaning(name: str) -> str:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    """The cells of a row. Only commas come with quoting: elsewhere a quote is part of the text."""
+    """The cells of a row. Only comma-separated files use quoting; elsewhere quotes are text."""
     cells = line.split(delimiter)
     if delimiter == "," and '"' in line:
         with contextlib.suppress(csv.Error):
@@ -356,7 +356,7 @@ def _columns(count: int) -> str:
 
 
 def _rows(file: Path) -> list[tuple[int, str]]:
-    """Numbered lines that are not blank."""
+    """Non-blank lines with their numbers."""
     try:
         if file.stat().st_size > _LARGEST_FILE_BYTES:
             raise DataError(
@@ -370,13 +370,13 @@ def _rows(file: Path) -> list[tuple[int, str]]:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
         raise DataError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
-        raise DataError(f"{file}: not UTF-8 but perhaps UTF-16; save the file as UTF-8")
+        raise DataError(f"{file}: not UTF-8, possibly UTF-16; save the file as UTF-8")
     lines = re.split(r"\r\n|\n|\r", text)
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _audio_files(folder: Path) -> dict[str, Path]:
-    """Audio by its name with and without extension, found once instead of row by row."""
+    """Audio files by name with and without extension, listed once instead of per row."""
     found: dict[str, Path] = {}
     for name in reversed(_AUDIO_FOLDERS):
         for path in sorted((folder / name).glob("*")):
@@ -387,9 +387,9 @@ def _audio_files(folder: Path) -> dict[str, Path]:
 
 def _audio_path(folder: Path, name: str, audio_files: dict[str, Path]) -> Path:
     if not name:
-        raise _BadRowError("names no audio file")
+        raise _BadRowError("has no audio file name")
     if max(len(part.encode()) for part in name.split("/")) > _LONGEST_NAME_BYTES:
-        raise _BadRowError(f"audio path '{name[:40]}...' is longer than a file's name can be")
+        raise _BadRowError(f"audio path '{name[:40]}...' is too long for a file name")
     if name.startswith("/") or ".." in name.split("/") or re.match("[A-Za-z]:/", name):
         raise _BadRowError(
             f"audio path '{name}' leaves the corpus folder; expected a path inside it"
@@ -402,7 +402,7 @@ def _audio_path(folder: Path, name: str, audio_files: dict[str, Path]) -> Path:
 
 
 def _without_extension(name: str) -> str:
-    """The id of a clip. A dot within an id, as in LJ.001, starts no extension."""
+    """The id of a clip. A dot within an id, as in LJ.001, does not start an extension."""
     last = name.rpartition("/")[2]
     return last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last
 
@@ -417,9 +417,9 @@ def _first_existing(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def _validation_paths(utterances: Sequence[Utterance], fraction: float) -> set[Path]:
-    """The clips with the lowest hashes of each speaker; at least one clip of it stays behind.
+    """The clips with the lowest hashes of each speaker; every speaker keeps at least one.
 
-    Where no speaker has enough clips for the share, the lowest hashes of the whole corpus.
+    If no speaker has enough clips for that, the lowest hashes of the whole corpus.
     """
     by_speaker: dict[str, list[Path]] = defaultdict(list)
     for item in utterances:

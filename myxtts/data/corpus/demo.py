@@ -1,7 +1,7 @@
 """The demo corpus: sentences written for this project, spoken by espeak-ng.
 
-It exists so that everything can be tried at once on any machine. Its voices are a machine's,
-clear and even; they say nothing about how a model of human voices will sound.
+It lets users try everything right away on any machine. Its voices are synthetic, clear and even,
+so they do not show how a model of human voices will sound.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from myxtts.wording import plural
 DEFAULT_UTTERANCES = 1_000
 DEFAULT_SPEAKERS = 4
 WORDS_PER_MINUTE = 150
-# espeak-ng's variants, the easiest to understand first, men's and women's voices in turn.
+# Variants of espeak-ng, most intelligible first, male and female alternating.
 _VARIANTS = (
     "rob",
     "f2",
@@ -40,13 +40,13 @@ _VARIANTS = (
     "steph3",
 )
 MAX_SPEAKERS = len(_VARIANTS)
-# The last sentences of each language are never trained on.
+# The last sentences of each language are held out.
 _HELD_OUT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Line:
-    """One clip to be spoken."""
+    """One clip to synthesize."""
 
     id: str
     text: str
@@ -55,7 +55,7 @@ class Line:
 
 
 def sentences(language: str) -> tuple[list[str], list[str]]:
-    """Sentences for training and, none of them shared, for evaluation."""
+    """Sentences for training and for evaluation, without overlap."""
     every = find_language(language).demo_sentences()
     held_out = round(len(every) * _HELD_OUT_SHARE)
     return every[:-held_out], every[-held_out:]
@@ -64,7 +64,7 @@ def sentences(language: str) -> tuple[list[str], list[str]]:
 def plan_lines(
     utterances: int, languages: tuple[str, ...], speakers: int, seed: int
 ) -> tuple[list[Line], list[Line]]:
-    """Which voice says what, for training and evaluation: pairs drawn without repetition."""
+    """Training and evaluation clips: pairs of voice and sentence, drawn without repetition."""
     languages = tuple(dict.fromkeys(parse_tag(tag, "--languages") for tag in languages))
     for language in languages:
         if not find_language(language).demo_sentences():
@@ -103,9 +103,9 @@ def make_demo_corpus(
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
-    """Speaks the corpus into `folder` and returns its length in seconds.
+    """Synthesizes the corpus into `folder` and returns its length in seconds.
 
-    It is made beside its place and moved there when whole, so a folder that exists is complete.
+    It is written to a temporary folder and renamed, so a folder that exists is complete.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: exists and is not empty; choose another folder or remove it")
@@ -128,10 +128,10 @@ def make_demo_corpus(
 
 
 def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int], None]) -> float:
-    """Speaks the lines in order in one new process and returns their length in seconds.
+    """Synthesizes the lines in order in one new process and returns their length in seconds.
 
-    espeak-ng keeps a little of what it said before, so a clip's samples depend on all that its
-    process has spoken: only a new process makes the same corpus from the same seed.
+    espeak-ng keeps state between clips, so a clip's samples depend on everything its process has
+    spoken: only a new process makes the same corpus from the same seed.
     """
     seconds = 0.0
     context = multiprocessing.get_context("spawn")

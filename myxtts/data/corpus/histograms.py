@@ -1,4 +1,4 @@
-"""One picture of a corpus: how long its clips and texts are, and how much each speaker says."""
+"""Histograms of a corpus: clip lengths, text lengths and hours per speaker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _UNIT_SIGNS = {"seconds": "s", "minutes": "min", "hours": "h"}
 _MOST_NAMED_SPEAKERS = 12
 _LONGEST_NAME = 10
 _WIDEST_NAMED_BAR = 120
-# Longer clips share the last bar, so that a few of them do not squeeze all others together.
+# Longer clips share the last bar, so that outliers do not compress the rest.
 _AXIS_END_IN_PERCENTILE_99 = 1.5
 
 Values = npt.NDArray[np.float64]
@@ -67,7 +67,7 @@ class _Bars:
 
 
 def save_histograms(measures: CorpusMeasures, file: Path) -> None:
-    """Writes the PNG beside its place and moves it there when whole."""
+    """Writes the PNG atomically."""
     image = draw_histograms(measures)
     try:
         write_whole_file(file, as_png(image))
@@ -77,8 +77,8 @@ def save_histograms(measures: CorpusMeasures, file: Path) -> None:
 
 def draw_histograms(measures: CorpusMeasures) -> Image.Image:
     panels = [
-        _histogram(measures.seconds, "Length of the clips", "seconds", "clips"),
-        _histogram(measures.token_counts, "Length of the texts", "tokens", "clips"),
+        _histogram(measures.seconds, "Clip length", "seconds", "clips"),
+        _histogram(measures.token_counts, "Text length", "tokens", "clips"),
         _speech_per_speaker(measures),
     ]
     canvas = Canvas(_WIDTH_PIXELS, _HEADING_PIXELS + len(panels) * _PANEL_PIXELS)
@@ -140,13 +140,13 @@ def _histogram(values: npt.NDArray[np.generic], title: str, unit: str, of: str) 
 
 
 def _speech_per_speaker(measures: CorpusMeasures) -> _Bars:
-    """A bar for each of a few speakers; of many speakers, how many say how much."""
+    """One bar per speaker; with many speakers, a histogram over speakers."""
     seconds = measures.seconds_of_speakers
     unit, unit_seconds = next(
         (unit, size) for unit, size in _TIME_UNITS if np.median(seconds) >= 2 * size or size == 1
     )
     speech = seconds / unit_seconds
-    title = "Speech of each speaker"
+    title = "Audio per speaker"
     if len(speech) > _MOST_NAMED_SPEAKERS:
         return _histogram(speech, title, unit, "speakers")
     order = np.argsort(-speech, kind="stable")
@@ -160,7 +160,7 @@ def _short_name(name: str, place: int) -> str:
     shown = drawable(name, f"no. {place}")
     if len(shown) <= _LONGEST_NAME:
         return shown
-    # Names of one corpus often start alike.
+    # Names in a corpus often share a prefix.
     return f"{shown[:4]}..{shown[-4:]}"
 
 

@@ -1,7 +1,7 @@
-"""How much speech a corpus holds and how long its clips are.
+"""Statistics of a corpus: hours, and clip lengths.
 
-Audio is measured by its header and not decoded. Trimming silence makes the mels that training
-sees a little shorter than the lengths here, so a clip that fits a limit here fits it there.
+Only audio headers are read. Training trims silence, so its mels are a little shorter than the
+lengths here: a clip within a limit here is within it in training.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from myxtts.errors import DataError
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
-# Starting a process takes as long as measuring some hundred clips.
+# Starting a process takes as long as measuring a few hundred clips.
 _FEWEST_ROWS_FOR_PROCESSES = 2_000
-# Headers come one small read at a time; threads hide how long a network folder takes for each.
+# Each header is one small read; threads hide the latency of network folders.
 _HEADER_THREADS = 8
 
 Progress = Callable[[int, int], None]
@@ -39,13 +39,13 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CorpusMeasures:
-    """The lengths of the clips that can be used, in the order of the rows, and what they say."""
+    """Lengths, speakers, languages and symbols of the usable clips, in row order."""
 
     rows: int
     unreadable: int
     """Clips whose audio is missing, empty, over an hour long or not audio."""
     empty_text: int
-    """Clips with audio but nothing to say."""
+    """Clips with audio but no speakable text."""
     seconds: FloatArray
     token_counts: IntArray
     frame_counts: IntArray
@@ -54,7 +54,7 @@ class CorpusMeasures:
     language_of_clip: IntArray
     languages: tuple[str, ...]
     symbols: Counter[str]
-    """How often each symbol occurs; the two edge tokens of each clip are not counted."""
+    """Number of occurrences of each symbol, without the edge tokens."""
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -72,10 +72,10 @@ def measure_corpus(
     processes: int = 1,
     on_progress: Progress = lambda done, total: None,
 ) -> CorpusMeasures:
-    """Measures every clip; a large corpus is divided among processes when more than one is given.
+    """Measures every clip; a large corpus is split across `processes`.
 
-    Processes start afresh and import the calling script, which must then guard its own work with
-    `if __name__ == "__main__"`. One process asks nothing of the caller.
+    Processes are spawned and import the calling script, which must then guard its code with
+    `if __name__ == "__main__"`. With one process nothing is spawned.
     """
     speakers = _Numbering()
     languages = _Numbering()
@@ -96,8 +96,8 @@ def measure_corpus(
     empty_text = sum(int((~part.usable).sum()) for part in parts) - unreadable
     if rows == unreadable + empty_text:
         raise DataError(
-            f"no clip can be used: of {rows} rows {unreadable} have missing or unreadable audio "
-            f"and {empty_text} have nothing to say"
+            f"no usable clips: of {rows} rows, {unreadable} have missing or unreadable audio and "
+            f"{empty_text} have no speakable text"
         )
     return CorpusMeasures(
         rows=rows,
@@ -115,7 +115,7 @@ def measure_corpus(
 
 
 class _Numbering:
-    """Numbers for names, in the order in which the names are met."""
+    """Numbers names in order of first appearance."""
 
     def __init__(self) -> None:
         self._number_of_name: dict[str, int] = {}
@@ -131,7 +131,7 @@ class _Numbering:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Some consecutive rows; a row without usable audio or text has zeros."""
+    """Measures of consecutive rows; rows without usable audio or text have zeros."""
 
     seconds: FloatArray
     token_counts: IntArray
@@ -150,7 +150,7 @@ class _Measured:
 def _measure_chunks(
     utterances: Sequence[Utterance], config: XTTSConfig, processes: int
 ) -> Iterator[tuple[Sequence[Utterance], _Measured]]:
-    """Chunks of rows with their measures, in order."""
+    """Chunks of rows and their measures, in order."""
     chunks = [
         utterances[first : first + _ROWS_PER_TASK]
         for first in range(0, len(utterances), _ROWS_PER_TASK)
@@ -182,7 +182,7 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
 
 
 def _read_header(file: Path) -> tuple[int, int] | None:
-    """Samples and sample rate, or None for what training could not read."""
+    """Samples and sample rate, or None if training could not read the file."""
     try:
         info = soundfile.info(file)
     except (soundfile.SoundFileError, OSError, ValueError, TypeError):
@@ -205,7 +205,7 @@ def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:
 
 
 def corpus_statistics(measures: CorpusMeasures) -> dict[str, Any]:
-    """Everything as plain numbers: what `get_statistics()` returns and `--json` prints."""
+    """Plain numbers, as returned by `get_statistics()` and printed by `--json`."""
     return {
         "rows": measures.rows,
         "clips": len(measures),
@@ -222,7 +222,7 @@ def corpus_statistics(measures: CorpusMeasures) -> dict[str, Any]:
 
 
 def _summary(values: npt.NDArray[Any]) -> dict[str, float]:
-    """The share of a percentile is no longer than it: it is always the length of some clip."""
+    """Percentiles are not interpolated: each is the length of some clip."""
     percentile_95, percentile_99 = np.percentile(values, [95, 99], method="inverted_cdf")
     return {
         "min": _plain(values.min()),
@@ -242,7 +242,7 @@ def _plain(value: Any) -> float:
 def _shares(
     names: Sequence[str], number_of_clip: IntArray, seconds: FloatArray
 ) -> dict[str, dict[str, float]]:
-    """Clips and hours by name, the largest share first."""
+    """Clips and hours by name, largest first."""
     clips = np.bincount(number_of_clip, minlength=len(names))
     totals = np.bincount(number_of_clip, seconds, len(names))
     order = np.argsort(-totals, kind="stable")

@@ -1,8 +1,8 @@
-"""How clips are changed on their way to the model: a pure function of (seed, step).
+"""Data augmentation: a pure function of (seed, step).
 
-Speed, pitch, formants and tone change a clip and its reference alike, as parts of the voice.
-Gain and noise change the reference alone: the model shall hear a voice through a bad recording, and
-not learn to speak like one.
+Speed, pitch, formants and tone belong to the voice, so a clip and its reference get the same ones.
+Gain and noise are applied to the reference only: the model should recognise a voice in a bad
+recording, not learn to sound like one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.lengths import IntArray
 from myxtts.data.random_streams import Stream, generator_at
 
-# Pitches and formants to choose from, evenly over their range: each needs weights of its own.
+# Number of evenly spaced pitch and formant factors; each needs its own weight matrix.
 _PITCHES = 33
 _FORMANTS = 17
-# A tone is a sum of so many half-waves over the bands; those of more waves are smaller.
+# Number of cosines in a tone curve; higher ones have smaller amplitudes.
 _TONE_WAVES = 4
-# Noise is between its loudest level and so much softer.
+# Noise levels range from the maximum down to this much below it.
 _NOISE_RANGE_DB = 20.0
 NOISE_SAMPLES = 1 << 19
 
@@ -30,18 +30,18 @@ FloatArray = npt.NDArray[np.float32]
 
 
 class Changes(NamedTuple):
-    """Of each clip of a batch."""
+    """Augmentation of each clip of a batch."""
 
-    speed: Any  # float32: times as fast
+    speed: Any  # float32: speed factor
     pitch: Any  # int32: index into Augmentation.pitches
     formants: Any  # int32: index into Augmentation.formants
-    tone: Any  # float32 [mels]: what is added to each band of the log-mel
-    gain: Any  # float32: of the reference
-    noise: Any  # float32: deviation of the noise added to the reference
-    noise_start: Any  # int32: where the noise is cut from the stretch of noise
+    tone: Any  # float32 [mels]: added to each band of the log-mel
+    gain: Any  # float32: gain of the reference
+    noise: Any  # float32: standard deviation of the reference's noise
+    noise_start: Any  # int32: offset into Augmentation.noise()
 
     def part(self, worker: int, workers: int) -> Changes:
-        """Of the rows that one of several machines trains on."""
+        """The rows of one worker in multi-worker training."""
         size = len(self.speed) // workers
         return Changes(*(values[worker * size : (worker + 1) * size] for values in self))
 
@@ -76,7 +76,7 @@ class Augmentation:
     def changes(
         self, step: int, token_counts: IntArray, frame_counts: IntArray, most_frames: int
     ) -> Changes:
-        """A slower clip still fits its shape, and a faster one still has a position per token."""
+        """Speeds are limited so that a clip fits its shape and has a position per token."""
         generator = generator_at(self._seed, Stream.AUGMENTATION, step)
         count = len(frame_counts)
         slowest = (frame_counts - 1) / max(most_frames - 1, 1)
@@ -105,18 +105,18 @@ class Augmentation:
         )
 
     def noise(self) -> FloatArray:
-        """The stretch of noise that references get cuts of, with a deviation of 1."""
+        """White noise of unit variance, from which each reference gets a random excerpt."""
         generator = generator_at(self._seed, Stream.NOISE)
         return generator.standard_normal(NOISE_SAMPLES, np.float32)
 
 
 def tone_curves(n_mels: int) -> npt.NDArray[np.float64]:
-    """[waves, mels]: curves over the bands whose sizes together are at most one."""
+    """[waves, mels]: cosines over the bands whose amplitudes sum to one."""
     waves = np.arange(1, _TONE_WAVES + 1)
     return cosines_over_bands(waves, n_mels) / waves[:, None] / np.sum(1 / waves)
 
 
 def frames_at_speed(frame_counts: IntArray, speed: Any) -> IntArray:
-    """Mel frames of clips that are spoken so many times as fast."""
-    # A speed is rounded to float32; the frame it may cost or gain must not depend on that.
+    """Mel frames of clips at `speed` times their speed."""
+    # Rounding a speed to float32 must not change the frame count.
     return (np.floor((frame_counts - 1) / np.float64(speed) + 1e-4) + 1).astype(np.int32)

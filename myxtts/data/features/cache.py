@@ -1,13 +1,13 @@
-"""Prepared features as a run reads them: a few memory-mapped arrays, whatever the corpus's size.
+"""The feature cache that training reads: a few memory-mapped arrays, whatever the corpus size.
 
-    CACHE/<fingerprint>/index.npy    one record per clip: where its parts are
-                        tokens.npy   symbol ids of all clips, end to end
-                        mels.npy     log-mel frames of all clips, end to end, float16
-                        audio.npy    samples of all clips, end to end, int16
-                        texts.npy    texts and audio paths, UTF-8, end to end
+    CACHE/<fingerprint>/index.npy    one record per clip: offsets and lengths
+                        tokens.npy   symbol ids of all clips, concatenated
+                        mels.npy     log-mel frames of all clips, concatenated, float16
+                        audio.npy    samples of all clips, concatenated, int16
+                        texts.npy    texts and audio paths, UTF-8, concatenated
                         cache.json   symbols, speakers, languages, mel level, rejected clips
 
-A cache is never changed: it is made beside its place and moved there when whole.
+A cache is immutable: it is written to a temporary folder and renamed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
 
 CACHE_FORMAT = "myxtts-features-3"
-# What a sample of 1.0 is kept as.
+# The stored value of a sample of 1.0.
 FULL_SCALE = 32_767
 PARTS = ("tokens", "mels", "audio", "texts")
 INDEX_TYPE = np.dtype(
@@ -49,7 +49,7 @@ INDEX_TYPE = np.dtype(
 
 @dataclass(frozen=True)
 class FeatureCache:
-    """The prepared clips of one part of a corpus; features are read when they are asked for."""
+    """The prepared clips of a subset of a corpus; features are read on demand."""
 
     folder: Path
     index: npt.NDArray[Any]
@@ -61,7 +61,7 @@ class FeatureCache:
     rejected: dict[str, int]
     rejections: tuple[str, ...]
     description: str
-    """What was read and how it was understood, for the user."""
+    """Metadata file and layout it was made from, for the user."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -125,5 +125,5 @@ def open_cache(folder: Path) -> FeatureCache:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder}: the prepared features cannot be read ({error}); "
-            "remove this folder, it is made again"
+            "delete this folder, it will be recreated"
         ) from None

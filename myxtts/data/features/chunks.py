@@ -1,10 +1,9 @@
-"""The features of a few clips at a time: what one worker makes and a killed run keeps.
+"""Features of a few clips: the unit of work of a worker, and what a killed run keeps.
 
     BUILD/000012/   records.npy tokens.npy mels.npy audio.npy texts.npy chunk.json
 
-A chunk is moved into place when it is whole, so one that is there is complete and two processes
-that make the same one do no harm. Token ids count along the chunk's own symbols until all are
-known.
+A chunk is renamed into place, so one that exists is complete, and two processes may safely make the
+same one. Token ids refer to the chunk's own symbols until all chunks are joined.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Level:
-    """Sums from which mean and deviation of mel values follow."""
+    """Sums that give the mean and standard deviation of mel values."""
 
     count: int = 0
     total: float = 0.0
@@ -62,17 +61,17 @@ class Level:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk that is on disk; its arrays are memory-mapped."""
+    """A chunk on disk, with memory-mapped arrays."""
 
     records: npt.NDArray[Any]
     arrays: dict[str, npt.NDArray[Any]]
     symbols: tuple[str, ...]
     rejections: tuple[Rejection, ...]
     levels: tuple[Level, ...]
-    """Of each clip: which of them are kept is known only when all chunks are there."""
+    """One per clip: which clips are kept is known only when all chunks are made."""
 
     def level_of(self, kept: npt.NDArray[np.bool_]) -> Level:
-        """Of the clips that are kept."""
+        """Level of the kept clips."""
         total = Level()
         for level, keep in zip(self.levels, kept, strict=True):
             if keep:
@@ -114,7 +113,7 @@ def make_chunk(
     languages: Sequence[str],
     config: XTTSConfig,
 ) -> int:
-    """Makes the chunk of these utterances unless it is there; returns how many clips it has."""
+    """Makes the chunk of these utterances unless it exists; returns its number of clips."""
     folder = chunk_folder(build_dir, number)
     if folder.is_dir():
         return len(utterances)
@@ -130,14 +129,14 @@ def make_chunk(
         with whole_folder(folder) as part:
             writer.write(part, config.data.n_mels)
     except OSError:
-        # Another process may have put the same chunk there first.
+        # Another process may have made the same chunk first.
         if not folder.is_dir():
             raise
     return len(utterances)
 
 
 class EarlierClips:
-    """Clips that earlier caches have, found by what their features follow from."""
+    """Clips of earlier caches, by content: their audio file and text."""
 
     def __init__(self, caches: Sequence[FeatureCache]) -> None:
         self._places = {
@@ -171,7 +170,7 @@ def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
     if clip.waveform is None or clip.rejections:
         return clip.rejections[0]
     samples = np.round(np.clip(clip.waveform, -1.0, 1.0) * FULL_SCALE).astype(np.int16)
-    # Of the samples as they are kept: a data device computes the same mel from them.
+    # From the quantised samples, so that a data device computes the same mel.
     mel = clip_log_mel(config.audio, config.data.n_mels)(
         np.divide(samples, FULL_SCALE, dtype=np.float32)
     )
@@ -179,9 +178,9 @@ def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
 
 
 def _content_key(item: Utterance) -> bytes:
-    """What the features of a clip follow from, apart from settings: its bytes and its text."""
+    """Key of everything the features depend on except settings: the audio file and the text."""
     digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
-    # A file that cannot be read has no features to find; checking it says why.
+    # An unreadable file has no cached features; checking it reports why.
     with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)

@@ -1,8 +1,8 @@
-"""Every clip decoded once, up front: checked, trimmed, levelled, kept as tokens, mel and samples.
+"""Feature extraction: every clip is checked, trimmed, normalised and cached once, before training.
 
-Workers make chunks of clips; when all chunks are there they are joined into one cache. A run that
-is killed goes on with the chunks it has; several processes or machines can share the work; clips
-that an earlier cache of the same settings has are copied from it.
+Workers make chunks of clips; when all chunks exist they are joined into one cache. A killed run
+continues with the chunks it has; several processes or machines can share the work; clips in an
+earlier cache with the same settings are copied from it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from myxtts.whole_files import TEMPORARY_SUFFIX, whole_folder
 
 Progress = Callable[[int, int], None]
 Shard = tuple[int, int]
-"""Which part of how many, counted from 1."""
+"""Index, counted from 1, and number of shards."""
 
 _WHOLE: Shard = (1, 1)
 _JOIN_BLOCK = 1 << 20
@@ -62,14 +62,14 @@ def prepare(
     description: str = "",
     shard: Shard = _WHOLE,
 ) -> FeatureCache | None:
-    """The cache for these utterances: opened when it is there, made when it is not.
+    """Opens the cache of these utterances, or makes it if there is none.
 
-    With a shard, None until the other shards are done too. `bad_rows` are counted among the
-    rejected clips. A new cache takes the place of the earlier one with the same `source` and
-    settings; `description` is kept with it.
+    With shards, returns None until all of them are done. `bad_rows` count as rejected clips. A new
+    cache replaces the earlier one with the same `source` and settings; `description` is stored in
+    it.
     """
     if not utterances:
-        raise DataError("no clips to prepare: the corpus has no rows for this part")
+        raise DataError("no clips to prepare: the corpus has no rows in this subset")
     folder = cache_root / fingerprint(utterances, config, bad_rows)
     if folder.is_dir():
         return open_checked(folder, config)
@@ -80,7 +80,7 @@ def prepare(
         _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
         chunks = chunk_count(len(utterances))
         if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
-            # Or another process has just joined them.
+            # Another process may have just joined them.
             return open_checked(folder, config) if folder.is_dir() else None
         about = {"source": source, "description": description, "settings": settings}
         _join(utterances, bad_rows, config, build_dir, folder, about)
@@ -89,14 +89,14 @@ def prepare(
         if folder.is_dir():
             return open_checked(folder, config)
         raise DataError(
-            f"{cache_root}: prepared features cannot be written there ({error.strerror}); "
-            "set data.cache_dir to a folder with room"
+            f"{cache_root}: cannot write features there ({error.strerror}); "
+            "set data.cache_dir to a writable folder with enough space"
         ) from None
     return open_checked(folder, config)
 
 
 def open_checked(folder: Path, config: XTTSConfig) -> FeatureCache:
-    """The cache, unless more clips were left out of it than the configuration allows."""
+    """Opens a cache; raises if more of its clips were rejected than the configuration allows."""
     cache = open_cache(folder)
     left_out = sum(cache.rejected.values())
     _stop_when_too_many_rejected(cache.rejected, cache.rejections, left_out + len(cache), config)
@@ -104,7 +104,7 @@ def open_checked(folder: Path, config: XTTSConfig) -> FeatureCache:
 
 
 def settings_fingerprint(config: XTTSConfig) -> str:
-    """Everything in the configuration that the features or the checks of a clip follow from."""
+    """Digest of all settings that affect features or checks."""
     return _digest(
         CACHE_FORMAT,
         TEXT_RULES,
@@ -193,7 +193,7 @@ def _earlier_clips(folders: tuple[Path, ...]) -> EarlierClips:
 
 
 def _use_one_thread() -> None:
-    """Workers run side by side; threads of each would only stand in one another's way."""
+    """Workers run in parallel; several threads in each would only compete for cores."""
     load_tensorflow()
     import tensorflow as tf
 
@@ -202,9 +202,9 @@ def _use_one_thread() -> None:
 
 
 def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
-    """Earlier caches of the same source, and what killed runs left long ago.
+    """Removes earlier caches of the same source, and old leftovers of killed runs.
 
-    Runs that still read an earlier cache keep its files open until they end.
+    Runs that still read an earlier cache keep its files open.
     """
     for other, its in _caches(folder.parent):
         same = its["source"] == about["source"] and its["settings"] == about["settings"]
@@ -237,7 +237,7 @@ def _join(
     folder: Path,
     about: dict[str, str],
 ) -> None:
-    """One cache from all chunks, the same bytes whoever made them and in whatever order."""
+    """Joins all chunks into one cache: the same bytes whichever process made them."""
     numbers = range(chunk_count(len(utterances)))
     rejections = list(bad_rows)
     symbols: set[str] = set()
@@ -281,7 +281,7 @@ def _join(
 def _join_arrays(
     build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
 ) -> Level:
-    """Clips that are not kept only lose their record; the level is that of the others."""
+    """Clips that are not kept only lose their record; the level excludes them."""
     ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
     lengths = dict.fromkeys(PARTS, 0)
     level = Level()
@@ -310,7 +310,7 @@ def _join_arrays(
 
 
 def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
-    """Puts NumPy's header before the bytes, a block at a time."""
+    """Prepends NumPy's header, copying block by block."""
     with open(raw, "rb") as source, open(raw.with_suffix(".npy"), "wb") as target:
         header = {
             "descr": np.lib.format.dtype_to_descr(dtype),
@@ -330,6 +330,6 @@ def _stop_when_too_many_rejected(
     if left_out == clips or left_out > limit * clips:
         counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
         raise DataError(
-            f"{left_out} of {clips} clips cannot be used ({counted}), more than "
+            f"{left_out} of {clips} clips are unusable ({counted}), more than "
             f"data.max_rejected_fraction = {limit:g} allows; the first is {lines[0]}"
         )

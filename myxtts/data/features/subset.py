@@ -1,8 +1,8 @@
-"""One part of a corpus as a configuration asks for it, and the answer that it got last time.
+"""The training or validation subset of a corpus, and the cache last made for it.
 
-A start must not take longer the larger the corpus is. Reading all rows and asking for the times of
-all files would; so for a large corpus the cache that answered the same request last time is
-trusted, and `myxtts prepare` looks for changed audio.
+Startup time must not grow with the corpus, as it would if all rows were read and all files were
+statted. So for a large corpus the cache last made for the same metadata and settings is reused;
+`myxtts prepare` detects changed audio files.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class PartRequest:
+class CorpusSubset:
     subset: str
     """train or eval."""
     folder: Path
     config: XTTSConfig
 
     @classmethod
-    def of(cls, config: XTTSConfig, subset: str) -> PartRequest:
+    def of(cls, config: XTTSConfig, subset: str) -> CorpusSubset:
         data = config.data
         if data.train_data is None:
             raise ConfigError("data.train_data: not set; give a corpus with --train-data DIR")
@@ -48,7 +48,7 @@ class PartRequest:
 
     @property
     def validation_fraction(self) -> float | None:
-        """With a folder of its own for validation, nothing is split off either folder."""
+        """None with a separate validation corpus: then nothing is held out."""
         data = self.config.data
         return data.validation_fraction if data.val_data is None else None
 
@@ -63,23 +63,23 @@ class PartRequest:
         )
 
     def remembered_cache(self) -> FeatureCache | None:
-        """The cache of the last time, for a large corpus whose metadata is still the same."""
+        """The cache last made, for a large corpus whose metadata and settings are unchanged."""
         metadata_file = self._metadata_file()
         try:
             large = metadata_file.stat().st_size >= LARGE_METADATA_BYTES
-            answer = json.loads(self._answer_file().read_text(encoding="utf-8")) if large else {}
+            last = json.loads(self._last_cache_file().read_text(encoding="utf-8")) if large else {}
         except (OSError, ValueError):
             return None
-        folder = self.cache_root / str(answer.get("cache"))
-        if answer.get("request") != self._digest(metadata_file) or not folder.is_dir():
+        folder = self.cache_root / str(last.get("cache"))
+        if last.get("request") != self._digest(metadata_file) or not folder.is_dir():
             return None
         return open_checked(folder, self.config)
 
     def remember(self, cache: FeatureCache) -> None:
-        """A cache folder that cannot be written to only costs time at the next start."""
+        """Failing to write only makes the next start slower."""
         content = {"request": self._digest(self._metadata_file()), "cache": cache.folder.name}
         with contextlib.suppress(OSError):
-            write_whole_file(self._answer_file(), json.dumps(content))
+            write_whole_file(self._last_cache_file(), json.dumps(content))
 
     def _metadata_file(self) -> Path:
         train_file, eval_file = metadata_files(self.folder, self.subset)
@@ -87,7 +87,7 @@ class PartRequest:
         assert chosen is not None  # metadata_files has checked it
         return chosen
 
-    def _answer_file(self) -> Path:
+    def _last_cache_file(self) -> Path:
         key = f"{self.subset} {self.folder.resolve()}".encode()
         name = hashlib.blake2b(key, digest_size=8).hexdigest()
         return self.cache_root / f"{self.subset}-{name}.json"

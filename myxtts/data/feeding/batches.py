@@ -1,6 +1,6 @@
-"""Batches of static shape, put together from the memory-mapped cache.
+"""Assembles batches of static shape from the memory-mapped cache.
 
-Everything is done for a whole batch at once: no Python runs for each of its clips.
+Vectorised over the batch: there is no Python loop over clips.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from myxtts.text.tokenizer import PADDING_ID, Tokenizer
 
 
 class BatchLoader:
-    """Copies what the cache has of the clips of a planned batch into padded arrays."""
+    """Copies the clips of a planned batch from the cache into padded arrays."""
 
     def __init__(self, cache: FeatureCache, tokenizer: Tokenizer, config: XTTSConfig) -> None:
         self._cache = cache
         self._audio = config.audio
         self._reference_frames = config.model.reference_frames
         self._augmentation = Augmentation(config)
-        # The cache numbers symbols and languages by itself; the run's tokenizer decides.
+        # Maps the cache's own symbol and language ids to those of the run's tokenizer.
         self._token_ids = np.array(
             [tokenizer.symbols.index(symbol) for symbol in cache.tokenizer.symbols], np.int32
         )
@@ -49,7 +49,7 @@ class BatchLoader:
         return int(self._language_ids[self._cache.index[clip]["language"]])
 
     def load(self, planned: PlannedBatch) -> Batch:
-        """With the mels of the cache."""
+        """A batch with cached mels."""
         starts, lengths = self._references(planned)
         return Batch(
             **self._texts(planned),
@@ -62,7 +62,7 @@ class BatchLoader:
         )
 
     def load_waveforms(self, planned: PlannedBatch, changes: Changes) -> WaveformBatch:
-        """With the samples that mels are computed from, and how they are to be changed."""
+        """A batch with cached samples and their augmentation, to compute mels from."""
         audio = self._audio
         starts, lengths = self._references(planned, changes.speed)
         most_speed = self._augmentation.most_speed
@@ -77,7 +77,7 @@ class BatchLoader:
         )
 
     def changes(self, step: int, planned: PlannedBatch) -> Changes:
-        """How the augmentation changes the clips of a step."""
+        """Augmentation of the clips of a step."""
         records = self._cache.index[planned.clips]
         return self._augmentation.changes(
             step, records["tokens_count"], records["mels_count"], planned.shape.frames
@@ -119,7 +119,7 @@ class BatchLoader:
         stored = self._cache.arrays["mels"]
         index = np.arange(frames)
         starts = self._cache.index["mels_start"][clips] + first_frames
-        # A row behind the end of a clip is one of the next clip's, and blanked.
+        # Frames past the end of a clip belong to the next clip and are blanked.
         places = np.minimum(starts[:, None] + index, len(stored) - 1)
         mels = stored[places].astype(np.float32)
         mels[index >= lengths[:, None]] = self._cache.mel_mean
@@ -129,7 +129,7 @@ class BatchLoader:
         return mels
 
     def _samples(self, clips: IntArray, first_frames: Any, span: float) -> npt.NDArray[np.int16]:
-        """Samples from half a window before the first frame to half a window behind the span."""
+        """Samples from half a window before the first frame to half a window after the span."""
         audio, records = self._audio, self._cache.index[clips]
         before = window_start(first_frames, audio)
         width = padded_samples(round_up(math.ceil(span), block_samples(audio)), audio)
@@ -142,27 +142,27 @@ class BatchLoader:
     def _damaged(self, clips: IntArray) -> DataError:
         files = ", ".join(str(self._cache.audio_path(int(clip))) for clip in clips[:3])
         return DataError(
-            f"{self._cache.folder}: the prepared features of {files} are damaged; remove this "
-            "folder, it is made again"
+            f"{self._cache.folder}: the prepared features of {files} are damaged; delete this "
+            "folder, it will be recreated"
         )
 
 
 def _cut(
     values: npt.NDArray[np.int16], starts: npt.NDArray[np.int64], width: int
 ) -> npt.NDArray[np.int16]:
-    """[rows, width] of a long array; what would lie outside of it is anything."""
+    """[rows, width]: slices of a long array; values outside of it are arbitrary."""
     if values.size < width:
         values = np.pad(values, (0, width - values.size))
     inside = np.clip(starts, 0, values.size - width)
     rows: npt.NDArray[np.int16] = sliding_window_view(values, width)[inside]
-    # Only the first and the last clips of a corpus reach over its ends.
+    # Only the first and the last clips of a corpus extend past the array.
     for row in np.flatnonzero(inside != starts):
         rows[row] = np.roll(rows[row], inside[row] - starts[row])
     return rows
 
 
 def filled_slots(token_lengths: IntArray, shape: Shape, shares: int) -> IntArray:
-    """The place of each real token in its share's [clips, tokens], and -1 behind the last."""
+    """Index of each real token in its share's [clips, tokens], then -1 for empty slots."""
     slots = np.full((shares, shape.slots), -1, np.int32)
     is_token = np.arange(shape.tokens) < token_lengths[:, None]
     for share, rows in enumerate(is_token.reshape(shares, -1)):
@@ -172,7 +172,7 @@ def filled_slots(token_lengths: IntArray, shape: Shape, shares: int) -> IntArray
 
 
 def blank_batch(shape: Shape, shares: int, config: XTTSConfig) -> Batch:
-    """A batch of a shape with nothing in it, as long as the shape allows."""
+    """A batch of zeros with the maximum lengths of a shape."""
     size, n_mels = shape.batch, config.data.n_mels
     lengths = np.full(size, min(shape.tokens, shape.slots * shares // size), np.int32)
     reference_frames = config.model.reference_frames
@@ -189,7 +189,7 @@ def blank_batch(shape: Shape, shares: int, config: XTTSConfig) -> Batch:
 
 
 def batch_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Batch:
-    """Specification of a batch: of the one shape if the plan has only one, else of any."""
+    """Tensor specs of a batch: static if the plan has a single shape."""
     n_mels, reference_frames = config.data.n_mels, config.model.reference_frames
     if plan is None or plan.dynamic or len(plan.shapes) > 1:
         size = tokens = frames = slots = shares = None

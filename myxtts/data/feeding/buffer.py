@@ -1,4 +1,4 @@
-"""A bounded store of batches that a thread fills ahead of the model."""
+"""A bounded prefetch buffer, filled by a thread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SECONDS_TO_END = 10.0
 
 
 class Buffer(Generic[Item]):
-    """Items of a source in their order, up to `size` of them ahead of use.
+    """Prefetches up to `size` items of a source, in order.
 
-    An error of the source is raised at once, before what is still in the buffer. The size can be
-    changed while it is used.
+    An error of the source is raised immediately, even if items are left in the buffer. The size
+    can be changed while the buffer is in use.
     """
 
     def __init__(self, source: Iterator[Item], size: int, name: str) -> None:
@@ -26,9 +26,9 @@ class Buffer(Generic[Item]):
         self._size = size
         self._items: deque[Item] = deque()
         self._changed = threading.Condition()
-        # What is said of a thread that was ended from outside.
+        # Reported if the thread is killed from outside.
         self._error: Exception | None = DeviceError(
-            "the thread that makes batches ended before its time; go on with --resume"
+            "the thread that makes batches ended unexpectedly; continue with --resume"
         )
         self._ended = self._closed = False
         self._thread = threading.Thread(target=self._fill, name=name, daemon=True)
@@ -60,19 +60,19 @@ class Buffer(Generic[Item]):
             self._changed.notify_all()
 
     def wait_for_item(self) -> None:
-        """Returns when there is something in it, or nothing will come; raises what went wrong."""
+        """Returns when there is an item or none will come; raises an error of the source."""
         with self._changed:
             self._wait_for_item()
 
     def stop(self) -> None:
-        """Tells the thread, and whoever waits for an item, to end; what it holds is given up."""
+        """Stops the thread, wakes waiting consumers and drops all items."""
         with self._changed:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns when the thread has ended."""
+        """Stops the thread and waits for it to end."""
         self.stop()
         self._thread.join(_SECONDS_TO_END)
 
@@ -96,7 +96,7 @@ class Buffer(Generic[Item]):
                 self._changed.notify_all()
 
     def _put(self, item: Item) -> bool:
-        """Waits for room; whether the buffer is still open."""
+        """Waits for space; returns whether the buffer is still open."""
         with self._changed:
             while len(self._items) >= self._size and not self._closed:
                 self._changed.wait()

@@ -1,4 +1,4 @@
-"""How many batches are kept ready: by the workers and the memory, and by what training shows."""
+"""Size of the prefetch buffer: from workers and memory at first, then adapted during training."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import logging
 
 _log = logging.getLogger(__name__)
 
-# Steps after which the size is looked at again.
+# Number of steps between adjustments.
 WINDOW_STEPS = 100
 _LEAST = 4
-# A buffer that has grown so much and still runs empty is fed too slowly; more room is no help.
+# If a buffer this much larger still runs empty, the source is too slow; more space does not help.
 _MOST_GROWTH = 4
 
 
 def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes: int) -> int:
-    """As many as wanted, but enough for each worker and no more than there is room for."""
+    """The configured size, but at least one batch per worker and no more than fits memory."""
     size = max(wanted, workers)
     if room_bytes is not None:
         size = min(size, max(1, room_bytes // batch_bytes))
@@ -22,10 +22,10 @@ def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes:
 
 
 class AdaptiveSize:
-    """Doubles when the model has waited for data, halves when it never came close to it.
+    """Doubles if the model waited for data, halves if the buffer stayed more than half full.
 
-    Each direction is said once. A buffer that was never full between two waits has a source that
-    is slower than the model; otherwise the source is only uneven.
+    Each direction is logged once. If the buffer was not full between two waits, the source is
+    slower than the model; otherwise it is only uneven.
     """
 
     def __init__(self, size: int, workers: int, most: int) -> None:
@@ -34,7 +34,7 @@ class AdaptiveSize:
         self._most = max(size, min(most, _MOST_GROWTH * size))
         self._steps = self._waits = 0
         self._lowest_fill = size
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self._was_full = False
         self._waits_after_full = self._waits_without = 0
 
@@ -43,7 +43,7 @@ class AdaptiveSize:
         return self._waits_without > self._waits_after_full
 
     def after_step(self, fill: int, waited: bool) -> int:
-        """The size for the next steps; `fill` is what was there when the batch was taken."""
+        """The size for the next steps; `fill` is the number of ready batches before taking one."""
         self._steps += 1
         self._waits += waited
         self._lowest_fill = min(self._lowest_fill, fill)
@@ -60,13 +60,13 @@ class AdaptiveSize:
         elif lowest > self.size // 2:
             self.size = max(self.size // 2, self._least)
         if self.size > before:
-            self._say_once(
+            self._log_once(
                 "grows", "the model waited for data in %d of %d steps", before, waits, WINDOW_STEPS
             )
         elif self.size < before:
-            self._say_once(
+            self._log_once(
                 "shrinks",
-                "never less than %d batches were ready in %d steps",
+                "at least %d batches were always ready in %d steps",
                 before,
                 lowest,
                 WINDOW_STEPS,
@@ -75,9 +75,12 @@ class AdaptiveSize:
         self._lowest_fill = self.size
         return self.size
 
-    def _say_once(self, what: str, reason: str, before: int, *values: int) -> None:
-        if what not in self._said:
-            self._said.add(what)
+    def _log_once(self, what: str, reason: str, before: int, *values: int) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
             _log.info(
-                f"the buffer {what} from %d to %d batches: {reason}", before, self.size, *values
+                f"prefetch buffer {what} from %d to %d batches: {reason}",
+                before,
+                self.size,
+                *values,
             )

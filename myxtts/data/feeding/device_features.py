@@ -1,9 +1,8 @@
-"""Mels of a whole batch, computed from samples on whatever device the function is called on.
+"""Mels of a whole batch, computed from samples on the device where the function is called.
 
-Unchanged clips get the mels that the cache has. The frames of a clip that is spoken faster or
-slower are cut further apart or closer together, the bands of a higher or lower voice hear other
-frequencies, those of another tone hear louder or softer, and formants are moved in the mel itself:
-none of it needs another waveform.
+Without augmentation they equal the cached mels. Augmentation never resamples the waveform: speed
+changes the hop between frames, pitch shifts the frequencies of the mel bands, tone scales the
+bands, and formants are moved in the mel itself.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.formants import formant_weights
-from myxtts.audio.mel import heard_bins, log_mel_of_frames, mel_weights
+from myxtts.audio.mel import log_mel_of_frames, mel_weights, used_bins
 from myxtts.audio.mel_geometry import frames_in_padded
 from myxtts.batch import Batch
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.features.augmentation import Augmentation, Changes
 from myxtts.data.features.cache import FULL_SCALE
 
-# Frames of changed speed begin at a multiple of a block, of which a hop has this many or more:
-# a frame is then put together from a few runs of samples.
+# With changed speed, frames start at multiples of a block; a hop has at least this many blocks. A
+# frame is then gathered from a few contiguous blocks.
 _BLOCKS_PER_HOP = 4
 
 
 class WaveformBatch(NamedTuple):
-    """What a batch is computed from."""
+    """A batch with samples instead of mels."""
 
     token_ids: Any  # [batch, tokens] int32
     token_lengths: Any  # [batch] int32
     slots: Any  # [shares, slots] int32
-    samples: Any  # [batch, samples] int16, from half a window before the first frame
+    samples: Any  # [batch, samples] int16, starting half a window before the first frame
     mel_lengths: Any  # [batch] int32
     reference_samples: Any  # [batch, samples] int16, likewise
     reference_lengths: Any  # [batch] int32
@@ -43,7 +42,7 @@ class WaveformBatch(NamedTuple):
 
 
 def block_samples(audio: AudioConfig) -> int:
-    """The longest block that windows and hops are multiples of."""
+    """The longest block that divides windows and hops."""
     common = math.gcd(audio.hop_samples, audio.fft_samples)
     return max(
         size for size in range(1, audio.hop_samples // _BLOCKS_PER_HOP + 1) if common % size == 0
@@ -51,14 +50,14 @@ def block_samples(audio: AudioConfig) -> int:
 
 
 def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformBatch], Batch]:
-    """A function of one trace for all shapes; padding has the value `mel_mean`."""
+    """A function traced once for all shapes; padding has the value `mel_mean`."""
     audio, n_mels = config.audio, config.data.n_mels
     reference_frames = config.model.reference_frames
     augmentation = Augmentation(config)
     block = block_samples(audio)
     blocks_per_frame = audio.fft_samples // block
     weights_by_pitch = [mel_weights(audio, n_mels, pitch) for pitch in augmentation.pitches]
-    bins = max(map(heard_bins, weights_by_pitch))
+    bins = max(map(used_bins, weights_by_pitch))
     weights = np.stack([weights[:bins] for weights in weights_by_pitch])
     formants = np.stack([formant_weights(audio, n_mels, to) for to in augmentation.formants])
 
@@ -72,12 +71,12 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         cut = tf.reshape(cut, [tf.shape(samples)[0], frames, audio.fft_samples])
         bands = weights[0] if len(weights) == 1 else tf.gather(tf.constant(weights), changes.pitch)
         if config.augmentation.tone_db:
-            # In the bands and not in the mel, where silence would change as well.
+            # Scales the bands before the logarithm's floor, so that silence does not change.
             bands *= tf.exp(changes.tone)[:, None]
         mel = log_mel_of_frames(cut, bands)
         if len(formants) > 1:
             mel = tf.matmul(mel, tf.gather(tf.constant(formants), changes.formants))
-        # As exact as the cache is.
+        # Same precision as the cache.
         return tf.cast(tf.cast(mel, tf.float16), tf.float32)
 
     def degraded(samples: tf.Tensor, changes: Changes) -> tf.Tensor:

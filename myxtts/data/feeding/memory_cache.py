@@ -1,4 +1,4 @@
-"""Keeps the features of a corpus in memory where they fit, read while training already runs."""
+"""Loads the features of a corpus into memory in the background, while training runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def bytes_of(cache: FeatureCache, parts: Sequence[str]) -> int:
 
 
 class MemoryCache:
-    """Puts copies of memory-mapped arrays in their place, one by one, as each is whole.
+    """Replaces memory-mapped arrays by copies in memory, one by one.
 
-    Whoever reads meanwhile finds the same values in either.
+    Readers get the same values from either.
     """
 
     def __init__(self, cache: FeatureCache, parts: Sequence[str]) -> None:

@@ -1,9 +1,9 @@
-"""Feeds the model: batches made ahead of use, on the host or on a device of their own.
+"""Feeds the model with prefetched batches, made on the host or on a separate data device.
 
 single-gpu-buffered   source -> tf.data, several workers -> buffer -> model device
 multi-gpu             source -> tf.data -> features on the data device -> buffer -> model device
 
-What a batch is made of, the source knows.
+Knows nothing of the content of a batch; that is the source's job.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from myxtts.devices.machine import read_memory
 from myxtts.errors import DeviceError, MyXTTSError
 
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
-# On the model device, beside the one that is trained on.
+# On the model device, in addition to the current batch.
 _BATCHES_ON_MODEL_DEVICE = 2
 
 
 class Feed:
-    """The batches of a run's steps, in order. It begins with `start` and is to be closed."""
+    """Iterates over the batches of a run. Call `start` first and `close` at the end."""
 
     def __init__(
         self,
@@ -68,21 +68,21 @@ class Feed:
             self._nearest = Buffer(moved, _BATCHES_ON_MODEL_DEVICE, "batches on model device")
             self._closing.callback(self._nearest.close)
         self._closing.callback(self._buffer.close)
-        # First of all neither makes another batch.
+        # Stop both first, so that neither makes another batch.
         self._closing.callback(self._nearest.stop)
 
     def wait_until_ready(self, delay_seconds: float) -> None:
-        """Returns so long after the start, and not before there is a batch."""
-        with self._telling_the_cause():
+        """Waits `delay_seconds` from the start and until there is a batch."""
+        with self._unwrapped_errors():
             self._buffer.wait_for_item()
         time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
 
     def __next__(self) -> Any:
         ready, waits = len(self._buffer), len(self._nearest) == 0
-        with self._telling_the_cause():
+        with self._unwrapped_errors():
             batch = next(self._nearest)
         if not self._is_first:
-            # The first batch is always waited for.
+            # Waiting for the first batch is normal.
             self._buffer.size = self._adaptive_size.after_step(ready, waits)
         self._is_first = False
         return batch
@@ -90,16 +90,16 @@ class Feed:
     def remedy_for_waiting(self) -> str:
         """What to change if the model waits for data."""
         if not self._adaptive_size.source_is_slow:
-            return "raise data.buffer_size, loading is fast enough but uneven"
+            return "raise data.buffer_size: loading is fast enough on average but uneven"
         if self.mode == MULTI_GPU:
-            return "the data device is slower than the model: leave out --data-gpu, or augment less"
+            return "the data device is slower than the model: omit --data-gpu, or augment less"
         if self._source.computes_features:
             return (
-                "computing augmented features is slower than the model: raise data.workers, lower "
-                "augmentation.*, or give features a GPU with --data-gpu and --model-gpu"
+                "computing augmented features is slower than the model: raise data.workers, reduce "
+                "augmentation.*, or compute features on a GPU with --data-gpu and --model-gpu"
             )
         return (
-            "loading is slower than the model: raise data.workers, or keep data.cache_dir on a "
+            "loading is slower than the model: raise data.workers, or put data.cache_dir on a "
             "faster disk"
         )
 
@@ -111,7 +111,7 @@ class Feed:
         self._closing.close()
 
     def _batches(self, first_step: int) -> Iterator[Any]:
-        """Computes nothing before it is asked for the first batch."""
+        """Lazy: nothing is computed before the first batch is requested."""
         source = iter(self._dataset(first_step))
         return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 
@@ -123,12 +123,12 @@ class Feed:
                 self._source.features, num_parallel_calls=self._threads, deterministic=True
             )
         options = tf.data.Options()
-        # Threads of its own: those of the step are busy.
+        # A separate thread pool: the threads of the step are busy.
         options.threading.private_threadpool_size = self._threads
         return dataset.prefetch(self._threads).with_options(options)
 
     def _loading(self) -> Callable[[tf.Tensor], Any]:
-        """What loads the batch of a step, inside tf.data."""
+        """Loads the batch of a step inside tf.data."""
         signature = self._source.signature
         specs = tf.nest.flatten(signature)
 
@@ -150,8 +150,8 @@ class Feed:
         return load_in_graph
 
     @contextlib.contextmanager
-    def _telling_the_cause(self) -> Iterator[None]:
-        """tf.data wraps what went wrong in an error of its own."""
+    def _unwrapped_errors(self) -> Iterator[None]:
+        """Raises the original error that tf.data wraps in its own."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -162,7 +162,7 @@ class Feed:
             ) from error
 
     def _room_for_batches(self) -> int | None:
-        """Bytes that the buffer may take; None where the memory is unknown."""
+        """Bytes available for the buffer; None if unknown."""
         if self.data_device.startswith("GPU"):
             memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
             share = self._config.data.memory_share
@@ -171,7 +171,7 @@ class Feed:
         return None if free is None else int(free * self._config.data.memory_share) // 2
 
     def _hold_in_memory(self) -> None:
-        """Features are read into memory where they take no more than the batches may."""
+        """Loads features into memory if they need no more than the batches may take."""
         cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
         if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
             return
@@ -179,7 +179,7 @@ class Feed:
 
 
 def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
-    """Whole numbers stay on the host: there TensorFlow's functions expect them."""
+    """Integers stay on the host, where TensorFlow functions expect them."""
 
     def move(tensor: tf.Tensor) -> tf.Tensor:
         return tf.identity(tensor) if tensor.dtype.is_floating else tensor

@@ -1,4 +1,4 @@
-"""Where the batches of a run's steps come from; the feed brings them to the device."""
+"""Sources of batches; the feed moves them to the device."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ HOST = "CPU:0"
 
 
 class BatchSource(Protocol):
-    """Loads what belongs to a step as arrays, in any thread, and computes the batch from it.
+    """Loads the arrays of a step, in any thread, and computes the batch from them.
 
-    Knows nothing of when batches are made and of how many wait.
+    Knows nothing of scheduling and prefetching.
     """
 
     @property
     def device(self) -> str:
-        """Where features are computed."""
+        """The device where features are computed."""
 
     @property
     def has_own_device(self) -> bool:
-        """Whether that is a device set aside for it."""
+        """Whether that is a separate data device."""
 
     @property
     def computes_features(self) -> bool:
-        """Whether what `load` returns still has to go through `features`."""
+        """Whether `features` must be applied to the result of `load`."""
 
     @property
     def cache(self) -> FeatureCache: ...
 
     @property
     def arrays_read(self) -> Sequence[str]:
-        """Names of the arrays of the cache that `load` reads."""
+        """Names of the cache arrays that `load` reads."""
 
     @property
     def signature(self) -> Any:
-        """Specification of what `load` returns."""
+        """Tensor specs of the result of `load`."""
 
     @property
     def largest_batch_bytes(self) -> int: ...
@@ -56,17 +56,17 @@ class BatchSource(Protocol):
 
     @property
     def features(self) -> Callable[[Any], Any]:
-        """A compiled function from what `load` returns to a batch, for whatever device calls it."""
+        """A compiled function from the result of `load` to a batch; runs on the caller's device."""
 
     def computed(self, loaded: Any) -> Any:
-        """The batch, by `features` on `device`."""
+        """Applies `features` on `device`."""
 
 
 class AcousticSource:
     """Texts with cached mels, or with mels computed from cached samples.
 
-    They are computed on a data device, and wherever augmentation changes the samples first. Of
-    several machines each loads its own part of every batch.
+    Mels are computed if there is a data device or augmentation. In multi-worker training each
+    worker loads its own part of every batch.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""How often each clip is heard, so that rare speakers and languages are not drowned.
+"""Sampling weights of clips that balance speakers and languages.
 
-A group that has `count` of the clips gets a share of what is heard that is proportional to
-count ** (1 - balance): as it is with a balance of 0, the same for every group with 1.
+A group with `count` clips is sampled in proportion to count ** (1 - balance): 0 samples clips
+uniformly, 1 samples groups uniformly.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from myxtts.data.lengths import IntArray
 Weights = npt.NDArray[np.float64]
 
 
-class Voices(NamedTuple):
-    """Numbers for each clip's speaker and language."""
+class ClipLabels(NamedTuple):
+    """Speaker and language number of each clip."""
 
     speakers: IntArray
     languages: IntArray
 
 
 def balanced_weights(
-    voices: Voices | None, used: npt.NDArray[np.bool_], data: DataConfig
+    labels: ClipLabels | None, used: npt.NDArray[np.bool_], data: DataConfig
 ) -> Weights | None:
-    """A weight for each clip, 1 on average over the used ones and 0 for the others.
+    """A weight per clip: 1 on average over the used clips, 0 for the others.
 
-    None where all weigh the same, as without voices. Languages come after speakers, by what is
-    heard of each once its speakers are balanced: with both balances at 1 every language is heard
-    equally often, and within it every speaker.
+    None if all weights are equal, or without labels. Languages are balanced after speakers: with
+    both balances at 1, every language is sampled equally often, and so is every speaker within a
+    language.
     """
-    if voices is None or not used.any():
+    if labels is None or not used.any():
         return None
     weights = np.ones(int(used.sum()))
     for groups, balance in (
-        (voices.speakers[used], data.speaker_balance),
-        (voices.languages[used], data.language_balance),
+        (labels.speakers[used], data.speaker_balance),
+        (labels.languages[used], data.language_balance),
     ):
         if balance == 0:
             continue
-        heard = np.bincount(groups, weights)
-        factors = np.where(heard > 0, heard, 1.0) ** -balance
+        totals = np.bincount(groups, weights)
+        factors = np.where(totals > 0, totals, 1.0) ** -balance
         weights *= factors[groups]
     if np.allclose(weights, weights[:1], rtol=1e-9, atol=0):
         return None

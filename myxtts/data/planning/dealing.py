@@ -1,10 +1,10 @@
-"""Batches whose texts are equally long in sum, whichever clips chance puts together.
+"""Stratified sampling: random batches with nearly the same number of tokens.
 
-The clips of a shape are sorted by the length of their text and cut into as many strata as a batch
-has rows. Each row of a batch is drawn from its own stratum, so the tokens of a batch, and of each
-share of it, stay below a bound that hardly exceeds their mean: that is the room in which texts
-are packed. Where clips are heard more or less often, strata are of equal weight instead of equal
-number, and a row hears each clip of its stratum as often as it weighs.
+The clips of a shape are sorted by text length and cut into as many strata as a batch has rows. Each
+row of a batch is drawn from its own stratum, so the token count of a batch, and of each share of
+it, has a bound close to its mean: that bound is the number of slots that texts are packed into.
+With sampling weights, strata have equal weight instead of equal size, and each clip is drawn in
+proportion to its weight.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from myxtts.data.lengths import IntArray
 from myxtts.data.planning.balance import Weights
 
-# Halves that differ by less than this share of their frames are left as they are.
+# Halves whose frame counts differ by less than this fraction are left as they are.
 _EVEN_ENOUGH = 0.005
 _MOST_SWAPS = 4
-# Swaps that would help most, tried in turn until the texts fit.
+# Number of best swaps to try until the texts fit.
 _SWAPS_TRIED = 12
-# A clip that ends this close to the edge of a stratum is counted in on both sides: no rounding
-# lets it be drawn where it was not counted.
+# A clip this close to the edge of a stratum counts for both sides, so that rounding never draws a
+# clip from a stratum it was not counted in.
 _EDGE = 1e-9
 
 
@@ -34,10 +34,10 @@ def by_text_length(clips: IntArray, token_counts: IntArray) -> IntArray:
 def strata_by_row(
     clips: IntArray, token_counts: IntArray, batch: int, weights: Weights | None = None
 ) -> list[IntArray]:
-    """For each row of a batch, the clips that it is drawn from; every clip is in one of them.
+    """For each row of a batch, the clips it is drawn from; every clip is in at least one stratum.
 
-    The strata are equal in number, or in weight where clips have weights. With fewer clips than
-    rows, some clips stand in several, and so do those on the edge between two equal weights.
+    Strata have equal size, or equal weight with weights. With fewer clips than rows some clips are
+    in several strata, and with weights so are clips on the edge between two.
     """
     ordered = by_text_length(clips, token_counts)
     if weights is None:
@@ -61,8 +61,8 @@ def draw_rows(
 ) -> IntArray:
     """[count, batch]: `count` batches, each row drawn from its stratum of equal weight.
 
-    `ordered` are the clips by length of text, `weights` theirs. Laid end to end in this order the
-    copies of the clips are the strata one after the other, `count` of each.
+    `ordered` are the clips by text length, `weights` their weights. Each clip is repeated in
+    proportion to its weight; every `count` consecutive copies are one stratum.
     """
     count, batch = shape
     drawn = np.repeat(ordered, split_by_weight(weights, count * batch, offset))
@@ -71,25 +71,25 @@ def draw_rows(
 
 
 def split_by_weight(weights: Weights, total: int, offset: float) -> npt.NDArray[np.int64]:
-    """`total` in whole parts, each its share by weight rounded down or up.
+    """Splits `total` into integers, each proportional to its weight and rounded down or up.
 
-    Over all offsets from 0 to 1 each part is its share on average.
+    Averaged over all offsets from 0 to 1, each part is exactly proportional.
     """
     marks = np.floor(_reached(weights) * total + offset).clip(max=total)
     return np.diff(marks, prepend=0).astype(np.int64)
 
 
 def _reached(weights: Weights) -> Weights:
-    """The share of the whole weight up to and with each."""
+    """Cumulative weight as a fraction of the total."""
     sums = np.cumsum(weights)
     return sums / sums[-1]
 
 
 def balanced_order(count: int) -> list[int]:
-    """0 to count - 1 so that the halves have nearly the same sum, and the halves of the halves.
+    """0 to count - 1, ordered so that halves have nearly the same sum, recursively.
 
-    A batch that is split among replicas is split into equal parts of this order: its rows are
-    the same ones, in the same order, for every number of replicas.
+    A batch is split among replicas into equal parts of this order, so its rows and their order do
+    not depend on the number of replicas.
     """
     return _halved(list(range(count)))
 
@@ -97,7 +97,7 @@ def balanced_order(count: int) -> list[int]:
 def _halved(places: list[int]) -> list[int]:
     if len(places) < 3:
         return places
-    # The first and the last of every four to one side, the two between them to the other.
+    # Of every four, the first and the last go to one half, the middle two to the other.
     first = [place for index, place in enumerate(places) if index % 4 in (0, 3)]
     second = [place for index, place in enumerate(places) if index % 4 in (1, 2)]
     while len(first) > len(places) // 2:
@@ -106,13 +106,13 @@ def _halved(places: list[int]) -> list[int]:
 
 
 def slots_of_share(strata: list[IntArray], token_counts: IntArray, shares: int) -> int:
-    """The most tokens that a share of a batch can have, whatever is drawn from the strata."""
+    """Maximum number of tokens in a share of a batch, whatever is drawn from the strata."""
     longest = np.array([token_counts[stratum].max() for stratum in strata])
     return int(longest.reshape(shares, -1).sum(axis=1).max())
 
 
 def room_of_shares(strata: list[IntArray], token_counts: IntArray) -> dict[int, int]:
-    """For every number of shares that a batch can be split among, the slots of each."""
+    """Slots per share, for every number of shares a batch can be split into."""
     rows = len(strata)
     return {
         shares: slots_of_share(strata, token_counts, shares)
@@ -124,10 +124,10 @@ def room_of_shares(strata: list[IntArray], token_counts: IntArray) -> dict[int, 
 def evened_out(
     clips: IntArray, frame_counts: IntArray, token_counts: IntArray, room: dict[int, int]
 ) -> IntArray:
-    """The clips of a batch in an order whose halves, and quarters, have equally many frames.
+    """Reorders the clips of a batch so that halves, and quarters, have similar frame counts.
 
-    Rows change places only where the texts of every share still fit their room, whatever the
-    number of shares: the order does not depend on it.
+    Rows are swapped only if the texts of every share still fit its slots, for every number of
+    shares, so the order does not depend on that number.
     """
     order = clips.copy()
 
@@ -138,7 +138,7 @@ def evened_out(
         )
 
     def swap_rows(start: int, middle: int, end: int) -> bool:
-        """Makes the halves more equal; whether it could."""
+        """Swaps two rows to make the halves more equal; returns whether it did."""
         frames = frame_counts[order[start:end]].astype(np.int64)
         first, second = frames[: middle - start], frames[middle - start :]
         excess = first.sum() - second.sum()

@@ -1,4 +1,4 @@
-"""How often a configuration would make the training step compile, and how other ways would do."""
+"""Predicts compilations of the training step, for each batching mode."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from myxtts.data.planning.shapes import COMPILE_SECONDS_PER_SHAPE, Shape, plan_s
 from myxtts.errors import MyXTTSError
 from myxtts.work import computed_multiplications, real_multiplications
 
-# Looking at the batches of so many steps tells enough about all of them.
+# Number of steps to examine; the rest behave the same.
 MOST_STEPS = 2_000
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one way of batching would do in the first `steps` steps."""
+    """Prediction for one batching mode over the first `steps` steps."""
 
     batching: str
     steps: int
     shapes: int
-    """Different shapes among the batches."""
+    """Number of distinct batch shapes."""
     traces: int
     compilations: int
-    """By XLA: one for each shape on each replica's device."""
+    """By XLA: one per shape and replica."""
     compilations_after_warmup: int
     compile_seconds: float
     """Estimated, at COMPILE_SECONDS_PER_SHAPE each."""
@@ -42,15 +42,15 @@ class Prediction:
 class Diagnosis:
     configured: str
     xla: bool | None
-    """As configured; None: on GPUs and not on CPUs."""
+    """As configured; None means on GPUs only."""
     replicas: int
     clips: int
     predictions: tuple[Prediction, ...]
-    """One for each way of batching that is possible here."""
+    """One per possible batching mode."""
 
     @property
     def prediction(self) -> Prediction:
-        """For the configured way."""
+        """For the configured mode."""
         return next(item for item in self.predictions if item.batching == self.configured)
 
     @property
@@ -59,8 +59,8 @@ class Diagnosis:
 
 
 def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosis:
-    """Predicts from the clips' lengths alone; nothing is traced or trained."""
-    # Where the device decides about XLA, the answer is for a GPU, where it is on.
+    """Predicts from clip lengths only; nothing is traced or trained."""
+    # If XLA depends on the device, predict for a GPU, where it is on.
     xla = config.training.xla is not False
     configured = config.data.batching_mode
     predictions = []
@@ -69,7 +69,7 @@ def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosi
             changed = with_data_settings(config, batching=mode)
             predictions.append(_predict(clips, changed, xla, replicas))
         except MyXTTSError:
-            # What only another way of batching cannot do is no fault of this configuration.
+            # A failure of another mode is not a problem of this configuration.
             if mode == configured:
                 raise
     return Diagnosis(
@@ -78,14 +78,14 @@ def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosi
 
 
 def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
-    """The cause of compilations, what to change, and what else stands out."""
+    """Cause of the compilations, what to change, and other remarks."""
     predicted = diagnosis.prediction
     bucketed = next((it for it in diagnosis.predictions if it.batching == "bucketed"), None)
     sentences = []
     if diagnosis.would_compile_again:
         sentences.append(
-            "Cause: with batching: dynamic every batch is as long as its longest clip, which "
-            f"makes {predicted.shapes} shapes in {predicted.steps} steps, and XLA compiles each"
+            "Cause: with data.batching: dynamic every batch is as long as its longest clip, which "
+            f"gives {predicted.shapes} shapes in {predicted.steps} steps; XLA compiles each one"
             f"{'' if diagnosis.xla else ' (on a GPU, where it is on by default)'}."
         )
         few = "a few" if bucketed is None else bucketed.shapes
@@ -95,14 +95,14 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
         )
     elif predicted.batching == "dynamic":
         sentences.append(
-            "XLA is off, so one trace serves every length; with XLA it would compile for each of "
-            f"{predicted.shapes} shapes. Change: data.batching: bucketed."
+            "XLA is off, so one trace is enough for all lengths; with XLA each of the "
+            f"{predicted.shapes} shapes would be compiled. Change: data.batching: bucketed."
         )
     elif predicted.batching == "fixed" and bucketed is not None:
         gain = bucketed.valid_work_ratio - predicted.valid_work_ratio
         if gain > 0.02:
             sentences.append(
-                f"{gain:.0%} more of the arithmetic would be on real tokens and frames with "
+                f"{gain:.0%} less of the computation would be spent on padding with "
                 "data.batching: bucketed (and without pad_to_fixed_length)."
             )
     if predicted.clips_left_out:
@@ -112,15 +112,15 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
             limits.append(f"data.max_mel_frames = {config.data.max_mel_frames}")
         sentences.append(
             f"{predicted.clips_left_out} clips ({share:.1%}) are over {' or '.join(limits)} and "
-            "are left out; myxtts stats recommends limits."
+            "are left out; `myxtts stats` recommends limits."
         )
     return sentences
 
 
 def typical_lengths(count: int = 5_000) -> Clips:
-    """Lengths drawn to match a read-speech corpus such as LJSpeech: 1.1 to 10.1 s, 6.6 on average.
+    """Random lengths like those of LJSpeech, which is read speech: 1.1 to 10.1 s, 6.6 s on average.
 
-    14 tokens and 86 mel frames a second, the tokens spread by 8 %.
+    14 tokens (with a spread of 8 %) and 86 mel frames per second.
     """
     generator = np.random.default_rng(0)
     seconds = generator.normal(6.9, 2.2, 2 * count)
@@ -141,7 +141,7 @@ def _predict(clips: Clips, config: XTTSConfig, xla: bool, replicas: int) -> Pred
         config,
         replicas=replicas,
         xla=xla,
-        voices=clips.voices,
+        labels=clips.labels,
     )
     schedule = Schedule(clips, plan, config)
     steps = min(schedule.planned_steps(config.training), MOST_STEPS)
@@ -151,7 +151,7 @@ def _predict(clips: Clips, config: XTTSConfig, xla: bool, replicas: int) -> Pred
     if plan.dynamic:
         batches = [schedule.batch_at(step) for step in range(steps)]
         met = {batch.shape for batch in batches}
-        # Warm-up runs the shape that holds every clip; all others come as surprises.
+        # Warm-up compiles only the shape that fits every clip; all others are compiled later.
         shapes, after_warmup = met | shapes, met - shapes
         ratios = measured_ratios(
             clips, [(batch.clips, batch.shape, batch.shares) for batch in batches], config
@@ -174,7 +174,7 @@ def _predict(clips: Clips, config: XTTSConfig, xla: bool, replicas: int) -> Pred
 def measured_ratios(
     clips: Clips, batches: Iterable[tuple[IntArray, Shape, int]], config: XTTSConfig
 ) -> tuple[float, float]:
-    """Real over computed frames and arithmetic of batches, as (clips, shape, shares)."""
+    """Real over computed frames and work of batches, given as (clips, shape, shares)."""
     frames, work = np.zeros(2), np.zeros(2)
     for members, shape, shares in batches:
         tokens, lengths = clips.token_counts[members], clips.frame_counts[members]

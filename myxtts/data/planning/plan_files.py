@@ -1,4 +1,4 @@
-"""The plan of shapes as a file of the run, so that a resumed run has the same batches."""
+"""Saves the shape plan of a run, so that a resumed run has the same batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
     content = {
         "settings": _deciding_settings(config),
         "shapes": shapes,
-        # What a dynamic plan pads is known only batch by batch.
+        # The padding of dynamic batches is not known in advance.
         "valid_frame_ratio": None if plan.dynamic else plan.valid_frame_ratio,
         "valid_work_ratio": None if plan.dynamic else plan.valid_work_ratio,
         "rejected": plan.rejected,
@@ -31,7 +31,7 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
 
 
 def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, int]] | None:
-    """Batch, tokens and frames of each shape; None if other settings now decide about them."""
+    """Batch, tokens and frames of each shape; None if settings that affect them have changed."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         shapes = [
@@ -39,17 +39,17 @@ def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, i
             for shape in content["shapes"]
         ]
         if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
-            raise ValueError("no shapes, or impossible ones")
+            raise ValueError("no shapes, or invalid ones")
         same = content["settings"] == _deciding_settings(config)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(
-            f"{file}: is not a plan of shapes ({error}); remove it to have the shapes planned anew"
+            f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error
     return shapes if same else None
 
 
 def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
-    """What a user can change to get other shapes; devices and length of the run do not count."""
+    """Settings that determine the shapes, without devices and the length of the run."""
     data = config.data
     return {
         "batching": data.batching_mode,

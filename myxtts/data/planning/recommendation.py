@@ -1,4 +1,4 @@
-"""Which limits, shapes and batch size suit a corpus, and what the alternatives would cost."""
+"""Recommends limits, shapes and a batch size for a corpus, and compares alternatives."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy.typing as npt
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.statistics import CorpusMeasures
 from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
-from myxtts.data.planning.balance import Voices
+from myxtts.data.planning.balance import ClipLabels
 from myxtts.data.planning.shapes import frame_multiple, plan_shapes
 from myxtts.wording import plural
 
 SHAPE_COUNTS = (2, 4, 8, 16)
 
-# A clip longer than this many times the 99th percentile costs every batch of its shape more
-# padding than it is worth.
+# A clip longer than this multiple of the 99th percentile is an outlier: it costs more padding than
+# it is worth.
 _OUTLIER_FACTOR = 1.5
 _SMALLEST_BATCH = 4
 FEWEST_BATCHES_PER_EPOCH = 20
-# Bounds the memory of the largest batch: sixteen clips of 24 seconds at the default hop.
+# Limits the memory of the largest batch: 16 clips of 24 seconds at the default hop.
 _MOST_FRAMES_PER_BATCH = 32_768
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A way of batching and what it costs this corpus."""
+    """A batching mode and its cost for this corpus."""
 
     name: str
     batching: str
@@ -40,11 +40,11 @@ class Choice:
     valid_frame_ratio: float
     """Real mel frames over computed ones."""
     valid_work_ratio: float
-    """The same for the arithmetic of the configured model."""
+    """The same for the work of the configured model."""
 
 
 def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
-    """The configuration as it is, one fixed shape at three limits, and more and more shapes."""
+    """Compares the configuration, one fixed shape at three limits, and several shapes."""
     choices = [_weigh(measures, config, "as configured")]
     for name, share in (("p95", 95), ("p99", 99), ("longest", 100)):
         fixed = with_data_settings(config, batching="fixed", **_limits(measures, config, share))
@@ -58,7 +58,7 @@ def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
 
 
 def recommended_limits(measures: CorpusMeasures, config: XTTSConfig) -> dict[str, int]:
-    """Limits that keep every clip but the outliers."""
+    """Limits that exclude only outliers."""
     longest, usual = _limits(measures, config, 100), _limits(measures, config, 99)
     multiples = {"max_text_length": TOKEN_MULTIPLE, "max_mel_frames": frame_multiple(config)}
     return {
@@ -100,8 +100,8 @@ def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
             valid_frame_ratio=0.0,
             valid_work_ratio=0.0,
         )
-    voices = Voices(measures.speaker_of_clip, measures.language_of_clip)
-    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, voices=voices)
+    labels = ClipLabels(measures.speaker_of_clip, measures.language_of_clip)
+    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, labels=labels)
     return Choice(
         name,
         batching,
@@ -121,7 +121,7 @@ def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Settings of the section `data`, and the reason for each that has one."""
+    """Settings of section `data`, with reasons."""
 
     settings: Mapping[str, Any]
     reasons: Mapping[str, str]
@@ -130,9 +130,9 @@ class Recommendation:
 def recommend(
     measures: CorpusMeasures, choices: Sequence[Choice], config: XTTSConfig
 ) -> Recommendation:
-    """Bucketed batching, with limits and a batch size that suit this corpus.
+    """Bucketed batching with limits and a batch size for this corpus.
 
-    How many shapes there are is left to the planner.
+    The planner chooses the number of shapes.
     """
     limits = recommended_limits(measures, config)
     batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
@@ -151,28 +151,28 @@ def recommend(
 
 def _left_out(clips: int) -> str:
     if clips == 0:
-        return "every clip is kept"
+        return "keeps every clip"
     return f"{clips:,} {plural(clips, 'clip')} left out"
 
 
 def _recommended_batch_size(
     clips: int, limits: Mapping[str, int], config: XTTSConfig
 ) -> tuple[int, str]:
-    """The configured size, halved while the corpus is too small or its clips too long for it."""
+    """The configured size, halved until the corpus is large enough and the clips fit memory."""
     reason = "as configured"
     sizes = _configured_and_smaller_batches(config)
     for size in sizes:
         if clips < size * FEWEST_BATCHES_PER_EPOCH:
-            reason = f"more would leave under {FEWEST_BATCHES_PER_EPOCH} batches in an epoch"
+            reason = f"more would give under {FEWEST_BATCHES_PER_EPOCH} batches per epoch"
         elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
-            reason = "more would take much memory for the longest clips"
+            reason = "more would need much memory for the longest clips"
         else:
             return size, reason
     return sizes[-1], reason
 
 
 def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:
-    """The configured size halved again and again; every size can be split into micro-batches."""
+    """The configured size and its repeated halves that can be split into micro-batches."""
     micro_batches = config.training.gradient_accumulation_steps
     sizes = [config.data.batch_size]
     while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % (2 * micro_batches) == 0:

@@ -1,7 +1,7 @@
 """Which clips make batch k of epoch e: a pure function of (seed, e, k).
 
-Nothing is remembered between batches, so a resumed run goes on exactly where it stopped, and
-finding step one million costs what finding step ten costs.
+There is no state between batches, so a resumed run continues exactly where it stopped, and seeking
+to step one million costs no more than seeking to step ten.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.lengths import IntArray, round_up
-from myxtts.data.planning.balance import Voices, Weights
+from myxtts.data.planning.balance import ClipLabels, Weights
 from myxtts.data.planning.dealing import (
     by_text_length,
     draw_rows,
@@ -28,7 +28,7 @@ from myxtts.data.planning.run_length import RunLength, run_length
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.data.random_streams import Stream, generator_at
 
-# Multiples of it, without their whole parts, come evenly and never twice to the same place.
+# Fractional parts of its multiples are evenly spread and never repeat.
 _GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
@@ -36,16 +36,16 @@ _GOLDEN_RATIO = (1 + 5**0.5) / 2
 class PlannedBatch:
     shape: Shape
     shares: int
-    """Equal parts that the batch is split into, each with room for its own texts."""
+    """Number of equal parts the batch is split into, each with its own slots."""
     clips: IntArray
-    """Indices of the clips that are trained on."""
+    """Indices of the clips."""
     references: IntArray
-    """For each clip, a clip of the same speaker: another one where there is one."""
+    """For each clip, a clip of the same speaker: a different one if there is one."""
     reference_starts: npt.NDArray[np.float64]
-    """Where each reference is cut, as a share of the room there is."""
+    """Start of each reference, as a fraction of the possible starts."""
 
     def part(self, worker: int, workers: int) -> PlannedBatch:
-        """The rows that one of several machines trains on."""
+        """The rows of one worker in multi-worker training."""
         size = self.clips.size // workers
         rows = slice(worker * size, (worker + 1) * size)
         return PlannedBatch(
@@ -58,23 +58,23 @@ class PlannedBatch:
 
 
 class Clips(NamedTuple):
-    """What a schedule has to know of each clip."""
+    """What a schedule needs to know about each clip."""
 
     token_counts: IntArray
     frame_counts: IntArray
     speakers: IntArray
-    """A number for each clip's speaker."""
+    """Speaker number of each clip."""
     languages: IntArray
-    """A number for each clip's language."""
+    """Language number of each clip."""
 
     @property
-    def voices(self) -> Voices:
-        return Voices(self.speakers, self.languages)
+    def labels(self) -> ClipLabels:
+        return ClipLabels(self.speakers, self.languages)
 
 
 class Schedule:
     def __init__(self, clips: Clips, plan: ShapePlan, config: XTTSConfig) -> None:
-        # An epoch costs what its clips cost, so it is kept; batches ahead of use are of the next.
+        # Ordering an epoch is costly, so two are cached: prefetching reaches into the next one.
         self._epoch = functools.lru_cache(maxsize=2)(self._order_epoch)
         self._plan = plan
         self._seed = config.training.seed
@@ -101,7 +101,7 @@ class Schedule:
 
     @functools.cached_property
     def _batches_of_shapes(self) -> npt.NDArray[np.float64]:
-        """As many as the clips of each shape fill, each counted as much as it weighs."""
+        """Batches per shape, with clips counted by weight."""
         weights = self._plan.weights
         return np.array(
             [
@@ -121,7 +121,7 @@ class Schedule:
         return self.planned_length(training).steps
 
     def batch_at(self, step: int) -> PlannedBatch:
-        """The batch of a training step, counted from 0 through all epochs."""
+        """The batch of a step, counted from 0 across epochs."""
         epoch, number = divmod(step, self.batches_per_epoch)
         shape_index, clips = self._epoch(epoch)[number]
         if not self._plan.dynamic:
@@ -155,10 +155,10 @@ class Schedule:
         return [batches[place] for place in generator.permutation(len(batches))]
 
     def _batch_counts(self, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-        """How many batches of each shape an epoch has.
+        """Number of batches of each shape in an epoch.
 
-        Without weights every clip comes, and the last batch of each shape is filled up. With them
-        a shape has a batch more or less from epoch to epoch, so that it has its share on average.
+        Without weights every clip occurs, and the last batch of each shape is filled up. With
+        weights the number varies by one between epochs, so that it is right on average.
         """
         if self._is_weighted:
             return split_by_weight(
@@ -169,10 +169,10 @@ class Schedule:
     def _deal_by_weight(
         self, shape_index: int, count: int, epoch: int, generator: np.random.Generator
     ) -> IntArray:
-        """[count, batch]: each clip as often as it weighs, rounded down or up.
+        """[count, batch]: each clip in proportion to its weight, rounded down or up.
 
-        The offset wanders from epoch to epoch, so that clips which do not come in every epoch
-        take turns.
+        The offset changes with the epoch, so that clips that do not occur in every epoch
+        alternate.
         """
         clips, weights = self._clips_and_weights(shape_index)
         start = generator_at(self._seed, Stream.ROTATION, shape_index).random()
@@ -184,10 +184,10 @@ class Schedule:
     def _deal_evenly(
         self, shape_index: int, count: int, generator: np.random.Generator
     ) -> npt.NDArray[np.int32]:
-        """[count, batch]: each row's clips in a new order, one of them in each batch.
+        """[count, batch]: each row's clips shuffled, one per batch.
 
-        A row with a clip too few repeats one of its own, so that the bound on the tokens of a
-        batch holds for the filled-up batch as well.
+        A row that is one clip short repeats one of its own, so that the bound on the tokens of a
+        batch also holds for the last batch.
         """
         rows = self._strata(shape_index)
         return np.stack([np.resize(generator.permutation(row), count) for row in rows], axis=1)
@@ -208,7 +208,7 @@ class Schedule:
         return room_of_shares(self._strata(shape_index), self._token_counts)
 
     def _shape_of(self, clips: IntArray) -> Shape:
-        """As long as the longest of these clips, and room for each text as if it were that long."""
+        """The shape of a dynamic batch: as long as its longest clip, without packing."""
         tokens = int(self._token_counts[clips].max())
         frames = round_up(int(self._frame_counts[clips].max()), self._frames_per_position)
         return Shape(clips.size, tokens, frames, clips.size // self._plan.shares * tokens)
@@ -216,7 +216,7 @@ class Schedule:
     def _other_clips(self, clips: IntArray, generator: np.random.Generator) -> IntArray:
         speakers = self._speaker_of_clip[clips]
         sizes = self._speaker_sizes[speakers]
-        # A step of 1 to size - 1 through the speaker's clips never lands on the clip itself.
+        # An offset of 1 to size - 1 within the speaker's clips never gives the clip itself.
         steps = 1 + (generator.random(clips.size) * (sizes - 1)).astype(np.int64)
         places = (self._place_among_speaker[clips] + steps) % sizes
         return self._clips_by_speaker[self._speaker_starts[speakers] + places]

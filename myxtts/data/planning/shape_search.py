@@ -1,8 +1,8 @@
-"""The few shapes that pad a corpus the least, by an exact dynamic programme.
+"""Finds the shapes with the least padding, by exact dynamic programming.
 
-Shapes grow in text and in frames together, and a clip goes into the first that holds it. The
-clips that a shape adds are then those that fit it less those that fit the one before, whatever
-came earlier: the best way to end in a shape follows from the best ways to end in smaller ones.
+Shapes are nested: they grow in tokens and frames together, and a clip goes into the first one that
+fits. The clips of a shape are then those that fit it minus those that fit the previous one, so the
+best sequence ending in a shape follows from the best sequences ending in smaller ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from myxtts.data.lengths import IntArray
 
-# The search compares every pair of candidates; beyond this many the grid is made coarser.
+# The search compares all pairs of candidates; with more of them the grid is made coarser.
 _MOST_CANDIDATES = 2_500
 
 FloatArray = npt.NDArray[np.float64]
@@ -26,16 +26,16 @@ class Size(NamedTuple):
     tokens: int
     frames: int
     clips: float
-    """How many clips fit this size and none before it, or their weight."""
+    """Number, or total weight, of the clips that fit this size but no smaller one."""
 
 
 class _Candidates(NamedTuple):
-    """Sizes worth considering: at least one clip has each of their two lengths."""
+    """Sizes to consider: each of their two lengths occurs in the corpus."""
 
     tokens: IntArray
     frames: IntArray
     fitting: FloatArray
-    """How many clips fit each, or their weight."""
+    """Number, or total weight, of the clips that fit each size."""
 
 
 def nested_sizes(
@@ -47,18 +47,18 @@ def nested_sizes(
     multiples: tuple[int, int],
     weights: FloatArray | None = None,
 ) -> list[list[Size]]:
-    """The cheapest sizes for 1, 2, … `most` shapes, as long as one more is cheaper.
+    """The cheapest sizes for 1, 2, … `most` shapes, as long as another shape reduces the cost.
 
-    `cost_of_clip` says for arrays of padded tokens and frames what a clip costs there; the two
-    lengths are multiples of `multiples`. `weights` say how much each clip counts.
+    `cost_of_clip` maps arrays of padded tokens and frames to the cost of a clip; lengths are
+    multiples of `multiples`. `weights` are the weights of the clips.
     """
     candidates = _candidates(token_counts, frame_counts, multiples, weights)
     tokens, frames, fitting = candidates
     cost = cost_of_clip(tokens, frames)
     holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
-    # least[c]: the least cost of all clips that fit candidate c, with so many shapes, c the last.
+    # least[c]: minimum cost of all clips that fit candidate c, if c is the largest shape so far.
     least = fitting * cost
-    # What it adds to end in column c after row p, without the part that depends on c alone.
+    # Cost of adding shape c (column) after p (row), without the part that depends on c only.
     step = np.where(holds, -fitting[:, None] * cost, np.inf)
     predecessors = [np.full(least.size, -1)]
     totals = [least[-1]]
@@ -96,7 +96,7 @@ def _candidates(
             break
         token_multiple, frame_multiple = 2 * token_multiple, 2 * frame_multiple
     fitting = clips.cumsum(axis=0).cumsum(axis=1)[tokens, frames].astype(np.float64)
-    # Row by row, so the last candidate holds every clip.
+    # In row-major order, so the last candidate fits every clip.
     return _Candidates(
         (tokens * token_multiple).astype(np.int32),
         (frames * frame_multiple).astype(np.int32),

@@ -1,6 +1,6 @@
-"""The few static shapes that a corpus is trained in, and which clip goes into which.
+"""Static shapes for bucketed training, and the shape of each clip.
 
-Each clip is padded to one of the shapes, so the compiled step meets only shapes it knows.
+Each clip is padded to one of a few shapes, so the compiled step never sees a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.lengths import FRAME_MULTIPLE, TOKEN_MULTIPLE, IntArray, round_up
-from myxtts.data.planning.balance import Voices, Weights, balanced_weights
+from myxtts.data.planning.balance import ClipLabels, Weights, balanced_weights
 from myxtts.data.planning.dealing import slots_of_share, strata_by_row
 from myxtts.data.planning.run_length import run_length
 from myxtts.data.planning.shape_search import Size, nested_sizes
@@ -26,18 +26,18 @@ from myxtts.work import (
     real_multiplications,
 )
 
-# More shapes than this gain less than what they cost in compilations and in filled-up batches.
+# More shapes save less padding than they cost in compilations and in filled-up batches.
 MOST_SHAPES = 16
-# The last batch of a shape is filled up with repeated clips, so a shape needs several batches.
+# The last batch of each shape is filled up with repeated clips, so a shape needs several batches.
 _BATCHES_PER_SHAPE = 4
-# What weighs compilations against padding under XLA; both are orders of magnitude, of what users
-# report and of a workstation's GPU.
+# For trading compilations off against padding with XLA: orders of magnitude for compile times that
+# users report and for a workstation GPU.
 COMPILE_SECONDS_PER_SHAPE = 30.0
 _MULTIPLICATIONS_PER_SECOND = 1e12
-# A step multiplies about three times as much as its forward pass.
+# A training step does about three times the work of its forward pass.
 _STEP_OVER_FORWARD = 3.0
-# Batch sizes are multiples of this where the configured one is: such a batch can be split among
-# two or four replicas, also when a run goes on with another number of them.
+# Batch sizes are multiples of this if the configured one is, so that a run can be resumed with one,
+# two or four replicas.
 _BATCH_MULTIPLE = 4
 _SLOT_MULTIPLE = 8
 
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
     tokens: int
     frames: int
     slots: int
-    """Room for the texts of each share of the batch, laid end to end."""
+    """Capacity, in tokens, for the packed texts of each share of the batch."""
 
     @property
     def padded(self) -> tuple[int, int, int]:
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
         return self.batch, self.tokens, self.frames
 
     def part(self, parts: int) -> Shape:
-        """Of one of equal parts of the batch."""
+        """Shape of one of `parts` equal parts of the batch."""
         return self._replace(batch=self.batch // parts)
 
 
@@ -63,15 +63,15 @@ class Shape(NamedTuple):
 class ShapePlan:
     shapes: tuple[Shape, ...]
     shape_of_clip: IntArray
-    """Index into `shapes` for each clip; -1 for clips over the limits."""
+    """Index into `shapes` of each clip; -1 for clips over the limits."""
     shares: int
-    """Replicas times micro-batches that every batch is split among."""
+    """Number of parts of every batch: replicas times micro-batches."""
     valid_frame_ratio: float
     valid_work_ratio: float
     dynamic: bool = False
-    """Each batch is as long as its longest clip; the one shape is only what holds them all."""
+    """Each batch is as long as its longest clip; the one shape is only an upper bound."""
     weights: Weights | None = None
-    """How often each clip is heard, 1 on average; None: all of them equally often."""
+    """Sampling weight of each clip, 1 on average; None means uniform."""
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class ShapePlan:
         return {"over the length limits": left_out} if left_out else {}
 
     def part(self, workers: int) -> ShapePlan:
-        """As one of several machines sees it."""
+        """The plan of one worker in multi-worker training."""
         shapes = tuple(shape.part(workers) for shape in self.shapes)
         return dataclasses.replace(self, shapes=shapes, shares=self.shares // workers)
 
@@ -94,12 +94,12 @@ def plan_shapes(
     *,
     replicas: int = 1,
     xla: bool = False,
-    voices: Voices | None = None,
+    labels: ClipLabels | None = None,
 ) -> ShapePlan:
-    """Shapes for clips of these lengths, by the configured way of batching.
+    """Shapes for clips of these lengths in the configured batching mode.
 
-    With XLA every shape costs a compilation, so the planner takes fewer of them. Clips are
-    balanced as configured where their voices are given.
+    With XLA every shape costs a compilation, so the planner uses fewer of them. Clips are balanced
+    as configured if labels are given.
     """
     data = config.data
     shares = replicas * config.training.gradient_accumulation_steps
@@ -110,12 +110,12 @@ def plan_shapes(
     if not fits.any():
         raise DataError(
             f"no clip fits data.max_text_length = {data.max_text_length} and "
-            f"data.max_mel_frames = {data.max_mel_frames or 'as the longest clip'}; raise them"
+            f"data.max_mel_frames = {data.max_mel_frames or 'that of the longest clip'}; raise them"
         )
     if data.batching_mode != "bucketed":
         padded = [(data.batch_size, data.max_text_length, most_frames)]
     else:
-        weights = balanced_weights(voices, fits, data)
+        weights = balanced_weights(labels, fits, data)
         weights = None if weights is None else weights[fits]
         sizes = [
             size._replace(
@@ -135,7 +135,7 @@ def plan_shapes(
         config,
         shares=shares,
         dynamic=data.batching_mode == "dynamic",
-        voices=voices,
+        labels=labels,
     )
 
 
@@ -147,18 +147,18 @@ def assign_shapes(
     *,
     shares: int,
     dynamic: bool = False,
-    voices: Voices | None = None,
+    labels: ClipLabels | None = None,
 ) -> ShapePlan:
-    """Each clip in the first shape (batch, tokens, frames) that holds it, and room for its text.
+    """Assigns each clip to the first shape (batch, tokens, frames) it fits, and computes the slots.
 
-    Clips are balanced as configured where their voices are given.
+    Clips are balanced as configured if labels are given.
     """
     _require_equal_shares(padded, shares)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
     used = shape_of_clip >= 0
-    weights = balanced_weights(voices, used, config.data)
+    weights = balanced_weights(labels, used, config.data)
     shapes = []
     for index, (batch, tokens, frames) in enumerate(padded):
         clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
@@ -173,7 +173,7 @@ def assign_shapes(
 
 
 def frame_multiple(config: XTTSConfig) -> int:
-    """What frames of a shape are rounded up to: whole positions among other things."""
+    """Frames of a shape are multiples of this, and so of whole positions."""
     return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
 
 
@@ -195,7 +195,7 @@ def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -
     for batch, _, _ in padded:
         if batch % shares:
             raise ConfigError(
-                f"data.batch_size: found a batch of {batch}, allowed are multiples of {shares}: "
+                f"data.batch_size: found a batch of {batch}, expected a multiple of {shares}: "
                 "the number of replicas times training.gradient_accumulation_steps"
             )
 
@@ -213,21 +213,21 @@ def _best_sizes(
         for amounts in (token_counts, frame_counts, real_work)
     )
 
-    passes = run_length(config.training, token_counts.size / config.data.batch_size).passes
+    epochs = run_length(config.training, token_counts.size / config.data.batch_size).epochs
 
     def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
-        """Frames and arithmetic of a padded clip, each beside those of the average clip.
+        """Frames and work of a padded clip, each relative to the average clip.
 
-        Packed texts take what their tokens take, whatever the shape.
+        The work on packed texts depends on their tokens only, not on the shape.
         """
         work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
         return frames / mean_frames + work / mean_work
 
     def training_seconds(sizes: list[Size]) -> float:
-        """Estimate for a whole run, compilations included."""
+        """Estimate for a whole run, including compilations."""
         costs = cost_of_clip(*_lengths_of(sizes))
         clips = [size.clips for size in sizes]
-        work = passes * mean_work * np.dot(clips, costs) / 2
+        work = epochs * mean_work * np.dot(clips, costs) / 2
         seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
         return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
 
@@ -258,7 +258,7 @@ def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
 def _batch_sizes(
     sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int
 ) -> list[int]:
-    """As many clips of each size as cost what `data.batch_size` clips cost on average."""
+    """Batch sizes that cost about as much as `data.batch_size` average clips."""
     tokens, frames = _lengths_of(sizes)
     clips = np.array([size.clips for size in sizes])
     slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
@@ -272,8 +272,8 @@ def _batch_sizes(
     most = [frame_budget // size.frames // multiple * multiple for size in sizes]
     if min(most) == 0:
         raise ConfigError(
-            f"data.frame_budget: found {frame_budget}, allowed from "
-            f"{multiple * max(size.frames for size in sizes)} on: {multiple} of the longest clips"
+            f"data.frame_budget: found {frame_budget}, expected at least "
+            f"{multiple * max(size.frames for size in sizes)}: {multiple} of the longest clips"
         )
     return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
 
@@ -287,12 +287,12 @@ def _valid_ratios(
     shares: int,
     config: XTTSConfig,
 ) -> tuple[float, float]:
-    """Real over computed mel frames and multiplications, if references are as long as clips."""
+    """Real over computed mel frames and work, assuming references as long as clips."""
     used = shape_of_clip >= 0
     if not used.any():
         return 1.0, 1.0
-    heard = np.ones(int(used.sum())) if weights is None else weights[used]
-    clips = np.bincount(shape_of_clip[used], heard, minlength=len(shapes))
+    used_weights = np.ones(int(used.sum())) if weights is None else weights[used]
+    clips = np.bincount(shape_of_clip[used], used_weights, minlength=len(shapes))
     tokens, frames = (
         np.array([getattr(shape, name) for shape in shapes], np.int32)
         for name in ("tokens", "frames")
@@ -301,20 +301,21 @@ def _valid_ratios(
     real = real_multiplications(token_counts[used], frame_counts[used], frame_counts[used], config)
     computed = computed_multiplications(tokens, frames, slots, config)
     return (
-        float(np.dot(heard, frame_counts[used]) / np.dot(clips, frames)),
-        float(np.dot(heard, real) / np.dot(clips, computed)),
+        float(np.dot(used_weights, frame_counts[used]) / np.dot(clips, frames)),
+        float(np.dot(used_weights, real) / np.dot(clips, computed)),
     )
 
 
 def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
-    """A small table: shape, clips, batch size, share of real frames."""
+    """A table of shapes: clips, batch size, fraction of real frames."""
     if plan.dynamic:
-        return "Shapes     none declared: each batch is as long as its longest clip"
+        return "Shapes     dynamic: each batch is as long as its longest clip"
     lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
     for index, shape in enumerate(plan.shapes):
         clips = plan.clips_of(index)
-        heard = None if plan.weights is None else plan.weights[clips]
-        real = np.average(frame_counts[clips], weights=heard) / shape.frames if clips.size else 0.0
+        weights = None if plan.weights is None else plan.weights[clips]
+        mean = np.average(frame_counts[clips], weights=weights) if clips.size else 0.0
+        real = mean / shape.frames
         lines.append(
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
             f"{shape.batch:>7} {real:>13.1%}"

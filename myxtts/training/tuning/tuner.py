@@ -15,7 +15,7 @@ import tensorflow as tf
 from myxtts.config.config import PRECISIONS, XTTSConfig
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import Corpus, CorpusPart, planned_anew
+from myxtts.data.opening import Corpus, CorpusPart, replanned
 from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
 from myxtts.devices.strategy import uses_xla
@@ -120,7 +120,7 @@ class Tuner:
         settings = self._config.as_dict()
         settings["data"] |= {"batch_size": batch.batch_size, "frame_budget": batch.frame_budget}
         replicas = self._strategy.num_replicas_in_sync
-        return planned_anew(self._corpus.train, XTTSConfig(**settings), replicas=replicas, xla=xla)
+        return replanned(self._corpus.train, XTTSConfig(**settings), replicas=replicas, xla=xla)
 
     def _workload(self, batch: BatchSetting) -> Workload:
         return workload(self._part(batch), self._loader)

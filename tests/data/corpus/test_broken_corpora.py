@@ -100,7 +100,7 @@ def doubtful_text(name: str, text: str, line: str, *options: str) -> Case:
     return Case(name, f"c|{text}\n", files, warnings=(line,), options=options)
 
 
-LOST_SYNC = "breaks off or is damaged (flac decoder lost sync); copy or export it again"
+LOST_SYNC = "truncated or damaged (flac decoder lost sync); copy or export it again"
 
 AUDIO_CASES = [
     Case(
@@ -124,43 +124,43 @@ AUDIO_CASES = [
         {"wavs/c.wav": lambda: encoded(voice())},
         errors=(
             "metadata.csv:3: bad row: audio path 'No file can have so long a name. No file...' is "
-            "longer than a file's name can be",
+            "too long for a file name",
         ),
     ),
     bad_audio(
         "text in an audio file",
         lambda: b"this is not audio",
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: not audio that can be read "
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: cannot read audio "
         "(Format not recognised); expected wav, flac, ogg or mp3",
     ),
     bad_audio(
         "header of an unknown format",
         with_wrong_header,
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: not audio that can be read "
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: cannot read audio "
         "(Error in WAV/W64/RF64 file. Malformed 'fmt ' chunk); expected wav, flac, ogg or mp3",
     ),
     bad_audio(
         "samples that are not numbers",
         lambda: encoded(with_not_a_number(), subtype="FLOAT"),
-        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: holds samples that are not "
-        "numbers or far beyond full scale; export it again",
+        "metadata.csv:3: unreadable audio: {corpus}/wavs/c.wav: contains samples that are "
+        "NaN or far beyond full scale; export it again",
     ),
     bad_audio(
         "file without a byte",
         lambda: b"",
-        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: an empty file; record it again or "
-        "take it out",
+        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: empty file; record it again or "
+        "remove it",
     ),
     bad_audio(
         "file without samples",
         lambda: encoded(np.zeros(0, np.float32)),
-        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: holds no samples; record it again or "
-        "take it out",
+        "metadata.csv:3: empty audio: {corpus}/wavs/c.wav: contains no samples; record it again or "
+        "remove it",
     ),
     bad_audio(
         "wav that breaks off",
         lambda: cut(encoded(voice(3.0))),
-        "metadata.csv:3: truncated audio: 1.50 s of 3.00 s are there",
+        "metadata.csv:3: truncated audio: 1.50 s of 3.00 s present",
     ),
     Case(
         "flac that breaks off",
@@ -171,27 +171,27 @@ AUDIO_CASES = [
     bad_audio(
         "too short",
         lambda: encoded(voice(0.1)),
-        "metadata.csv:3: too short: 0.10 s of sound",
+        "metadata.csv:3: too short: 0.10 s of audio",
     ),
     bad_audio(
         "a click in silence",
         lambda: encoded(np.pad(voice(0.02), RATE_HZ)),
-        "metadata.csv:3: too short: 0.12 s of sound",
+        "metadata.csv:3: too short: 0.12 s of audio",
     ),
     bad_audio(
         "digital silence",
         lambda: encoded(np.zeros(2 * RATE_HZ, np.float32)),
-        "metadata.csv:3: silent audio: its loudest part is nothing",
+        "metadata.csv:3: silent audio: digital silence",
     ),
     bad_audio(
         "a constant offset",
         lambda: encoded(np.full(2 * RATE_HZ, 0.25, np.float32)),
-        "metadata.csv:3: silent audio: its loudest part is nothing",
+        "metadata.csv:3: silent audio: digital silence",
     ),
     bad_audio(
         "the noise of an unplugged microphone",
         lambda: encoded(voice() * 0.006),
-        "metadata.csv:3: silent audio: its loudest part is -64 dBFS",
+        "metadata.csv:3: silent audio: the loudest part is -64 dBFS",
     ),
     bad_audio(
         "longer than the configuration allows",
@@ -202,12 +202,12 @@ AUDIO_CASES = [
     doubtful_audio(
         "clipped",
         lambda: encoded(np.clip(voice() * 8, -1, 1)),
-        "metadata.csv:3: clipped audio: 2.0% of the samples are cut off",
+        "metadata.csv:3: clipped audio: 2.0% of the samples are clipped",
     ),
     doubtful_audio(
         "clipped and then turned down",
         lambda: encoded(np.clip(voice() * 8, -1, 1) * 0.6),
-        "metadata.csv:3: clipped audio: 2.0% of the samples are cut off",
+        "metadata.csv:3: clipped audio: 2.0% of the samples are clipped",
     ),
     doubtful_audio(
         "upsampled from telephone quality",
@@ -267,16 +267,16 @@ TEXT_CASES = [
     bad_text(
         "more text than can be said",
         f"{SENTENCE} " * 7,
-        "metadata.csv:3: too short for its text: 173 frames for 197 tokens; is the text this "
-        "clip's?",
+        "metadata.csv:3: too short for its text: 173 frames for 197 tokens; does this text "
+        "belong to this clip?",
     ),
     Case(
         "more text than anybody says",
         f"c|{f'{SENTENCE} ' * 3}\n",
         {"wavs/c.wav": lambda: encoded(voice(2.4))},
         (
-            "metadata.csv:3: text does not fit: 31.2 graphemes a second, nobody speaks so; is the "
-            "text this clip's?",
+            "metadata.csv:3: text does not fit: 31.2 graphemes per second is an implausible "
+            "speaking rate; does this text belong to this clip?",
         ),
         options=("--set=text.tokens=graphemes",),
     ),
@@ -285,8 +285,8 @@ TEXT_CASES = [
         "c|I.\n",
         {"wavs/c.wav": lambda: encoded(voice(6.0))},
         (
-            "metadata.csv:3: text does not fit: 0.3 phonemes a second, nobody speaks so; is the "
-            "text this clip's?",
+            "metadata.csv:3: text does not fit: 0.3 phonemes per second is an implausible "
+            "speaking rate; does this text belong to this clip?",
         ),
     ),
     Case(
@@ -295,14 +295,14 @@ TEXT_CASES = [
         {"wavs/c.wav": lambda: encoded(voice())},
         (
             "metadata.csv:4: no pronunciation: espeak-ng has no voice 'xx-none': choose a "
-            "language code that it knows, such as en-us, fa, de, or set text.tokens to graphemes",
+            "language code it supports, such as en-us, fa, de, or set text.tokens to graphemes",
         ),
         metadata=HEADER + "a|The first.|ann|en\nb|The second.|ann|en\n",
     ),
     doubtful_text(
         "foreign script",
         "He wrote 漢字 on the wall.",
-        "metadata.csv:3: unknown symbols: 字 漢 cannot be said in language en",
+        "metadata.csv:3: unknown symbols: 字 漢 cannot be pronounced in language en",
     ),
     Case(
         "Persian text in an English corpus",
@@ -317,14 +317,14 @@ TEXT_CASES = [
         "digits in a language whose numbers are not known",
         "",
         {},
-        warnings=("metadata.csv:3: unknown symbols: 4 7 cannot be said in language xx",),
+        warnings=("metadata.csv:3: unknown symbols: 4 7 cannot be pronounced in language xx",),
         options=("--language=xx", "--set=text.tokens=graphemes"),
         metadata=GOOD_ROWS + "c|Room 47 is not free today.\n",
     ),
     doubtful_text(
         "a sign that espeak-ng passes over",
         "Das ist ein ★ für dich.",
-        "metadata.csv:3: unknown symbols: ★ cannot be said in language de",
+        "metadata.csv:3: unknown symbols: ★ cannot be pronounced in language de",
         "--language=de",
     ),
 ]
@@ -340,7 +340,7 @@ ROW_CASES = [
         f"c {SENTENCE}",
         "metadata.csv:3: bad row: found 1 column, expected 2 (audio|text)",
     ),
-    bad_row("no audio name", f"|{SENTENCE}", "metadata.csv:3: bad row: names no audio file"),
+    bad_row("no audio name", f"|{SENTENCE}", "metadata.csv:3: bad row: has no audio file name"),
     bad_row(
         "a path upwards",
         f"../c.wav|{SENTENCE}",
@@ -379,12 +379,12 @@ ROW_CASES = [
         "|x\n/x|x\nx\nc|...\n",
         {"wavs/c.wav": lambda: b""},
         (
-            "metadata.csv:3: bad row: names no audio file",
+            "metadata.csv:3: bad row: has no audio file name",
             "metadata.csv:4: bad row: audio path '/x' leaves the corpus folder; expected a path "
             "inside it",
             "metadata.csv:5: bad row: found 1 column, expected 2 (audio|text)",
-            "metadata.csv:6: empty audio: {corpus}/wavs/c.wav: an empty file; record it again or "
-            "take it out",
+            "metadata.csv:6: empty audio: {corpus}/wavs/c.wav: empty file; record it again or "
+            "remove it",
             "metadata.csv:6: empty text: nothing to say in '...'",
         ),
     ),
@@ -404,28 +404,28 @@ CORPUS_CASES = [
         "a row twice",
         "a|The first of the good rows.\n",
         errors=(
-            "metadata.csv:3: duplicate audio: the same sound as metadata.csv:1, with the same text",
+            "metadata.csv:3: duplicate audio: same audio as metadata.csv:1, with the same text",
         ),
     ),
     Case(
         "one sound with two texts",
         "a|It says something else here.\n",
         errors=(
-            "metadata.csv:3: duplicate audio: the same sound as metadata.csv:1, with another text",
+            "metadata.csv:3: duplicate audio: same audio as metadata.csv:1, with another text",
         ),
     ),
     Case(
         "one sound in two formats",
         f"c|{SENTENCE}\n",
         {"wavs/c.flac": lambda: encoded(decoded(encoded(voice(seed=0))), format="FLAC")},
-        ("metadata.csv:3: duplicate audio: the same sound as metadata.csv:1, with another text",),
+        ("metadata.csv:3: duplicate audio: same audio as metadata.csv:1, with another text",),
     ),
     Case(
         "a text twice",
         "c|the first of the  good rows.\n",
         {"wavs/c.wav": lambda: encoded(voice())},
         warnings=(
-            "metadata.csv:3: duplicate text: speaker speaker says the same in metadata.csv:1",
+            "metadata.csv:3: duplicate text: same text and speaker (speaker) as metadata.csv:1",
         ),
     ),
     Case(
@@ -448,8 +448,8 @@ CORPUS_CASES = [
             for seed, name in enumerate([*(f"c{number}" for number in range(20)), "d"], 50)
         },
         warnings=(
-            "metadata.csv:23: unusual speaking rate: 1.2 phonemes a second, the median is 10.0; "
-            "is the text this clip's?",
+            "metadata.csv:23: unusual speaking rate: 1.2 phonemes per second, the median is 10.0; "
+            "does this text belong to this clip?",
         ),
     ),
 ]
@@ -519,7 +519,7 @@ UNREADABLE = {
     "only a header": (
         {"metadata.csv": HEADER.encode()},
         (),
-        "{corpus}/metadata.csv: has a header row and nothing below it; expected a row per clip",
+        "{corpus}/metadata.csv: has a header row but no rows; expected one row per clip",
     ),
     "a header without text": (
         {"metadata.csv": b"audio_file|speaker_name\na|b\n"},
@@ -547,7 +547,7 @@ UNREADABLE = {
     "UTF-16": (
         {"metadata.csv": "a|one\n".encode("utf-16-le")},
         (),
-        "{corpus}/metadata.csv: not UTF-8 but perhaps UTF-16; save the file as UTF-8",
+        "{corpus}/metadata.csv: not UTF-8, possibly UTF-16; save the file as UTF-8",
     ),
     "an empty evaluation file": (
         {"metadata.csv": b"a|one\n", "metadata_eval.csv": b""},
@@ -563,7 +563,7 @@ UNREADABLE = {
         {"metadata.csv": b"a|one\n"},
         ("--layout=audio|text|mood",),
         "layout 'audio|text|mood': unknown column 'mood', allowed: audio, text, speaker, "
-        "language, normalised text, or - for one that is not used",
+        "language, normalised text, or - for an unused column",
     ),
     "a delimiter of two characters": (
         {"metadata.csv": b"a|one\n"},

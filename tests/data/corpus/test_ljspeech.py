@@ -111,7 +111,7 @@ def test_names_with_spaces_and_dots(tmp_path):
             "{file}:1: audio path '/etc/passwd' leaves the corpus folder; expected a path "
             "inside it",
         ),
-        ("|hello\n", "{file}:1: names no audio file"),
+        ("|hello\n", "{file}:1: has no audio file name"),
         (
             "audio_file|speaker_name\na|b\n",
             "{file}:1: the header row names no text column; expected names such as "
@@ -119,7 +119,7 @@ def test_names_with_spaces_and_dots(tmp_path):
         ),
         (
             "audio_file|text\n",
-            "{file}: has a header row and nothing below it; expected a row per clip",
+            "{file}: has a header row but no rows; expected one row per clip",
         ),
     ],
 )

@@ -139,8 +139,8 @@ def test_a_corpus_without_a_clip_to_use(tmp_path):
     with pytest.raises(DataError) as error:
         LJSpeechDataset(tmp_path, validation_fraction=None).get_statistics()
     assert str(error.value) == (
-        "no clip can be used: of 2 rows 2 have missing or unreadable audio and 0 have nothing to "
-        "say"
+        "no usable clips: of 2 rows, 2 have missing or unreadable audio and 0 have no speakable "
+        "text"
     )
 
 
@@ -235,7 +235,7 @@ def test_outliers_are_left_out_and_nothing_else():
     whole = recommended(measures_of(lengths // 8, lengths))
     assert whole.settings["max_text_length"] == 100
     assert whole.settings["max_mel_frames"] == 800
-    assert whole.reasons["max_text_length"] == "every clip is kept"
+    assert whole.reasons["max_text_length"] == "keeps every clip"
 
 
 @pytest.mark.parametrize(

@@ -292,13 +292,13 @@ def test_the_level_is_that_of_the_clips_that_are_kept(
 
 
 def test_too_many_bad_clips_stop_the_run(damaged, miniature):
-    with pytest.raises(DataError, match=r"7 of 19 clips cannot be used .* = 0.2 allows"):
+    with pytest.raises(DataError, match=r"7 of 19 clips are unusable .* = 0.2 allows"):
         open_corpus(miniature(train_data=str(damaged)))
 
 
 def test_the_limit_holds_for_a_cache_that_is_there(damaged, miniature):
     open_corpus(miniature(train_data=str(damaged), max_rejected_fraction=0.5))
-    with pytest.raises(DataError, match="7 of 19 clips cannot be used"):
+    with pytest.raises(DataError, match="7 of 19 clips are unusable"):
         open_corpus(miniature(train_data=str(damaged)))
 
 

@@ -84,7 +84,7 @@ def test_a_thread_that_was_ended_from_outside_is_an_error(open_buffer):
 
     buffer = open_buffer(ended())
     buffer._thread.join(60)
-    with pytest.raises(DeviceError, match="ended before its time"):
+    with pytest.raises(DeviceError, match="ended unexpectedly"):
         next(buffer)
 
 
@@ -155,7 +155,8 @@ def test_the_buffer_grows_when_the_model_waits_up_to_what_fits(caplog):
     assert windows(AdaptiveSize(10, workers=2, most=10_000), [0] * 9, waits=True) == 40
     message, _ = caplog.messages
     assert message == (
-        "the buffer grows from 50 to 100 batches: the model waited for data in 100 of 100 steps"
+        "prefetch buffer grows from 50 to 100 batches: the model waited for data in 100 of 100 "
+        "steps"
     )
 
 
@@ -166,8 +167,8 @@ def test_the_buffer_shrinks_when_the_model_never_waits(caplog):
     assert windows(size, [25, 12, 6, 4]) == 4
     (message,) = caplog.messages
     assert message == (
-        "the buffer shrinks from 50 to 25 batches: never less than 49 batches were ready in 100 "
-        "steps"
+        "prefetch buffer shrinks from 50 to 25 batches: at least 49 batches were always ready in "
+        "100 steps"
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import open_corpus
-from myxtts.data.planning.balance import Voices, balanced_weights
+from myxtts.data.planning.balance import ClipLabels, balanced_weights
 from myxtts.data.planning.diagnosis import measured_ratios, typical_lengths
 from myxtts.data.planning.plan_files import load_padded_shapes, save_plan
 from myxtts.data.planning.schedule import Clips, Schedule
@@ -29,7 +29,7 @@ def uneven_clips():
 
 def schedule_of(clips, config, *, replicas=1):
     plan = plan_shapes(
-        clips.token_counts, clips.frame_counts, config, replicas=replicas, voices=clips.voices
+        clips.token_counts, clips.frame_counts, config, replicas=replicas, labels=clips.labels
     )
     return plan, Schedule(clips, plan, config)
 
@@ -54,28 +54,28 @@ def shares_by_weight(groups, weights):
 
 
 def weights_of(speakers, languages, **balance):
-    voices = Voices(np.array(speakers, np.int32), np.array(languages, np.int32))
-    return voices, balanced_weights(
-        voices, np.ones(len(speakers), bool), XTTSConfig(**balance).data
+    labels = ClipLabels(np.array(speakers, np.int32), np.array(languages, np.int32))
+    return labels, balanced_weights(
+        labels, np.ones(len(speakers), bool), XTTSConfig(**balance).data
     )
 
 
 @pytest.mark.parametrize("balance", [0.3, 0.5, 1.0])
 def test_shares_go_with_a_power_of_the_number_of_clips(balance):
     speakers = [0] * 100 + [1] * 10 + [2]
-    voices, weights = weights_of(speakers, [0] * 111, speaker_balance=balance)
+    labels, weights = weights_of(speakers, [0] * 111, speaker_balance=balance)
     wanted = np.array([100, 10, 1]) ** (1 - balance)
-    np.testing.assert_allclose(shares_by_weight(voices.speakers, weights), wanted / wanted.sum())
+    np.testing.assert_allclose(shares_by_weight(labels.speakers, weights), wanted / wanted.sum())
     assert weights.mean() == pytest.approx(1)
 
 
 def test_languages_are_balanced_after_their_speakers():
     speakers = [0] * 50 + [1] * 10 + [2] * 20 + [3] * 5
     languages = [0] * 80 + [1] * 5
-    voices, weights = weights_of(speakers, languages, speaker_balance=1, language_balance=1)
-    np.testing.assert_allclose(shares_by_weight(voices.languages, weights), [1 / 2, 1 / 2])
+    labels, weights = weights_of(speakers, languages, speaker_balance=1, language_balance=1)
+    np.testing.assert_allclose(shares_by_weight(labels.languages, weights), [1 / 2, 1 / 2])
     np.testing.assert_allclose(
-        shares_by_weight(voices.speakers, weights), [1 / 6, 1 / 6, 1 / 6, 1 / 2]
+        shares_by_weight(labels.speakers, weights), [1 / 6, 1 / 6, 1 / 6, 1 / 2]
     )
 
 
@@ -88,9 +88,9 @@ def test_where_nothing_is_to_balance_there_are_no_weights(speakers, balance):
 
 
 def test_clips_that_are_left_out_count_for_nothing():
-    voices = Voices(np.array([0, 0, 0, 1, 1, 1], np.int32), np.zeros(6, np.int32))
+    labels = ClipLabels(np.array([0, 0, 0, 1, 1, 1], np.int32), np.zeros(6, np.int32))
     used = np.array([True, False, False, True, True, True])
-    weights = balanced_weights(voices, used, XTTSConfig(speaker_balance=1).data)
+    weights = balanced_weights(labels, used, XTTSConfig(speaker_balance=1).data)
     np.testing.assert_allclose(weights, [2, 0, 0, 2 / 3, 2 / 3, 2 / 3])
 
 
@@ -200,7 +200,7 @@ def test_shapes_suit_what_is_heard():
         [shape.padded for shape in plain.shapes],
         config,
         shares=1,
-        voices=clips.voices,
+        labels=clips.labels,
     )
     assert suited.valid_frame_ratio > unsuited.valid_frame_ratio
     assert suited.valid_work_ratio > unsuited.valid_work_ratio

@@ -141,7 +141,7 @@ def make_large_schedule(request):
     clips, config = typical_lengths(20_000), XTTSConfig(speaker_balance=request.param)
     # A corpus is written speaker by speaker: neighbours in it have the same one.
     clips = clips._replace(speakers=(20 * (np.arange(20_000) / 20_000) ** 2).astype(np.int32))
-    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, voices=clips.voices)
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config, labels=clips.labels)
     return lambda: Schedule(clips, plan, config)
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import planned_anew
+from myxtts.data.opening import replanned
 from myxtts.devices.machine import Memory
 from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
 from myxtts.training.tuning.tuner import Tuner
@@ -32,7 +32,7 @@ def test_a_workload_stands_for_the_epoch(corpus, loader):
 
 
 def test_the_same_clips_in_other_batches(corpus, miniature):
-    part = planned_anew(corpus.train, miniature(batch_size=8, shape_count=1))
+    part = replanned(corpus.train, miniature(batch_size=8, shape_count=1))
     assert [shape.batch for shape in part.plan.shapes] == [8]
     assert part.cache is corpus.train.cache
 
