@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +36,7 @@ def map_in_workers(
     """Results in task order; with no workers, computed in this process.
 
     Only a few tasks are in flight at a time, which bounds memory and lets the map stop quickly.
+    Workers import the module of the function, so it cannot be one of the running program.
     """
     if workers == 0:
         yield from map(function, tasks)
@@ -46,7 +49,8 @@ def map_in_workers(
     waiting: deque[concurrent.futures.Future[Result]] = deque()
     try:
         for task in tasks:
-            waiting.append(pool.submit(function, task))
+            with program_left_out():  # a worker may start with any task
+                waiting.append(pool.submit(function, task))
             if len(waiting) >= workers * _TASKS_AHEAD_PER_WORKER:
                 yield waiting.popleft().result()
         while waiting:
@@ -57,6 +61,25 @@ def map_in_workers(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def program_left_out() -> Iterator[None]:
+    """Processes spawned inside do not import the running program.
+
+    A script that calls `myxtts.train` outside `if __name__ == "__main__"` would run again in each.
+    """
+    program = sys.modules["__main__"]
+    names = [name for name in ("__file__", "__spec__") if hasattr(program, name)]
+    kept = {name: getattr(program, name) for name in names}
+    program.__spec__ = None
+    if "__file__" in kept:
+        del program.__file__
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(program, name, value)
 
 
 def _start_worker(initializer: Callable[[], None] | None) -> None:

@@ -4,16 +4,27 @@ import subprocess
 import sys
 import time
 
-PROGRAM = """
+WORK = """
 import os, time
-from myxtts.data.workers import map_in_workers
 
 def work(task):
     print(os.getpid(), flush=True)
     time.sleep(task)
+"""
+PROGRAM = """
+from myxtts.data.workers import map_in_workers
+from work import work
 
-if __name__ == "__main__":
-    list(map_in_workers(work, [0, 0, 0, 600], 2))
+list(map_in_workers(work, [0, 0, 0, 600], 2))
+"""
+SCRIPT_WITHOUT_GUARD = """
+from pathlib import Path
+from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.data.workers import map_in_workers
+
+print("started", flush=True)
+make_demo_corpus(Path("corpus"), utterances=4, speakers=1)
+print(list(map_in_workers(abs, [-1, -2], 2)), __file__)
 """
 
 
@@ -28,6 +39,7 @@ def is_alive(pid):
 def test_workers_end_with_a_parent_that_was_killed(user_environment, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
+    (tmp_path / "work.py").write_text(WORK)
     parent = subprocess.Popen(
         [sys.executable, str(program)], stdout=subprocess.PIPE, text=True, env=user_environment
     )
@@ -40,3 +52,17 @@ def test_workers_end_with_a_parent_that_was_killed(user_environment, tmp_path):
         time.sleep(0.1)
     assert not any(map(is_alive, workers))
     parent.stdout.close()
+
+
+def test_workers_do_not_run_the_script_that_started_them(user_environment, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT_WITHOUT_GUARD)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=user_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["started", f"[1, 2] {script}"], done.stderr

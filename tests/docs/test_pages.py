@@ -1,6 +1,8 @@
-"""What the pages name exists: links, pictures, commands, flags, files, settings."""
+"""What the pages name exists: links, pictures, commands, flags, files, settings, modules."""
 
+import ast
 import fnmatch
+import functools
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -19,7 +21,11 @@ SETTINGS = {
     for section, section_class in SECTIONS.items()
     for field in section_class.__dataclass_fields__
 }
-SETTING = re.compile(rf"({'|'.join(SECTIONS)})\.(?!(?:py|json|csv)$)[a-z0-9_*]+")
+PACKAGE = ROOT / "myxtts"
+ROOMS = {file.stem for file in PACKAGE.iterdir() if file.suffix == ".py" or file.is_dir()}
+# A setting or a module, with what is in it: `data.batch_size`, `models.sampler.SpeechSampler`.
+DOTTED_NAME = re.compile(rf"(?:{'|'.join(sorted(ROOMS | set(SECTIONS)))})(?:\.(?:\w+|\*))+")
+FILE_NAME = re.compile(r"\w+\.(csv|html|json|jsonl|md|png|py|safetensors|svg|yaml)")
 
 
 def name_of(file: Path) -> str:
@@ -87,6 +93,55 @@ def test_the_persian_page_has_the_commands_of_the_english_one(english):
     assert commands_shown(persian) == commands_shown(english)
 
 
+def is_known(dotted_name):
+    return bool(fnmatch.filter(SETTINGS, dotted_name)) or is_in_package(dotted_name.split("."))
+
+
+def is_in_package(parts):
+    """A room, a module, or what a module defines: a class, a function, a method."""
+    path = PACKAGE
+    for place, part in enumerate(parts):
+        path = path / part
+        if path.with_suffix(".py").is_file():
+            inside = parts[place + 1 :]
+            return not inside or ".".join(inside) in names_defined_in(path.with_suffix(".py"))
+        if not path.is_dir():
+            return False
+    return True
+
+
+@functools.cache
+def names_defined_in(module):
+    """Read from its source: loading it would load TensorFlow."""
+    return set(defined_names(ast.parse(module.read_text(encoding="utf-8")).body))
+
+
+def defined_names(statements, prefix=""):
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            yield prefix + statement.name
+        if isinstance(statement, ast.ClassDef):
+            yield from defined_names(statement.body, f"{prefix}{statement.name}.")
+        for target in getattr(statement, "targets", [getattr(statement, "target", None)]):
+            if isinstance(target, ast.Name):
+                yield prefix + target.id
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["data.batch_size", "augmentation.*", "data.corpus", "models.sampler.SpeechSampler.mels"],
+)
+def test_settings_and_what_the_package_has_are_known(name):
+    assert is_known(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["data.bach_size", "models.samplers", "models.sampler.Speech", "batch.Batch.loss"]
+)
+def test_what_is_neither_is_not_known(name):
+    assert not is_known(name)
+
+
 @each_page
 def test_what_is_named_in_code_exists(file):
     flags = commands.known_flags()
@@ -99,11 +154,9 @@ def test_what_is_named_in_code_exists(file):
         ]
         if words and words[0].startswith("--"):
             found += [f"no {flag}" for flag in commands.flags_in(words) if flag not in flags]
-        setting = SETTING.match(code.text)
-        if setting and not fnmatch.filter(SETTINGS, setting[0]):
-            module = ROOT / "myxtts" / setting[0].replace(".", "/")
-            if not module.is_dir() and not module.with_suffix(".py").exists():
-                found.append(f"{setting[0]} is no setting")
+        named = DOTTED_NAME.match(code.text)
+        if named and not FILE_NAME.fullmatch(code.text) and not is_known(named[0]):
+            found.append(f"{named[0]} is no setting and nothing in myxtts")
         problems += [f"{code.place}: {problem}" for problem in found]
     assert not problems, shown(problems)
 

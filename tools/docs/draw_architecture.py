@@ -7,32 +7,28 @@ from pathlib import Path
 STOPS = {
     "en": [
         ("metadata.csv, wavs/", "your recordings"),
-        ("data.ljspeech", "read rows"),
-        ("data.checks", "leave out bad clips"),
-        ("data.prepare", "features on disk, once"),
-        ("data.shapes", "plan static shapes"),
-        ("data.schedule", "order the batches"),
-        ("data.pipeline", "feed the device"),
-        ("training.trainer", "fit the model"),
-        ("run folder", "checkpoints, report"),
-        ("synthesis.tts", "speak"),
+        ("data.corpus", "read the rows"),
+        ("data.features", "build features, once"),
+        ("data.planning", "plan shapes and batches"),
+        ("data.feeding", "feed the device"),
+        ("training", "fit the model"),
+        ("runs", "keep checkpoints, report"),
+        ("synthesis", "speak"),
         ("out.wav", "new text, your voice"),
     ],
     "fa": [
         ("metadata.csv, wavs/", "صداهای ضبط‌شدهٔ شما"),
-        ("data.ljspeech", "خواندن سطرها"),
-        ("data.checks", "کنار گذاشتن قطعه‌های خراب"),
-        ("data.prepare", "ساخت ویژگی‌ها، یک بار"),
-        ("data.shapes", "برنامهٔ شکل‌های ثابت"),
-        ("data.schedule", "ترتیب دسته‌ها"),
-        ("data.pipeline", "رساندن داده به دستگاه"),
-        ("training.trainer", "آموزش مدل"),
-        ("run folder", "وزن‌ها و گزارش"),
-        ("synthesis.tts", "گفتن"),
+        ("data.corpus", "خواندن سطرها"),
+        ("data.features", "ساختن ویژگی‌ها، یک بار"),
+        ("data.planning", "برنامهٔ شکل‌ها و دسته‌ها"),
+        ("data.feeding", "رساندن داده به دستگاه"),
+        ("training", "آموزش مدل"),
+        ("runs", "نگهداری وزن‌ها و گزارش"),
+        ("synthesis", "گفتن"),
         ("out.wav", "متن تازه با صدای شما"),
     ],
 }
-WIDTH, HEIGHT, GAP, COLUMNS = 190, 62, 30, 4
+WIDTH, HEIGHT, GAP, COLUMNS = 210, 62, 34, 3
 
 
 def box(index: int, name: str, what: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from myxtts.data.workers import program_left_out
 from myxtts.errors import DataError
 from myxtts.text import espeak
 from myxtts.text.languages import REGISTRY, find_language, parse_tag
@@ -136,7 +137,8 @@ def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int]
     seconds = 0.0
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        spoken = pool.map(_speak_line, lines, [folder] * len(lines), chunksize=20)
+        with program_left_out():
+            spoken = pool.map(_speak_line, lines, [folder] * len(lines), chunksize=20)
         for done, clip_seconds in enumerate(spoken, 1):
             seconds += clip_seconds
             on_progress(done, len(lines))
