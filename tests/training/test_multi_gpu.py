@@ -12,6 +12,7 @@ import pytest
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import open_cache
 from myxtts.errors import DeviceError
+from myxtts.runs.run_dir import RunDir
 from myxtts.training.device_setup import set_up_devices
 
 # Says of each operation which device it is placed on.
@@ -95,7 +96,7 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
     assert report["model_devices"] == ["CPU:1", "CPU:2"]
 
     def losses(run):
-        return [json.loads(line)["loss"] for line in (run / "metrics.jsonl").open()]
+        return [line["loss"] for line in RunDir(run).metric_lines()]
 
     # Mels from the cache and from the data device are the same but for rounding.
     assert losses(tmp_path / "run") == pytest.approx(losses(trained_run), rel=2e-3)

@@ -1,12 +1,10 @@
 """Training with products in a short type: what changes, and what must not."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.synthesis.tts import TTS
 from myxtts.training.trainer import XTTSTrainer
 
@@ -40,7 +38,7 @@ def trained(miniature, corpus, tmp_path_factory):
 
 
 def losses(run_dir) -> np.ndarray:
-    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+    lines = RunDir(run_dir).metric_lines()
     return np.array([line["loss"] for line in lines])
 
 

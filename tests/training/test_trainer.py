@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.accounting import BUCKETS
 
@@ -117,7 +117,7 @@ def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
     second = XTTSTrainer(miniature(), corpus, tmp_path / "run")
     assert second.resume() == 2
     second.fit()
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    lines = RunDir(tmp_path / "run").metric_lines()
     assert [line["step"] for line in lines] == [2, 3, 4, 6]
 
 
@@ -156,7 +156,7 @@ def test_starting_from_another_run_takes_its_averaged_weights(
 def test_training_lowers_the_loss(miniature, corpus, tmp_path):
     config = miniature(max_steps=60, evaluate_every=60, save_every=60, log_every=10)
     XTTSTrainer(config, corpus, tmp_path / "run").fit()
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    lines = RunDir(tmp_path / "run").metric_lines()
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < 0.7 * losses[0]
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 from myxtts.config.metrics import LossParts
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.errors import NonFiniteLossError
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.step import StepResult
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.divergence import DivergenceMonitor, TooManyBadStepsError
@@ -126,7 +126,7 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     state = find_checkpoint(tmp_path / "run").training_state()
     assert float(state["rate_factor"]) == 0.5
     assert all(np.isfinite(value).all() for value in state.values())
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    lines = RunDir(tmp_path / "run").metric_lines()
     assert [line["step"] for line in lines] == list(range(1, 9))
     assert None not in [line["loss"] for line in lines]
 
