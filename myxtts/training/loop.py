@@ -91,7 +91,7 @@ class TrainingLoop:
         self.account.settle("host")
         for step in range(first + 1, self.total_steps + 1):
             is_last = step == self.total_steps
-            self._train_on(step, self._next_batch(step), metrics)
+            self._train_on(step, self._next_batch(), metrics)
             stops = self.interruption.requested
             # During a series of bad steps, keep the checkpoint from before it to roll back to.
             is_sound = not self.divergence.in_a_row
@@ -115,7 +115,7 @@ class TrainingLoop:
         keeper.write_report(report)
         return report
 
-    def _next_batch(self, step: int) -> Any:
+    def _next_batch(self) -> Any:
         with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
             return next(self.feed)
 
