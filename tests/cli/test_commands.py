@@ -123,8 +123,8 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
         "--set=data.shape_count=1", "--set=data.workers=1",
     ]  # fmt: skip
     wider = fails(capsys, *train, "--set=model.decoder_width=24")
-    assert "model.decoder_width: 16 there, 24 here" in wider
-    assert "decoder/noisy/kernel: [160, 16] there, [160, 24] here" in wider
+    assert "model.decoder_width: 16 in the checkpoint, 24 here" in wider
+    assert "decoder/noisy/kernel: [160, 16] in the checkpoint, [160, 24] here" in wider
     assert "load the weights that fit with --init-partially" in wider
     assert main([*train, "--freeze=text_encoder"]) == 0
     shown = capsys.readouterr().out

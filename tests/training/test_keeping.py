@@ -45,11 +45,11 @@ def test_a_run_that_cannot_be_saved_does_not_say_that_it_is(
     run.checkpoints.write_text("a file in the way of the folder")
     _, message = train_on_a_failing_disk(save_every=100)
     assert "saved up to" not in message
-    assert "could not be saved, and there is no checkpoint before it" in message
+    assert "could not be saved, and there is no earlier checkpoint" in message
 
 
 def test_the_newest_checkpoint_is_named_where_a_later_step_is_missing(trained_run):
     assert describe_saved(RunDir(trained_run), 6) == "the run is saved up to step 6"
     assert describe_saved(RunDir(trained_run), 9) == (
-        "step 9 could not be saved, the newest checkpoint is of step 6"
+        "step 9 could not be saved; the newest checkpoint is step 6"
     )

@@ -56,7 +56,7 @@ def test_an_observer_hears_what_the_command_shows(run):
 
 def test_a_folder_that_holds_a_run_is_not_trained_into_again(run, miniature):
     folder, _, _ = run
-    with pytest.raises(CheckpointError, match="holds a run already; go on with it by --resume"):
+    with pytest.raises(CheckpointError, match="already contains a run; continue it with --resume"):
         myxtts.train(miniature(max_steps=4), folder)
 
 
@@ -68,9 +68,9 @@ def test_resuming_goes_on_and_starting_from_it_does_not_change_it(run, miniature
     assert RunDir(folder).newest_checkpoint().weights_checksum() == before
     resumed = myxtts.train(miniature(max_steps=5), folder, resume=True)
     assert resumed.steps == 5
-    with pytest.raises(CheckpointError, match="init_from has no place beside it"):
+    with pytest.raises(CheckpointError, match="resume: cannot be combined with init_from"):
         myxtts.train(miniature(), folder, resume=True, init_from=folder)
-    with pytest.raises(CheckpointError, match="give the folder of the run"):
+    with pytest.raises(CheckpointError, match="needs run_dir, the folder of the run"):
         myxtts.train(miniature(), resume=True)
 
 

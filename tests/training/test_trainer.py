@@ -123,7 +123,7 @@ def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
 
 def test_a_finished_run_is_not_resumed(trained_run, miniature, corpus):
     trainer = XTTSTrainer(miniature(), corpus, trained_run)
-    with pytest.raises(CheckpointError, match="has trained 6 steps, and 6 were asked for"):
+    with pytest.raises(CheckpointError, match="has already trained 6 steps, and its length is 6"):
         trainer.resume()
 
 

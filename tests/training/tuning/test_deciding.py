@@ -109,7 +109,7 @@ def test_what_may_be_noise_is_not_faster(rates):
 def test_a_doubtful_gain_is_shown_as_such():
     found = choose_precision({"bfloat16": Speed(1.2, 0.9, 1.4)}, "float32")
     assert not found.changes
-    assert "1.20 x (0.90 to 1.40, too uncertain) with bfloat16" in found.worth
+    assert "bfloat16 1.20 x (0.90 to 1.40, too uncertain)" in found.worth
 
 
 def sure(speed: float) -> Speed:
@@ -139,7 +139,7 @@ def test_a_bound_on_frames_is_recommended_with_the_batch_that_needs_it():
     assert (batch.recommended, budget.setting, budget.recommended) == (16, "data.frame_budget", 800)
     (batch,) = choose_batch({BatchSetting(4): [50.0], BatchSetting(8): [70.0]}, BatchSetting(32))
     assert batch.recommended == 8
-    assert "needs more memory" in batch.worth
+    assert "does not fit into memory" in batch.worth
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_a_bound_on_frames_is_recommended_with_the_batch_that_needs_it():
     [
         ({"bfloat16": 1.8, "float16": 1.82}, "float32", "bfloat16", "1.80 x the steps per second"),
         ({"bfloat16": 1.0, "float16": 1.9}, "float32", "float16", "1.90 x the steps per second"),
-        ({"bfloat16": 0.1}, "float32", "float32", "would be 0.10 x with bfloat16"),
+        ({"bfloat16": 0.1}, "float32", "float32", "of the others: bfloat16 0.10 x"),
         ({"float32": 1.2}, "float16", "float32", "1.20 x the steps per second"),
-        ({"float32": 1.02}, "float16", "float16", "would be 1.02 x with float32"),
+        ({"float32": 1.02}, "float16", "float16", "of the others: float32 1.02 x"),
         ({}, "float32", "float32", "not compared"),
     ],
 )
