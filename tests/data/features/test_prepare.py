@@ -311,5 +311,5 @@ def test_a_damaged_cache_is_named(demo_corpus, miniature, tmp_path):
 
 def test_a_place_that_cannot_be_written(demo_corpus, miniature, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot be written there"):
+    with pytest.raises(DataError, match="cannot write features there"):
         prepare(LJSpeechDataset(demo_corpus), miniature(), tmp_path / "file")
