@@ -52,9 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Output that cannot be written is an error of the command, not of Python's exit.
         sys.stdout.flush()
         return result
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        # Commands that handle signals say which one it was.
+        return getattr(error, "exit_code", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - any error must set the exit code
         return report_failure(error, options.command, show_traceback=options.traceback)
 

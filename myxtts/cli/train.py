@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
+from myxtts.cli.exit_codes import exit_code_of_signal
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.cli.training_flags import add_setting_flags
 from myxtts.config.config import XTTSConfig
@@ -105,8 +106,8 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.runs.run_dir import RunDir
         from myxtts.training.run import train_from
 
-        train_from(start, config, RunDir(run_dir) if run_dir else None, live)
-    return 0
+        report = train_from(start, config, RunDir(run_dir) if run_dir else None, live)
+    return exit_code_of_signal(report.interrupted_by) if report.interrupted_by else 0
 
 
 def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:

@@ -22,7 +22,7 @@ from myxtts.config.metrics import MEASURES
 from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
 from myxtts.config.moved import announce, old_place_of, relocated
 from myxtts.config.names import did_you_mean
-from myxtts.config.presets import presets_of
+from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
 from myxtts.config.schema import Layer, Section
 from myxtts.config.text import TextConfig
@@ -67,21 +67,22 @@ class XTTSConfig:
     devices: DeviceConfig
 
     def __init__(self, **settings: Any) -> None:
-        layer: Layer = {}
-        for name, value in settings.items():
-            if name in SECTIONS:
-                layer.setdefault(name, {}).update(_section_settings(name, value))
-            else:
-                section, key = _place_of(name)
-                layer.setdefault(section, {})[key] = value
-        given, moves = relocated(layer)
-        announce(moves)
+        given = _given(settings)
         presets = presets_of(given)
         for name, section_class in SECTIONS.items():
             values = given.get(name, {})
             _require_known(name, values)
             object.__setattr__(self, name, section_class(**(presets.get(name, {}) | values)))
         self._check_across_sections()
+
+    def with_(self, **settings: Any) -> XTTSConfig:
+        """A copy with some settings changed, such as `config.with_(batch_size=8)`.
+
+        A new size or optimisation level also replaces what the old one had set.
+        """
+        changes = _given(settings)
+        kept = without_presets(self.as_dict(), changes)
+        return XTTSConfig(**{name: kept[name] | changes.get(name, {}) for name in SECTIONS})
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         return dataclasses.asdict(self)
@@ -159,6 +160,20 @@ def section_of(setting_name: str) -> str:
         hint = did_you_mean(setting_name, [*names, *SECTIONS])
         raise ConfigError(f"unknown setting '{setting_name}'{hint}")
     return names[setting_name]
+
+
+def _given(settings: Mapping[str, Any]) -> Layer:
+    """Settings by section, from sections and from flat keywords, under their present names."""
+    layer: Layer = {}
+    for name, value in settings.items():
+        if name in SECTIONS:
+            layer.setdefault(name, {}).update(_section_settings(name, value))
+        else:
+            section, key = _place_of(name)
+            layer.setdefault(section, {})[key] = value
+    given, moves = relocated(layer)
+    announce(moves)
+    return given
 
 
 def _place_of(flat_name: str) -> tuple[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 
 BATCHING_MODES = ("bucketed", "fixed", "dynamic")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class DataConfig(Section):
     """Where the recordings are, and how they are sampled, batched and prefetched."""
 

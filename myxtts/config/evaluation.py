@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from myxtts.config.metrics import JUDGING_METRICS
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class EvaluationConfig(Section):
     """Evaluation during training, choice of the best checkpoint, and early stopping."""
 

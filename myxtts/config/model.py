@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 
 MODEL_SIZES = ("tiny", "small", "normal", "big")
 # The voice encoder works on groups of this many frames: a voice changes slowly.
 VOICE_STEP_FRAMES = 4
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class ModelConfig(Section):
     """Size of each part of the model; `size` sets all of them, and single settings override it."""
 

@@ -95,6 +95,24 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
 }
 
 
+def without_presets(settings: Layer, changes: Layer) -> Layer:
+    """The settings without those that a size or level which is being changed may have set."""
+    dropped: set[tuple[str, str]] = set()
+    if "size" in changes.get("model", {}):
+        dropped |= {("model", name) for size in SIZES.values() for name in size}
+    if "optimization_level" in changes.get("training", {}):
+        dropped |= {
+            (section, name)
+            for level in OPTIMIZATION_LEVELS.values()
+            for section, values in level.items()
+            for name in values
+        }
+    return {
+        section: {name: value for name, value in values.items() if (section, name) not in dropped}
+        for section, values in settings.items()
+    }
+
+
 def presets_of(given: Layer) -> Layer:
     """What the size and the level among the given settings set, by section."""
     size = given.get("model", {}).get("size")

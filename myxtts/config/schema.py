@@ -14,6 +14,8 @@ from typing import Any
 from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
 
+_Settings = typing.TypeVar("_Settings")
+
 # Settings by section and name, as far as they are given.
 Layer = dict[str, dict[str, Any]]
 
@@ -29,6 +31,21 @@ def setting(
     """A field with its explanation and bounds; the settings pages are generated from these."""
     bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
     return dataclasses.field(default=default, metadata=bounds)
+
+
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True)
+def frozen_settings(cls: type[_Settings]) -> type[_Settings]:
+    """A frozen, keyword-only dataclass; assigning to a field says what to write instead."""
+    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+    def refuse(self: Any, name: str, value: Any) -> None:
+        raise ConfigError(
+            f"{self.section_name}.{name}: settings cannot be assigned; write config = "
+            f"config.with_({name}={value!r})"
+        )
+
+    cls.__setattr__ = refuse  # type: ignore[method-assign]
+    return cls
 
 
 class Section:

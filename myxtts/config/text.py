@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class TextConfig(Section):
     """How text is turned into tokens."""
 

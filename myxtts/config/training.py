@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -16,7 +15,7 @@ class Guidance(NamedTuple):
     voice: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class TrainingConfig(Section):
     """Length, optimisation, precision and GPUs of a run."""
 

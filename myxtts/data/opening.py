@@ -72,13 +72,30 @@ def open_corpus(
         tokenizer = vocabulary.grown(tokenizer.symbols, tokenizer.languages)
     shares = replicas * config.training.gradient_accumulation_steps
     plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
+    return _corpus(train, validation, tokenizer, plan, config)
+
+
+def replanned_corpus(corpus: Corpus, config: XTTSConfig, *, replicas: int, xla: bool) -> Corpus:
+    """The same clips, planned for another number of replicas."""
+    train, validation = corpus.train.cache, corpus.validation.cache
+    plan = _plan(train, config, replicas, xla)
+    return _corpus(train, validation, corpus.tokenizer, plan, config)
+
+
+def _corpus(
+    train: FeatureCache,
+    validation: FeatureCache,
+    tokenizer: Tokenizer,
+    plan: ShapePlan,
+    config: XTTSConfig,
+) -> Corpus:
     # Without labels: validation clips are not balanced.
     validation_plan = assign_shapes(
         validation.token_counts,
         validation.frame_counts,
         [shape.padded for shape in plan.shapes],
         config,
-        shares=shares,
+        shares=plan.shares,
         dynamic=plan.dynamic,
     )
     if (validation_plan.shape_of_clip < 0).all():

@@ -31,9 +31,7 @@ class Sentence:
 
 def with_corpus(config: XTTSConfig, folder: Path) -> XTTSConfig:
     """The configuration of a run, with another corpus to take held-out sentences from."""
-    settings = config.as_dict()
-    settings["data"] |= {"train_data": str(folder), "val_data": None}
-    return XTTSConfig(**settings)
+    return config.with_(train_data=str(folder), val_data=None)
 
 
 def held_out_sentences(

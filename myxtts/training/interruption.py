@@ -23,17 +23,26 @@ from typing import Any
 _log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_EXIT_CODE = 130
+# As the shell reports a process that a signal ended.
+EXIT_CODE_OF_SIGNAL = 128
 _SECONDS_TO_UNWIND = 3.0
 _SHOW_CURSOR = b"\x1b[?25h"
+
+
+class InterruptedBySignal(KeyboardInterrupt):
+    """A signal before there is anything to save."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self.exit_code = EXIT_CODE_OF_SIGNAL + number
 
 
 class Interruption:
     """Handles both signals inside its `with`, if that is in the main thread."""
 
     def __init__(self) -> None:
-        self.requested = False
-        """Whether training should stop after the current step."""
+        self.signal: signal.Signals | None = None
+        """The signal that asks training to stop after the current step."""
         self._is_training = False
         self._handlers_before: dict[signal.Signals, Any] = {}
 
@@ -61,14 +70,19 @@ class Interruption:
         self._watcher.join()
         os.close(self._end)
 
+    @property
+    def requested(self) -> bool:
+        """Whether training should stop after the current step."""
+        return self.signal is not None
+
     def begin_training(self) -> None:
         """From here on there is something to save."""
         self._is_training = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._is_training:
-            raise KeyboardInterrupt
-        self.requested = True
+            raise InterruptedBySignal(signal.Signals(number))
+        self.signal = self.signal or signal.Signals(number)
 
     def _watch(self) -> None:
         first = True
@@ -77,14 +91,14 @@ class Interruption:
             if numbers[0] not in _SIGNALS:
                 continue
             if not first and numbers[0] == signal.SIGINT:
-                _quit_now()
+                _quit_now(numbers[0])
             if first and self._is_training:
                 again = " again" if numbers[0] == signal.SIGINT else ""
                 _log.warning(
                     "Stopping after this step and saving. Press Ctrl-C%s to quit now.", again
                 )
             elif first and not self._unwinds():
-                _quit_now()
+                _quit_now(numbers[0])
             first = False
 
     def _unwinds(self) -> bool:
@@ -93,7 +107,7 @@ class Interruption:
         return bool(ready) or self.requested
 
 
-def _quit_now() -> None:
+def _quit_now(number: int) -> None:
     cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
     os.write(2, cursor + b"myxtts: interrupted\n")
-    os._exit(_EXIT_CODE)
+    os._exit(EXIT_CODE_OF_SIGNAL + number)

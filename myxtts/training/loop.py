@@ -159,12 +159,16 @@ class TrainingLoop:
             )
         return bool(stops)
 
+    def _signal_name(self) -> str | None:
+        return self.interruption.signal.name if self.interruption.signal else None
+
     def _report(self, state: str, step: int, metrics: RunMetrics) -> RunReport:
         seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
-        shapes = self.stepper.shapes_met() if plan.dynamic else plan.shapes
+        shapes = self.stepper.trained_shapes() if plan.dynamic else plan.shapes
         return RunReport(
             run_dir=self.run_dir.path,
             state=state,
+            interrupted_by=self._signal_name() if state == INTERRUPTED else None,
             planned_steps=self.total_steps,
             steps=step,
             **self.stepper.counts(),

@@ -126,6 +126,4 @@ def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
         make_demo_corpus(
             DEMO_CORPUS, on_progress=lambda done, total: observer.on_prepare("demo", done, total)
         )
-    settings = config.as_dict()
-    settings["data"]["train_data"] = str(DEMO_CORPUS)
-    return XTTSConfig(**settings)
+    return config.with_(train_data=str(DEMO_CORPUS))

@@ -94,5 +94,5 @@ class Stepper:
         """Traces and compilations so far."""
         return self._monitor.counts()
 
-    def shapes_met(self) -> set[Shape]:
-        return self._monitor.met
+    def trained_shapes(self) -> set[Shape]:
+        return self._monitor.trained

@@ -19,16 +19,17 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
 from myxtts.data.feeding.sources import HOST
-from myxtts.data.opening import Corpus
+from myxtts.data.opening import Corpus, replanned_corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, place_of, wait_for_all
+from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteLossError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.acoustic import AcousticTask
+from myxtts.training.device_setup import set_up_devices
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
 from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatchError
@@ -50,7 +51,11 @@ _SECONDS_BETWEEN_SURVIVORS = 3.0
 
 
 class XTTSTrainer:
-    """Creates the model and the optimizer in the strategy's scope."""
+    """Creates the model and the optimizer in the strategy's scope.
+
+    Without a strategy, devices come from the configuration, as for `myxtts train`; a corpus that
+    was planned for another number of replicas is then planned again.
+    """
 
     def __init__(
         self,
@@ -70,7 +75,11 @@ class XTTSTrainer:
         self.config = config
         self.corpus = corpus
         self.run_dir = RunDir(run_dir)
-        self.strategy = strategy or tf.distribute.get_strategy()
+        self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
+        if strategy is None:
+            strategy, self._data_device = set_up_devices(config)
+            self.corpus = corpus = _planned_for(strategy, corpus, config)
+        self.strategy = strategy
         self.task = task or AcousticTask(config, corpus)
         self.observer = observer or Observer()
         self.account = account or TimeAccount()
@@ -78,7 +87,6 @@ class XTTSTrainer:
         self._compilation_log = compilation_log
         self._measurer = measurer
         self._feed = feed
-        self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         self._seconds_before: dict[str, float] = {}
         self._start: StartReport | None = None
         self.stepper: Stepper | None = None
@@ -326,6 +334,14 @@ def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variab
         for copy in strategy.experimental_local_results(variable)
     }
     return sorted(names)
+
+
+def _planned_for(strategy: tf.distribute.Strategy, corpus: Corpus, config: XTTSConfig) -> Corpus:
+    replicas = strategy.num_replicas_in_sync
+    if corpus.train.plan.shares == replicas * config.training.gradient_accumulation_steps:
+        return corpus
+    xla = uses_xla(strategy, config.training.xla)
+    return replanned_corpus(corpus, config, replicas=replicas, xla=xla)
 
 
 def _require_planned_for(corpus: Corpus, config: XTTSConfig, replicas: int) -> None:

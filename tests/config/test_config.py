@@ -112,3 +112,26 @@ def test_wrong_settings_are_named(settings, line):
     with pytest.raises(ConfigError) as error:
         XTTSConfig(**settings)
     assert str(error.value) == line
+
+
+def test_a_copy_with_some_settings_changed():
+    config = XTTSConfig(batch_size=8, learning_rate=1e-4, train_data="corpus")
+    changed = config.with_(batch_size=4, augmentation={"speed": 0.1}, save_every=7)
+    assert (changed.data.batch_size, changed.augmentation.speed) == (4, 0.1)
+    assert changed.saving.save_every == 7
+    assert changed.data.train_data == "corpus"
+    assert config.data.batch_size == 8
+    assert changed.with_(batch_size=8, augmentation={"speed": 0.0}, save_every=500) == config
+    with pytest.raises(ConfigError, match="unknown setting 'batch_sise'; did you mean"):
+        config.with_(batch_sise=4)
+
+
+def test_a_copy_of_another_size_or_level_has_all_that_it_sets():
+    config = XTTSConfig(size="small", optimization_level="enhanced", batch_size=8)
+    assert config.with_(size="tiny").model == XTTSConfig().model
+    assert config.with_(size="normal").model == XTTSConfig(size="normal").model
+    basic = config.with_(optimization_level="basic")
+    assert basic == XTTSConfig(size="small", batch_size=8)
+    assert config.with_(optimization_level="experimental", learning_rate=1.0) == XTTSConfig(
+        size="small", optimization_level="experimental", batch_size=8, learning_rate=1.0
+    )

@@ -1,13 +1,10 @@
-import dataclasses
-from dataclasses import dataclass
-
 import pytest
 
-from myxtts.config.schema import Section, setting
+from myxtts.config.schema import Section, frozen_settings, setting
 from myxtts.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_settings
 class Kitchen(Section):
     """A section that no run has."""
 
@@ -19,8 +16,13 @@ class Kitchen(Section):
 
 
 def test_sections_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Kitchen().cups = 1  # type: ignore[misc]
+    kitchen = Kitchen()
+    with pytest.raises(ConfigError) as error:
+        kitchen.cups = 1  # type: ignore[misc]
+    assert str(error.value) == (
+        "kitchen.cups: settings cannot be assigned; write config = config.with_(cups=1)"
+    )
+    assert kitchen == Kitchen()
 
 
 def test_numbers_as_yaml_writes_them():

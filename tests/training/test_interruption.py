@@ -38,9 +38,9 @@ with Interruption() as interruption:
         print("saving", flush=True)
         if "slow" in sys.argv:
             time.sleep(600)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("unwinds", flush=True)
-        sys.exit(130)
+        sys.exit(error.exit_code)
 print("saved", flush=True)
 """
 
@@ -92,19 +92,20 @@ def test_a_second_ctrl_c_ends_at_once(start):
     assert errors.endswith("myxtts: interrupted\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_before_the_first_step_either_signal_unwinds(start, number):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_before_the_first_step_either_signal_unwinds(start, number, code):
     process = start()
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (130, "unwinds\n")
+    assert (process.returncode, output) == (code, "unwinds\n")
 
 
-def test_a_compilation_does_not_keep_the_user_waiting(start):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_compilation_does_not_keep_the_user_waiting(start, number, code):
     process = start("deaf")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert errors.endswith("myxtts: interrupted\n")
 
 

@@ -81,24 +81,45 @@ def test_without_a_folder_it_takes_the_next_number(miniature, tmp_path, monkeypa
     assert report.run_dir.parts == ("runs", "0002")
 
 
-def test_devices_and_strategy_come_from_the_configuration(miniature, tmp_path, user_environment):
-    program = (
-        "import json, sys, myxtts\n"
-        "config = myxtts.XTTSConfig(**json.loads(sys.stdin.read()))\n"
-        "report = myxtts.train(config, sys.argv[1])\n"
-        "print(report.strategy, report.model_devices)\n"
-    )
-    settings = miniature(max_steps=1, multi_gpu=True, virtual_devices=2).as_dict()
+TRAIN = """
+report = myxtts.train(config, sys.argv[1])
+"""
+TRAINER = """
+from myxtts.data.opening import open_corpus
+from myxtts.training.trainer import XTTSTrainer
+report = XTTSTrainer(config, open_corpus(config), sys.argv[1]).fit()
+"""
+
+
+@pytest.mark.parametrize("call", [TRAIN, TRAINER])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"multi_gpu": True}, "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered"),
+        ({"multi_gpu": True, "visible_gpus": "0,2"}, "MirroredStrategy ['CPU:0', 'CPU:2'] single"),
+        ({"data_gpu": 0, "model_gpu": "1"}, "OneDeviceStrategy ['CPU:1'] multi-gpu CPU:0"),
+    ],
+)
+def test_devices_come_from_the_configuration(
+    call, settings, expected, miniature, tmp_path, user_environment
+):
+    program = f"""
+import json, sys, myxtts
+config = myxtts.XTTSConfig(**json.loads(sys.stdin.read()))
+{call}
+print(report.strategy, report.model_devices, report.mode, report.data_device)
+"""
+    config = miniature(max_steps=1, batch_size=6, virtual_devices=3, **settings)
     result = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "run")],
-        input=json.dumps(settings),
+        input=json.dumps(config.as_dict()),
         capture_output=True,
         text=True,
         env=user_environment,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "MirroredStrategy ['CPU:0', 'CPU:1']\n"
+    assert result.stdout.startswith(expected)
 
 
 def test_importing_the_entry_does_not_load_tensorflow():

@@ -78,9 +78,7 @@ def _limits(measures: CorpusMeasures, config: XTTSConfig, share: int) -> dict[st
 
 
 def with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
-    settings = config.as_dict()
-    settings["data"] |= {"pad_to_fixed_length": False} | changes
-    return XTTSConfig(**settings)
+    return config.with_(**{"pad_to_fixed_length": False} | changes)
 
 
 def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:

@@ -84,9 +84,7 @@ class StepBench:
         xla: bool,
     ) -> None:
         self._strategy = strategy
-        settings = config.as_dict()
-        settings["training"]["precision"] = precision
-        config = XTTSConfig(**settings)
+        config = config.with_(precision=precision)
         training = config.training
         started = time.perf_counter()
         with strategy.scope():

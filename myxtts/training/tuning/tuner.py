@@ -117,10 +117,9 @@ class Tuner:
         return BatchSetting(self._config.data.batch_size, self._config.data.frame_budget)
 
     def _part(self, batch: BatchSetting, *, xla: bool = False) -> CorpusPart:
-        settings = self._config.as_dict()
-        settings["data"] |= {"batch_size": batch.batch_size, "frame_budget": batch.frame_budget}
+        config = self._config.with_(batch_size=batch.batch_size, frame_budget=batch.frame_budget)
         replicas = self._strategy.num_replicas_in_sync
-        return replanned(self._corpus.train, XTTSConfig(**settings), replicas=replicas, xla=xla)
+        return replanned(self._corpus.train, config, replicas=replicas, xla=xla)
 
     def _workload(self, batch: BatchSetting) -> Workload:
         return workload(self._part(batch), self._loader)

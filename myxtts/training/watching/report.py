@@ -20,6 +20,8 @@ class RunReport:
     run_dir: Path
     state: str
     """running, complete, stopped early or interrupted."""
+    interrupted_by: str | None
+    """The signal that ended it before it was complete, such as SIGTERM."""
     planned_steps: int
     steps: int
     traces: int

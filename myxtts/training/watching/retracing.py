@@ -34,6 +34,7 @@ class RetracingMonitor:
         self._devices = devices
         self._log = log
         self.met: set[Shape] = set()
+        self.trained: set[Shape] = set()
         self._traces_before = self._compilations_before = 0
         self.compilations_after_warmup = 0
 
@@ -78,6 +79,7 @@ class RetracingMonitor:
     def check(self, step: int, shape: Shape) -> None:
         """Call this after each step with the shape of its batch."""
         was_met = shape in self.met
+        self.trained.add(shape)
         self.met.add(shape)
         traces, compilations = self.traces, self.compilations
         # With XLA a new trace is also compiled, which counts as one event.
