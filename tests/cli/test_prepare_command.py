@@ -41,7 +41,10 @@ def test_one_part_of_many_waits_for_the_others(own_corpus, capsys):
         (["none"], "none: no such folder"),
         (["corpus", "--shard", "3/2"], "--shard: found '3/2', allowed: I/N with I from 1 to N"),
         (["corpus", "--shard", "half"], "--shard: found 'half'"),
-        (["corpus", "--set", "data.cache_dir=corpus/metadata_eval.csv"], "cannot write features there"),
+        (
+            ["corpus", "--set", "data.cache_dir=corpus/metadata_eval.csv"],
+            "cannot write features there",
+        ),
     ],
 )
 def test_bad_input(own_corpus, monkeypatch, capsys, arguments, line):
