@@ -98,7 +98,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
 
     refused = run("train", "--max-steps=4", *train)
     assert refused.returncode == 2
-    assert "holds a run already" in refused.stderr
+    assert "already contains a run" in refused.stderr
 
     resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
@@ -149,7 +149,7 @@ def test_demo_data_says_what_it_made(tmp_path, capsys):
     [
         (["--utterances", "0"], "--utterances: found 0, allowed: 1 to 2304"),
         (["--languages", "de"], "--languages: found 'de', allowed: en, fa"),
-        (["--languages", ","], "--languages: found nothing"),
+        (["--languages", ","], "--languages: is empty"),
         (["--speakers", "99"], "--speakers: found 99, allowed: 1 to 12"),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():
         ({"--checkpoint": "notes"}, "notes: contains no checkpoint"),
         ({"--text": " "}, "--text: is empty"),
         ({"--text": "漢字"}, "nothing to say in '漢字'"),
-        ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: not audio"),
+        ({"--speaker-wav": "notes/notes.txt"}, "notes/notes.txt: cannot read audio"),
         ({"--speaker-wav": "none.wav"}, "none.wav: no such file"),
         ({"--language": "fa"}, "language 'fa' is not one of this model's languages: en"),
         ({"--out": "none/out.wav"}, "none/out.wav: cannot be written"),
@@ -257,7 +257,7 @@ def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monke
     assert main(["train", "--dry-run", MINIATURE, LENGTH_FROM_THE_CORPUS]) == 0
     said = capsys.readouterr().out
     assert "using the demo corpus in demo/corpus" in said
-    assert "  Length: from the corpus\n" in said
+    assert "  Length: derived from the corpus\n" in said
     assert "\nLength: 4,000 steps, " in said
 
 

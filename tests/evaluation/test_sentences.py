@@ -42,7 +42,7 @@ def test_speakers_come_in_turn_and_bad_clips_are_passed_over(miniature, demo_cor
 
 
 def test_a_corpus_in_another_language(miniature):
-    with pytest.raises(DataError, match="held-out clips are in en, and the run speaks fa"):
+    with pytest.raises(DataError, match="held-out clips are in en, but the run speaks fa"):
         held_out_sentences(miniature(), ("fa",), 4)
 
 

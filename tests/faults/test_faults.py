@@ -278,7 +278,7 @@ def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
     if "code" not in output:
         pytest.skip(f"no file system of its own: {errors.strip()}")
     assert "code 2" in output
-    assert "is not saved" in errors
+    assert "was not saved" in errors
     assert "not enough disk space" in errors
     assert output.count("code 0") == 1
     assert "step_00000205" in output

@@ -212,7 +212,7 @@ def test_a_failed_checkpoint_is_warned_of_and_the_next_one_tried(writer, tmp_pat
         (tmp_path / "checkpoints").unlink()
         writer.save(info_of(2), STATE)
     assert steps(tmp_path) == [2]
-    assert "step 1 is not saved" in caplog.text
+    assert "step 1 was not saved" in caplog.text
 
 
 def test_a_last_checkpoint_that_failed_is_an_error(writer, tmp_path):

@@ -46,7 +46,7 @@ def test_the_lock_of_a_killed_run_is_stale(tmp_path, holder, caplog):
     holder.wait()
     with RunDir(tmp_path).lock():
         assert f"process {holder.pid}" in caplog.text
-        assert "is stale" in caplog.text
+        assert "taking over the stale lock" in caplog.text
     caplog.clear()
     with RunDir(tmp_path).lock():
         assert caplog.text == ""

@@ -122,7 +122,7 @@ def test_a_mode_that_cannot_be_falls_back(train, flags, reason, model):
     assert code == 0
     assert f"multi-GPU mode is off: {reason}; continuing in single-GPU buffered mode" in errors
     mode = "Mode: single-gpu-buffered (no separate GPU for data); data on CPU:0"
-    assert f"{mode}, {model}; up to" in output
+    assert f"{mode}, {model}; prefetching up to" in output
     code, output, errors = finished(train(*flags, "--dry-run", "--strict-devices"))
     assert code == 2
     assert errors.strip().splitlines()[-1].startswith(f"myxtts train: multi-GPU mode: {reason}")

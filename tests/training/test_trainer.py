@@ -131,7 +131,7 @@ def test_resuming_with_another_vocabulary_is_refused(trained_run, miniature, cor
     shutil.copytree(trained_run, tmp_path / "run")
     grown = dataclasses.replace(corpus, tokenizer=corpus.tokenizer.grown(["new"], []))
     trainer = XTTSTrainer(miniature(max_steps=8), grown, tmp_path / "run")
-    with pytest.raises(CheckpointError, match="another vocabulary"):
+    with pytest.raises(CheckpointError, match="a different vocabulary"):
         trainer.resume()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from myxtts.config.config import TrainingConfig
+from myxtts.wording import plural
 
 # 100 epochs of 24 hours of speech, about 13,000 clips, are 80,000 batches of 16.
 DEFAULT_EPOCHS = 100
@@ -25,7 +26,8 @@ class RunLength:
 
     def __str__(self) -> str:
         epochs = f"{self.epochs:,.0f}" if self.epochs >= 10 else f"{self.epochs:.2g}"
-        return f"{self.steps:,} steps ({epochs} epochs); {self.reason}"
+        unit = plural(1 if epochs == "1" else 2, "epoch")
+        return f"{self.steps:,} {plural(self.steps, 'step')} ({epochs} {unit}); {self.reason}"
 
 
 def run_length(training: TrainingConfig, batches_per_epoch: float) -> RunLength:

@@ -103,7 +103,7 @@ def test_close_leaves_nothing_running(trained_run, one_sentence):
 
 
 def test_what_cannot_be_measured_is_said_at_once(trained_run, miniature):
-    with pytest.raises(ConfigError, match="held-out clips are in en, and the run speaks xx"):
+    with pytest.raises(ConfigError, match="held-out clips are in en, but the run speaks xx"):
         BackgroundEvaluation(RunDir(trained_run), miniature(), ["xx"])
     assert not (trained_run / ".measuring").exists()
 

@@ -148,7 +148,7 @@ def counting_step(trace_count=1):
 def test_a_shape_that_was_not_declared_never_reaches_the_step(corpus):
     monitor = RetracingMonitor(counting_step()[0], corpus.train.plan, xla=False)
     monitor.require_declared(corpus.train.plan.shapes[0])
-    with pytest.raises(DataError, match=r"the shape \[4, 99, 640, 99\] \(clips, tokens, frames"):
+    with pytest.raises(DataError, match=r"has shape \[4, 99, 640, 99\] \(clips, tokens, frames"):
         monitor.require_declared(Shape(4, 99, 640, 99))
 
 
