@@ -258,7 +258,7 @@ def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monke
     said = capsys.readouterr().out
     assert "using the demo corpus in demo/corpus" in said
     assert "  Length: derived from the corpus\n" in said
-    assert "\nLength: 4,000 steps, " in said
+    assert "\nLength: 4,000 steps (" in said
 
 
 def test_epochs_win_over_the_steps_of_a_file(demo_corpus, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def test_a_run_that_is_told_to_stop_does_not_wait_for_measurements(miniature, co
     class NeverDone(ScriptedMeasurer):
         def start(self, step, checkpoint):
             super().start(step, checkpoint)
-            interruption.requested = True
+            interruption.signal = signal.SIGINT
 
         def wait(self, timeout_seconds=None):
             raise AssertionError("waited")
