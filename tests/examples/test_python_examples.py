@@ -30,7 +30,7 @@ def test_a_voice_that_cannot_be_read(trained_run, tmp_path, monkeypatch, capsys)
     assert runpy.run_path(str(program))["main"]() == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
-    assert lines[0].startswith(f"clone_a_voice.py: {notes}: not audio")
+    assert lines[0].startswith(f"clone_a_voice.py: {notes}: cannot read audio")
 
 
 def test_the_table_of_strategies_and_equal_replicas(run_example):
