@@ -6,6 +6,7 @@ TensorFlow is loaded in here, so this module imports nothing that imports it.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,12 @@ from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
+    from myxtts.data.feeding.pipeline import Feed
     from myxtts.data.opening import Corpus
     from myxtts.devices.compilations import CompilationLog
     from myxtts.text.tokenizer import Tokenizer
     from myxtts.training.device_setup import Devices
+    from myxtts.training.task import Task
 
 DEMO_CORPUS = Path("demo") / "corpus"
 
@@ -55,6 +58,22 @@ class OpenedRun:
     corpus: Corpus
     account: TimeAccount
     compilation_log: CompilationLog | None
+
+    @functools.cached_property
+    def task(self) -> Task:
+        from myxtts.training.acoustic import AcousticTask
+
+        return AcousticTask(self.config, self.corpus)
+
+    @functools.cached_property
+    def feed(self) -> Feed:
+        """Not started yet."""
+        from myxtts.training.trainer import make_feed
+
+        last_step = self.corpus.train.schedule.planned_steps(self.config.training)
+        return make_feed(
+            self.task, self.config, self.devices.strategy, last_step, self.devices.data_device
+        )
 
 
 @contextlib.contextmanager

@@ -9,18 +9,15 @@ import logging
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.opening import Corpus, OnProgress, open_corpus
 from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
 from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.acoustic import AcousticTask
 from myxtts.training.device_setup import turn_multi_gpu_mode_off
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
-from myxtts.training.task import Task
-from myxtts.training.trainer import XTTSTrainer, make_feed
+from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.judging import Measurer
 from myxtts.training.watching.observer import Observer
 
@@ -84,20 +81,20 @@ def _start(
     interruption: Interruption,
     measurer: Measurer | None = None,
 ) -> XTTSTrainer:
-    start, task = opened.start, AcousticTask(opened.config, opened.corpus)
+    start = opened.start
     with contextlib.ExitStack() as on_failure:
-        feed = _start_feed(opened, task, opened.devices.data_device)
-        on_failure.callback(feed.close)
+        opened = _with_started_feed(opened)
+        on_failure.callback(opened.feed.close)
         trainer = XTTSTrainer(
             opened.config,
             opened.corpus,
             run_dir,
             strategy=opened.devices.strategy,
-            task=task,
+            task=opened.task,
             observer=observer,
             account=opened.account,
             compilation_log=opened.compilation_log,
-            feed=feed,
+            feed=opened.feed,
             interruption=interruption,
             measurer=measurer,
         )
@@ -111,25 +108,20 @@ def _start(
         return trainer
 
 
-def feed_of(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
-    last_step = opened.corpus.train.schedule.planned_steps(opened.config.training)
-    return make_feed(task, opened.config, opened.devices.strategy, last_step, data_device)
-
-
-def _start_feed(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
+def _with_started_feed(opened: OpenedRun) -> OpenedRun:
     """Starts the data device before the model, which waits for the first batch."""
-    first_step = opened.start.resumed.info.step if opened.start.resumed else 0
-    feed = feed_of(opened, task, data_device)
-    feed.start(first_step)
-    if data_device is None:
-        return feed
+    feed, devices = opened.feed, opened.devices
+    feed.start(opened.start.resumed.info.step if opened.start.resumed else 0)
+    if devices.data_device is None:
+        return opened
     try:
         feed.wait_until_ready(opened.config.devices.model_start_delay_seconds)
     except DeviceError as error:
         feed.close()
         turn_multi_gpu_mode_off(str(error), opened.config)
-        return _start_feed(opened, task, None)
+        without_data_device = devices._replace(data_device=None)
+        return _with_started_feed(dataclasses.replace(opened, devices=without_data_device))
     except BaseException:
         feed.close()
         raise
-    return feed
+    return opened
