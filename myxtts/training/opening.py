@@ -56,6 +56,7 @@ class OpenedRun:
     start: Start
     devices: Devices
     corpus: Corpus
+    observer: Observer
     account: TimeAccount
     compilation_log: CompilationLog | None
 
@@ -103,7 +104,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
-        opened = OpenedRun(config, start, devices, corpus, account, compilation_log)
+        opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):
             observer.on_notice(line)

@@ -19,7 +19,6 @@ from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.judging import Measurer
-from myxtts.training.watching.observer import Observer
 
 _log = logging.getLogger(__name__)
 
@@ -50,38 +49,21 @@ def open_corpus_for(
 def start_trainer(
     opened: OpenedRun,
     run_dir: RunDir,
-    observer: Observer,
     interruption: Interruption,
     measurer: Measurer | None = None,
 ) -> XTTSTrainer:
     """Falls back to one device if mirrored training fails its test, unless strict."""
-    try:
-        return _start(opened, run_dir, observer, interruption, measurer)
-    except ReplicasFailedError as error:
-        devices = opened.devices
-        if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
-            raise
-        first = devices_here(devices.strategy)[0]
-        _log.warning(
-            "mirrored training does not work here: %s; continuing on %s alone "
-            "(--strict-devices stops instead)",
-            error,
-            first,
-        )
-    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
-    corpus = open_corpus_for(alone.strategy, opened.config, opened.start, observer.on_prepare)
-    opened = dataclasses.replace(opened, devices=alone, corpus=corpus)
-    return _start(opened, run_dir, observer, interruption, measurer)
+    while True:
+        try:
+            return _start(opened, run_dir, interruption, measurer)
+        except ReplicasFailedError as error:
+            opened = _on_first_device(opened, error)
 
 
 def _start(
-    opened: OpenedRun,
-    run_dir: RunDir,
-    observer: Observer,
-    interruption: Interruption,
-    measurer: Measurer | None = None,
+    opened: OpenedRun, run_dir: RunDir, interruption: Interruption, measurer: Measurer | None
 ) -> XTTSTrainer:
-    start = opened.start
+    start, observer = opened.start, opened.observer
     with contextlib.ExitStack() as on_failure:
         opened = _with_started_feed(opened)
         on_failure.callback(opened.feed.close)
@@ -106,6 +88,26 @@ def _start(
         trainer.prepare()
         on_failure.pop_all()
         return trainer
+
+
+def _on_first_device(opened: OpenedRun, error: ReplicasFailedError) -> OpenedRun:
+    devices = opened.devices
+    if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
+        raise error
+    first = devices_here(devices.strategy)[0]
+    _log.warning(
+        "mirrored training does not work here: %s; continuing on %s alone "
+        "(--strict-devices stops instead)",
+        error,
+        first,
+    )
+    # Whoever opened the run holds this task to the end; its mirrored weights must not stay too.
+    del opened.task.model
+    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
+    corpus = open_corpus_for(
+        alone.strategy, opened.config, opened.start, opened.observer.on_prepare
+    )
+    return dataclasses.replace(opened, devices=alone, corpus=corpus)
 
 
 def _with_started_feed(opened: OpenedRun) -> OpenedRun:
