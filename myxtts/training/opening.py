@@ -62,9 +62,9 @@ class OpenedRun:
 
     @functools.cached_property
     def task(self) -> Task:
-        from myxtts.training.acoustic import AcousticTask
+        from myxtts.training.tasks import task_of
 
-        return AcousticTask(self.config, self.corpus)
+        return task_of(self.config, self.corpus)
 
     @functools.cached_property
     def feed(self) -> Feed:
