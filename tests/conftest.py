@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         trains = folder in TRAINING_FOLDERS and "demo_corpus" in item.fixturenames
-        if trains or "trained_run" in item.fixturenames:
+        if trains or {"trained_run", "vocoder_run"} & set(item.fixturenames):
             item.add_marker("training")
 
 
@@ -84,4 +84,16 @@ def trained_run(tmp_path_factory: pytest.TempPathFactory, miniature, corpus) -> 
 
     run_dir = tmp_path_factory.mktemp("runs") / "miniature"
     XTTSTrainer(miniature(), corpus, run_dir).fit()
+    return run_dir
+
+
+@pytest.fixture(scope="session")
+def vocoder_run(tmp_path_factory: pytest.TempPathFactory, miniature) -> Path:
+    """The folder of a finished miniature run of a vocoder."""
+    from myxtts.data.opening import open_corpus
+    from myxtts.training.trainer import XTTSTrainer
+
+    config = miniature(task="vocoder")
+    run_dir = tmp_path_factory.mktemp("runs") / "vocoder"
+    XTTSTrainer(config, open_corpus(config), run_dir).fit()
     return run_dir

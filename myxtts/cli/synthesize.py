@@ -34,6 +34,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language", metavar="TAG", help="such as en (default: the model's first language)"
     )
+    parser.add_argument(
+        "--vocoder",
+        metavar="RUN",
+        help="run that was trained with --task vocoder, or griffin-lim (default: the included one)",
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="WAV file to write")
     parser.add_argument(
         "--steps",
@@ -83,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     load_tensorflow()
     from myxtts.synthesis.tts import TTS
 
-    tts = TTS(options.checkpoint)
+    tts = TTS(options.checkpoint, vocoder=options.vocoder)
     started = time.monotonic()
     tts.tts_to_file(
         text=options.text,

@@ -48,7 +48,8 @@ class _Convolution(keras.layers.Layer):
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
         if is_fixed:
             kernel, bias = tf.stop_gradient(kernel), tf.stop_gradient(bias)
-        return tf.nn.conv2d(values, kernel, [1, *self._strides, 1], "SAME") + bias
+        convolved = tf.nn.conv2d(values, kernel, [1, *self._strides, 1], "SAME")
+        return tf.nn.bias_add(convolved, bias)
 
 
 class Discriminators(keras.layers.Layer):
@@ -115,6 +116,8 @@ def _judge(
 ) -> None:
     *layers, last = stack
     for layer in layers:
-        values = tf.nn.leaky_relu(layer(values, is_fixed=is_fixed), _SLOPE)
+        values = layer(values, is_fixed=is_fixed)
+        # TensorFlow's graph optimiser fails on its own leaky ReLU after a convolution.
+        values = tf.maximum(values, _SLOPE * values)
         judgement.features.append(values)
     judgement.scores.append(last(values, is_fixed=is_fixed))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import LOG_FLOOR
 from myxtts.models.excitation import Pitch, cycles_at_frames
-from myxtts.models.vocoder import VocoderNetwork
+from myxtts.models.vocoder import STFT_CONTEXT_FRAMES, Filters, VocoderNetwork
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -60,21 +60,20 @@ class NeuralVocoder:
     def _window(self, log_mel: tf.Tensor, first_cycle: tf.Tensor, noise: tf.Tensor) -> Any:
         """Samples of all frames but `context_frames` at both ends, and the cycle to go on with.
 
-        Both cycles belong to the first frame whose pitch has its whole context.
+        The cycles are those of the first frame of the excitation.
         """
         network = self._network
-        hop, outside = network.audio.hop_samples, network.pitch_context_frames
-        pitch = Pitch(*(part[:, outside:-outside] for part in network.pitch(log_mel[None])))
+        excited = 2 * STFT_CONTEXT_FRAMES
+        outside = network.context_frames - excited
+        inside, hop = slice(outside, -outside), network.audio.hop_samples
+        pitch = Pitch(*(part[:, inside] for part in network.pitch(log_mel[None])))
+        filters = Filters(*(part[:, inside] for part in network.filters(log_mel[None])))
         samples = network.waveform(
-            log_mel[None, outside:-outside],
-            pitch,
-            first_cycle[None],
-            noise[None, outside * hop : -outside * hop],
-        )[0]
-        ends = (network.context_frames - outside) * hop
+            filters, pitch, first_cycle[None], noise[None, outside * hop : -outside * hop]
+        )
         frames = tf.shape(log_mel)[0] - 1 - 2 * network.context_frames
         next_cycle = cycles_at_frames(pitch, first_cycle[None], network.audio)[0, frames]
-        return samples[ends:-ends], next_cycle
+        return samples[0, excited * hop : -excited * hop], next_cycle
 
 
 @functools.cache

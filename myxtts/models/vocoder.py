@@ -1,10 +1,9 @@
 """The vocoder: from a log-mel to a waveform, at the frame rate.
 
-An excitation of pulses and noise is shaped in every frame by a filter that the network predicts
-from the mel and the pulses, and an inverse STFT joins the frames. The first guess of the filter is
-the mel itself: its amplitude by the pseudo-inverse of the mel bands (as in FreeV, 2024), so that
-only the difference is learnt. Only convolutions mix frames, so it works at any length and in
-chunks.
+An excitation of pulses and noise is shaped in every frame by filters that the network predicts, and
+an inverse STFT joins the frames. The first guess of a filter is the mel itself: its amplitude by
+the pseudo-inverse of the mel bands (as in FreeV, 2024), so that only the difference is learnt. Only
+convolutions mix frames, so it works at any length and in chunks.
 """
 
 from __future__ import annotations
@@ -33,10 +32,15 @@ _LEAST_AMPLITUDE, _MOST_LOG_AMPLITUDE = 1e-4, 6.0
 _EDGE_BINS = 12
 # Noise starts weaker than pulses by this log-amplitude.
 _NOISE_AT_START = -1.0
-# The network sees the pulses up to this frequency.
-_SEEN_HZ = 4_000
 # Frames on either side that an STFT, or an inverse one, depends on.
 STFT_CONTEXT_FRAMES = 2
+
+
+class Filters(NamedTuple):
+    """What shapes the excitation, [batch, frames, bins] each."""
+
+    pulses: tf.Tensor  # complex64
+    noise: tf.Tensor  # complex64, with a phase of zero
 
 
 class PitchLogits(NamedTuple):
@@ -45,11 +49,11 @@ class PitchLogits(NamedTuple):
 
 
 class FrameStack(keras.layers.Layer):
-    """Convolution blocks from frame to frame."""
+    """Convolution blocks from mels to some numbers per frame."""
 
-    def __init__(self, inputs: int, width: int, blocks: int, outputs: int, **kwargs: Any) -> None:
+    def __init__(self, n_mels: int, width: int, blocks: int, outputs: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.inputs, self.width = inputs, width
+        self.n_mels, self.width = n_mels, width
         policy = self.dtype_policy
         self.widen = keras.layers.Dense(width, dtype=policy, name="widen")
         self.blocks = [
@@ -60,13 +64,13 @@ class FrameStack(keras.layers.Layer):
         self.project = keras.layers.Dense(outputs, kernel_initializer=small, name="project")
 
     def build(self, input_shape: Any = None) -> None:
-        self.widen.build((None, self.inputs))
+        self.widen.build((None, self.n_mels))
         for block in self.blocks:
             block.build()
         self.project.build((None, self.width))
 
-    def call(self, frames: tf.Tensor) -> tf.Tensor:
-        values = tf.cast(self.widen(frames), tf.float32)
+    def call(self, log_mel: tf.Tensor) -> tf.Tensor:
+        values = tf.cast(self.widen((log_mel - _MEL_MEAN) / _MEL_DEVIATION), tf.float32)
         for block in self.blocks:
             values = block.call_whole(values)
         return self.project(root_mean_square_norm(values))
@@ -83,14 +87,8 @@ class VocoderNetwork(keras.Model):
         weights = mel_weights(config.audio, n_mels)
         self._covered_bins = int(np.flatnonzero(weights.any(axis=1))[-1])
         self._from_mel = np.linalg.pinv(weights).astype(np.float32)
-        self._seen_bins = round(_SEEN_HZ * config.audio.fft_samples / config.audio.sample_rate_hz)
         self.filter_stack = FrameStack(
-            n_mels + 2 * self._seen_bins,
-            sizes.width,
-            sizes.blocks,
-            4 * self._bins,
-            dtype=policy,
-            name="filters",
+            n_mels, sizes.width, sizes.blocks, 4 * self._bins, dtype=policy, name="filters"
         )
         self.pitch_stack = FrameStack(
             n_mels, _PITCH_WIDTH, _PITCH_BLOCKS, _PITCH_CLASSES + 1, dtype=policy, name="pitch"
@@ -102,19 +100,16 @@ class VocoderNetwork(keras.Model):
         window = np.hanning(config.audio.fft_samples + 1)[:-1]
         self._harmonic_amplitude = float(window.sum() / 2)
         self._noise_amplitude = float(np.sqrt(np.square(window).sum()))
-        # Frames on either side that the pitch of a frame, and its samples, depend on.
-        self.pitch_context_frames = _PITCH_BLOCKS * (_KERNEL_FRAMES // 2)
-        self.context_frames = (
-            self.pitch_context_frames
-            + sizes.blocks * (_KERNEL_FRAMES // 2)
-            + 2 * STFT_CONTEXT_FRAMES
-        )
+        # Frames on either side that the samples of a frame depend on; the excitation and the
+        # result need an STFT each.
+        reach = max(sizes.blocks, _PITCH_BLOCKS) * (_KERNEL_FRAMES // 2)
+        self.context_frames = reach + 2 * STFT_CONTEXT_FRAMES
         for stack in (self.filter_stack, self.pitch_stack):
             stack.build()
         self.built = True
 
     def pitch_logits(self, log_mel: tf.Tensor) -> PitchLogits:
-        outputs = self.pitch_stack(_normalised(log_mel))
+        outputs = self.pitch_stack(log_mel)
         return PitchLogits(outputs[..., :-1], outputs[..., -1])
 
     def pitch(self, log_mel: tf.Tensor) -> Pitch:
@@ -125,20 +120,30 @@ class VocoderNetwork(keras.Model):
         hertz = tf.exp(tf.reduce_sum(shares * self.log_classes, -1))
         return Pitch(hertz, voiced > 0)
 
+    def filters(self, log_mel: tf.Tensor) -> Filters:
+        amplitude, real, imaginary, noise = tf.split(self.filter_stack(log_mel), 4, -1)
+        first_guess = self._log_amplitude(log_mel)
+        of_pulses = _amplitude(first_guess + amplitude)
+        of_noise = _amplitude(first_guess + noise + _NOISE_AT_START)
+        return Filters(
+            tf.complex(of_pulses * (1.0 + real), of_pulses * imaginary),
+            tf.complex(of_noise, tf.zeros_like(of_noise)),
+        )
+
     def waveform(
-        self, log_mel: tf.Tensor, pitch: Pitch, first_cycle: tf.Tensor, noise: tf.Tensor
+        self, filters: Filters, pitch: Pitch, first_cycle: tf.Tensor, noise: tf.Tensor
     ) -> tf.Tensor:
         """[batch, samples from the first to the last frame].
 
-        `noise` is white, of unit variance and of the same size. Two frames at both ends of the
-        result are incomplete: they overlap with too few others.
+        `noise` is white, of unit variance and of the same size. At both ends of the result, twice
+        `STFT_CONTEXT_FRAMES` are incomplete: they overlap with too few others.
         """
         audio = self.audio
-        train = spectrum(pulses(pitch, first_cycle, audio) / self._harmonic_amplitude, audio)
-        hiss = spectrum(noise / self._noise_amplitude, audio)
-        of_train, of_hiss = self._filters(log_mel, train)
+        train = pulses(pitch, first_cycle, audio) / self._harmonic_amplitude
+        shaped = filters.pulses * spectrum(train, audio)
+        shaped += filters.noise * spectrum(noise / self._noise_amplitude, audio)
         joined = tf.signal.inverse_stft(
-            of_train * train + of_hiss * hiss,
+            shaped,
             audio.fft_samples,
             audio.hop_samples,
             audio.fft_samples,
@@ -147,19 +152,6 @@ class VocoderNetwork(keras.Model):
         before, after = padding_samples(audio)
         return joined[:, before : tf.shape(joined)[1] - after]
 
-    def _filters(self, log_mel: tf.Tensor, train: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of the pulses and of the noise, [batch, frames, bins] complex each."""
-        seen = train[..., : self._seen_bins]
-        frames = tf.concat([_normalised(log_mel), tf.math.real(seen), tf.math.imag(seen)], -1)
-        amplitude, real, imaginary, noise = tf.split(self.filter_stack(frames), 4, -1)
-        first_guess = self._log_amplitude(log_mel)
-        of_pulses = _amplitude(first_guess + amplitude)
-        of_noise = _amplitude(first_guess + noise + _NOISE_AT_START)
-        return (
-            tf.complex(of_pulses * (1.0 + real), of_pulses * imaginary),
-            tf.complex(of_noise, tf.zeros_like(of_noise)),
-        )
-
     def _log_amplitude(self, log_mel: tf.Tensor) -> tf.Tensor:
         """Of the bins, by the mel; bins above the highest band have the level below its edge."""
         amplitude = tf.matmul(tf.exp(log_mel), self._from_mel[:, : self._covered_bins])
@@ -167,10 +159,6 @@ class VocoderNetwork(keras.Model):
         edge = tf.reduce_mean(amplitude[..., -_EDGE_BINS:], -1, keepdims=True)
         above = tf.repeat(edge, self._bins - self._covered_bins, axis=-1)
         return tf.math.log(tf.concat([amplitude, above], -1))
-
-
-def _normalised(log_mel: tf.Tensor) -> tf.Tensor:
-    return (log_mel - _MEL_MEAN) / _MEL_DEVIATION
 
 
 def _amplitude(log_amplitude: tf.Tensor) -> tf.Tensor:

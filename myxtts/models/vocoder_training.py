@@ -68,10 +68,11 @@ class TrainedVocoder(keras.Model):
     ) -> VocoderLossParts | AdversarialLossParts:
         """Of a batch of segments; sums over segments, divided by those of the whole batch."""
         pitch = measured_pitch(batch.samples, self._audio)
+        filters = self.network.filters(batch.mel)
         copies = [
             self._whole(
                 self.network.waveform(
-                    batch.mel, pitch, draws.first_cycles[:, copy], draws.noise[:, copy]
+                    filters, pitch, draws.first_cycles[:, copy], draws.noise[:, copy]
                 )
             )
             for copy in range(2)
@@ -100,14 +101,14 @@ class TrainedVocoder(keras.Model):
     def copy(self, batch: Any) -> tf.Tensor:
         """Waveforms by the predicted pitch, without the incomplete ends, for validation."""
         draws = self.draw(tf.shape(batch.mel)[0], tf.constant([0, -1]))
-        pitch = self.network.pitch(batch.mel)
+        pitch, filters = self.network.pitch(batch.mel), self.network.filters(batch.mel)
         return self._whole(
-            self.network.waveform(batch.mel, pitch, draws.first_cycles[:, 0], draws.noise[:, 0])
+            self.network.waveform(filters, pitch, draws.first_cycles[:, 0], draws.noise[:, 0])
         )
 
     def _whole(self, waveform: tf.Tensor) -> tf.Tensor:
         """Without the frames at both ends that overlap with too few others."""
-        ends = STFT_CONTEXT_FRAMES * self._audio.hop_samples
+        ends = 2 * STFT_CONTEXT_FRAMES * self._audio.hop_samples
         return waveform[:, ends : self._span - ends]
 
     def _pitch_loss(self, log_mel: tf.Tensor, pitch: Pitch) -> tf.Tensor:

@@ -16,7 +16,7 @@ import logging
 import math
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,18 @@ class Checkpoint:
 
     def ema_weights(self) -> Tensors:
         return read_tensors(self.folder / _MODEL)
+
+    def load_into(self, variables: Iterable[Any]) -> None:
+        """Sets the variables of a model to the EMA weights."""
+        weights = self.ema_weights()
+        for variable in variables:
+            value = weights.get(variable.path)
+            if value is None or value.shape != tuple(variable.shape):
+                raise CheckpointError(
+                    f"{self.folder}: {variable.path} is missing, or its shape does not match "
+                    "config.yaml"
+                )
+            variable.assign(value)
 
     def weights_checksum(self) -> str:
         """Identifies these EMA weights; equal for every copy of them."""

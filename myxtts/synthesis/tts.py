@@ -11,7 +11,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
-from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel
 from myxtts.audio.vocoder import Vocoder
 from myxtts.errors import CheckpointError, DataError
@@ -20,6 +19,7 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.vocoders import find_vocoder
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
@@ -52,11 +52,16 @@ class TTS:
     >>> tts.tts_to_file(text="Hello.", speaker_wav="me.wav", language="en", file_path="out.wav")
     """
 
-    def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | None = None) -> None:
-        """The default vocoder is Griffin-Lim."""
+    def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | str | Path | None = None) -> None:
+        """`vocoder` is one, "griffin-lim" or the folder of a run; None is the included one."""
         folder = Path(run_dir)
         checkpoint = find_checkpoint(folder, for_synthesis=True)
         self.config = checkpoint.config()
+        if self.config.training.task != "acoustic":
+            raise CheckpointError(
+                f"{checkpoint.folder}: is a {self.config.training.task}, expected a model that "
+                "speaks; give a vocoder with --vocoder"
+            )
         self.tokenizer = checkpoint.tokenizer()
         self.step = checkpoint.info.step
         self._weights_sha256 = checkpoint.weights_checksum()
@@ -68,17 +73,11 @@ class TTS:
             mel_mean=checkpoint.info.mel_mean,
             mel_deviation=checkpoint.info.mel_deviation,
         )
-        weights = checkpoint.ema_weights()
-        for variable in model.trainable_variables:
-            value = weights.get(variable.path)
-            if value is None or value.shape != tuple(variable.shape):
-                raise CheckpointError(
-                    f"{checkpoint.folder}: {variable.path} is missing, or its shape does not match "
-                    "config.yaml"
-                )
-            variable.assign(value)
+        checkpoint.load_into(model.trainable_variables)
         self._sampler = SpeechSampler(model, self.config.training.default_guidance)
-        self._vocoder = vocoder or GriffinLim(self.config.audio)
+        if vocoder is None or isinstance(vocoder, str | Path):
+            vocoder = find_vocoder(vocoder, self.config)
+        self.vocoder = vocoder
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -157,7 +156,7 @@ class TTS:
         pieces: list[FloatArray] = []
         for token_ids in encoded:
             [mel] = self._sampler.mels([token_ids], [language_id], voice, options)
-            waveform = self._vocoder.samples(mel, seed=options.seed)
+            waveform = self.vocoder.samples(mel, seed=options.seed)
             level = set_loudness(waveform, rate, _SPOKEN_LOUDNESS_DBFS)
             pieces += [_faded(level, int(_FADE_SECONDS * rate)), pause]
         return np.concatenate(pieces[:-1])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.config.metrics import LossParts
@@ -22,6 +21,7 @@ from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.acoustic_validation import AcousticValidation
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.starting_weights import StartingWeights, starting_weights
@@ -133,7 +133,7 @@ class AcousticTask:
             part,
             BatchLoader(part.cache, self._corpus.tokenizer, config),
             SpeechSampler(self.model, config.training.default_guidance),
-            GriffinLim(config.audio),
+            find_vocoder(None, config),
             config,
         )
 
