@@ -59,18 +59,6 @@ def test_an_unknown_flag_is_for_the_user_to_change() -> None:
         main(["doctor", "--jsn"])
 
 
-def test_help_loads_neither_numpy_nor_tensorflow() -> None:
-    program = (
-        "import sys\n"
-        "from myxtts.cli.main import main\n"
-        "try:\n    main(['doctor', '--help'])\n"
-        "except SystemExit as stop:\n    assert stop.code == 0\n"
-        "assert 'tensorflow' not in sys.modules and 'numpy' not in sys.modules"
-    )
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
-
-
 @pytest.mark.parametrize(
     ("free_mb", "state", "says"),
     [

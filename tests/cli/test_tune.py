@@ -23,6 +23,7 @@ TUNED = {
 }
 
 
+@pytest.mark.training
 def test_the_table_and_a_file_that_trains(demo_corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Eighteen clips are too few for a choice of batch sizes.

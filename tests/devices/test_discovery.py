@@ -1,18 +1,16 @@
-"""Devices can be set only once in a process, so each machine under test is a process of its own."""
+"""Accelerators that are found, chosen and pretended."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from myxtts.cli.main import main
+
+RunSnippet = Callable[..., tuple[Any, str]]
 
 PREPARE = """
 import json
@@ -41,20 +39,8 @@ context.pywrap_tfe.TF_ListPhysicalDevices = lambda: [
 """
 
 
-def run_snippet(*snippets: str) -> dict[str, Any]:
-    """Runs the code on a machine without GPUs; it prints one JSON object as its last line."""
-    code = "\n".join(textwrap.dedent(snippet) for snippet in snippets)
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answers
-
-
-def test_machine_without_gpu() -> None:
-    answers = run_snippet(
+def test_machine_without_gpu(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PREPARE,
         """
         answers = {
@@ -89,8 +75,8 @@ def test_machine_without_gpu() -> None:
     assert not any("\n" in message or message.startswith("no error") for message in errors)
 
 
-def test_virtual_devices_stand_in_for_gpus() -> None:
-    answers = run_snippet(
+def test_virtual_devices_stand_in_for_gpus(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PREPARE,
         """
         answers = {
@@ -124,8 +110,8 @@ def test_virtual_devices_stand_in_for_gpus() -> None:
     assert answers["tensor"].endswith("CPU:2")
 
 
-def test_visible_gpus_restrict_real_gpus() -> None:
-    answers = run_snippet(
+def test_visible_gpus_restrict_real_gpus(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PREPARE,
         PRETEND_THREE_GPUS,
         """

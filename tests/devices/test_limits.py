@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -105,10 +103,8 @@ print(json.dumps([limits(), limits(data_gpu_memory_mb=500, model_gpu_memory_mb=6
 """
 
 
-def test_a_run_takes_what_is_recommended_unless_told() -> None:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", LAUNCH], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [[4_096, 10_240], [500, 600]]
+def test_a_run_takes_what_is_recommended_unless_told(
+    run_snippet: Callable[..., tuple[Any, str]],
+) -> None:
+    found, _ = run_snippet(LAUNCH)
+    assert found == [[4_096, 10_240], [500, 600]]

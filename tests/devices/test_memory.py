@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +12,8 @@ import pytest
 from myxtts.devices.memory import GpuRuntime
 from myxtts.devices.nvml import Card, NvmlReading
 from myxtts.utils.gpu_memory import setup_gpu_memory_isolation
+
+RunSnippet = Callable[..., tuple[Any, str]]
 
 STABLE = "logical"
 EXPERIMENTAL_VIRTUAL = "experimental.virtual"
@@ -292,17 +291,8 @@ def test_a_gpu_that_already_grows_gets_no_limit(logged: pytest.LogCaptureFixture
     assert "growth" in warnings_of(logged)
 
 
-def run_snippet(code: str) -> dict[str, Any]:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return {"log": done.stderr, **json.loads(done.stdout.splitlines()[-1])}
-
-
-def test_tensorflow_without_gpu() -> None:
-    answers = run_snippet("""
+def test_tensorflow_without_gpu(run_snippet: RunSnippet) -> None:
+    answers, log = run_snippet("""
 import json, logging
 import tensorflow as tf
 from myxtts.devices.memory import GpuRuntime, setup_gpu_memory_isolation
@@ -320,7 +310,7 @@ answers["late_started"] = GpuRuntime().has_started()
 answers["late_threads"] = tf.config.threading.get_inter_op_parallelism_threads()
 print(json.dumps(answers))
 """)
-    first, second = [line for line in answers["log"].splitlines() if line.startswith("MESSAGE")]
+    first, second = [line for line in log.splitlines() if line.startswith("MESSAGE")]
     assert "0 visible GPU" in first
     assert "late" in second
     assert answers["result"] is answers["late_result"] is False
@@ -357,8 +347,8 @@ def gpus_at_start():
 """
 
 
-def test_tensorflow_itself_accepts_the_limits() -> None:
-    answers = run_snippet(
+def test_tensorflow_itself_accepts_the_limits(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PRETEND_THREE_GPUS
         + """
 answers = {"unknown": setup_gpu_memory_isolation(0, 3), "before": limits()}
@@ -406,8 +396,8 @@ STABLE, VIRTUAL = "set_logical_device_configuration", "set_virtual_device_config
 """
 
 
-def test_search_finds_the_calls_of_this_tensorflow() -> None:
-    answers = run_snippet(
+def test_search_finds_the_calls_of_this_tensorflow(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PRETEND_THREE_GPUS
         + HIDE_CALLS
         + """
@@ -432,8 +422,8 @@ print(json.dumps({
     assert answers["limits"] == [[500], [600], None]
 
 
-def test_tensorflow_without_any_call_grows() -> None:
-    answers = run_snippet(
+def test_tensorflow_without_any_call_grows(run_snippet: RunSnippet) -> None:
+    answers, _ = run_snippet(
         PRETEND_THREE_GPUS
         + HIDE_CALLS
         + """

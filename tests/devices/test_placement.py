@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from myxtts.config.config import XTTSConfig
@@ -96,7 +92,6 @@ def test_gpus_foretold_without_tensorflow(settings, gpus_here, expected):
     assert expected_gpu_count(XTTSConfig(**settings), gpus_here) == expected
 
 
-# In a process of its own, because virtual devices are set once.
 COMPARE = """
 import json
 from myxtts.config.config import XTTSConfig
@@ -125,15 +120,7 @@ print(json.dumps(found))
 """
 
 
-def test_a_run_has_the_replicas_that_were_foretold(user_environment):
-    done = subprocess.run(
-        [sys.executable, "-c", COMPARE],
-        env=user_environment | {"CUDA_VISIBLE_DEVICES": "-1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+def test_a_run_has_the_replicas_that_were_foretold(run_snippet):
+    found, _ = run_snippet(COMPARE)
     assert [foretold for foretold, _ in found] == [real for _, real in found]
     assert [replicas for (replicas, _), _ in found] == [1, 4, 2, 3, 2, 2, 1]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,17 +66,8 @@ print(json.dumps(answers))
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, Any]:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SNIPPET)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def answers(run_snippet: Callable[..., tuple[Any, str]]) -> dict[str, Any]:
+    result, _ = run_snippet(SNIPPET)
     return result
 
 

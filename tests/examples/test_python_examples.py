@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,6 +34,7 @@ def test_a_voice_that_cannot_be_read(trained_run, tmp_path, monkeypatch, capsys)
     assert lines[0].startswith(f"clone_a_voice.py: {notes}: cannot read audio")
 
 
+@pytest.mark.training
 def test_the_table_of_strategies_and_equal_replicas(run_example):
     result = run_example("gpu_strategy_demo.py")
     assert result.returncode == 0, result.stderr

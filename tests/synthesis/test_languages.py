@@ -10,6 +10,8 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 from myxtts.training.trainer import XTTSTrainer
 
+pytestmark = pytest.mark.training
+
 OPTIONS = SpeechOptions(steps=2)
 
 

@@ -40,7 +40,9 @@ def own_corpus(demo_corpus, tmp_path) -> Path:
 
 @pytest.fixture
 def small_chunks(monkeypatch) -> None:
+    """Made in this process: each worker would load TensorFlow."""
     monkeypatch.setattr(chunks, "CLIPS_PER_CHUNK", 4)
+    monkeypatch.setattr(features_prepare, "worker_count", lambda wanted, tasks: 0)
 
 
 @pytest.fixture
@@ -212,35 +214,33 @@ def kill_at_random(demo_corpus, cache_root, times: int) -> int:
     return kills
 
 
-def check_after_kills(demo_corpus, tmp_path, times) -> None:
-    kills = kill_at_random(demo_corpus, tmp_path / "killed", times)
-    assert kills > 0
-    for name in ("killed", "whole"):
-        with start_program(demo_corpus, tmp_path / name) as process:
-            assert process.wait() == 0
-    (killed,), (whole,) = (
-        [path for path in (tmp_path / name).iterdir() if (path / "cache.json").exists()]
-        for name in ("killed", "whole")
-    )
-    assert contents(killed) == contents(whole)
+def caches_in(folder) -> list[Path]:
+    return [path for path in folder.iterdir() if (path / "cache.json").exists()]
 
 
-def test_a_killed_run_goes_on(demo_corpus, tmp_path):
-    check_after_kills(demo_corpus, tmp_path, 2)
-
-
-@pytest.mark.slow
-def test_twenty_kills_leave_the_same_bytes(demo_corpus, tmp_path):
-    check_after_kills(demo_corpus, tmp_path, 20)
-
-
-def test_two_at_once_make_one_cache(demo_corpus, tmp_path):
-    processes = [start_program(demo_corpus, tmp_path / "both") for _ in range(2)]
+@pytest.fixture(scope="module")
+def made_by_two(demo_corpus, tmp_path_factory) -> Path:
+    """Where two programs made the same features at the same time."""
+    folder = tmp_path_factory.mktemp("both")
+    processes = [start_program(demo_corpus, folder) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
     for process in processes:
         process.stdout.close()
-    (cache,) = [path for path in (tmp_path / "both").iterdir() if (path / "cache.json").exists()]
+    return folder
+
+
+def test_two_at_once_make_one_cache(made_by_two):
+    (cache,) = caches_in(made_by_two)
     assert len(open_cache(cache)) == 18
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_after_kills_a_run_goes_on_to_the_same_bytes(demo_corpus, made_by_two, tmp_path, times):
+    assert kill_at_random(demo_corpus, tmp_path, times) > 0
+    with start_program(demo_corpus, tmp_path) as process:
+        assert process.wait() == 0
+    (killed,), (whole,) = caches_in(tmp_path), caches_in(made_by_two)
+    assert contents(killed) == contents(whole)
 
 
 @pytest.fixture
