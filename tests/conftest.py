@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parents[1]
 # What is given a corpus there trains on it, or runs programs that do.
-TRAINING_FOLDERS = ("training", "faults", "examples")
+TRAINING_FOLDERS = ("training", "faults", "examples", "contract")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

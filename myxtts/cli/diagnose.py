@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     placement = _placement(config)
     diagnosis = diagnose(clips, config, replicas=placement.replicas)
     advice = advise(diagnosis, config)
-    advice += [f"Devices: {it}." for it in (placement.missing, placement.problem) if it]
+    noted = (placement.missing, placement.problem, *placement.without_effect)
+    advice += [f"Devices: {it}." for it in noted if it]
     if options.json:
         print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
     else:

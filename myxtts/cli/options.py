@@ -23,7 +23,8 @@ def add_config_options(parser: Any) -> None:
         action="append",
         default=[],
         metavar="SECTION.KEY=VALUE",
-        help="override a setting, such as training.learning_rate=1e-3; may be repeated",
+        help="override a setting, such as training.learning_rate=1e-3 or learning_rate=1e-3; may "
+        "be repeated",
     )
 
 
@@ -32,15 +33,24 @@ def configuration(
     settings: Mapping[str, Any],
     base: Path | None = None,
     below: dict[str, dict[str, Any]] | None = None,
+    flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
-    """Lowest first: `below`, --config or else a run's `base`, `settings` by name, --set."""
+    """Lowest first: `below`, --config or else a run's `base`, `settings` by name, --set.
+
+    `flag_names` has the flags of the settings that are called otherwise.
+    """
     from myxtts.config.loading import load_config
 
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         overrides.setdefault(section_of(name), {})[name] = value
     return load_config(
-        options.config or base, overrides, options.set, below, is_saved_run=options.config is None
+        options.config or base,
+        overrides,
+        options.set,
+        below,
+        is_saved_run=options.config is None,
+        flag_names=flag_names,
     )
 
 

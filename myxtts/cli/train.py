@@ -27,6 +27,7 @@ _SETTING_OF_FLAG = {
     "data_gpu_memory": "data_gpu_memory_mb",
     "model_gpu_memory": "model_gpu_memory_mb",
 }
+_FLAG_NAMES = {setting: f"--{flag.replace('_', '-')}" for flag, setting in _SETTING_OF_FLAG.items()}
 _FLAGS_OF_THE_RUN = {
     *("command", "run", "traceback"),
     *("config", "set", "run_dir", "resume", "dry_run", "json"),
@@ -145,6 +146,7 @@ def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
         settings,
         base=start.resumed.config_file if start.resumed else None,
         below=settings_of_the_model(start.init_from.config()) if start.init_from else None,
+        flag_names=_FLAG_NAMES,
     )
 
 

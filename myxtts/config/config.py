@@ -21,7 +21,7 @@ from myxtts.config.evaluation import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
 from myxtts.config.moved import announce, old_place_of, relocated
-from myxtts.config.names import did_you_mean
+from myxtts.config.names import did_you_mean, nearest
 from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
 from myxtts.config.schema import Layer, Section
@@ -51,6 +51,8 @@ __all__ = [
     "TrainingConfig",
     "VocoderConfig",
     "XTTSConfig",
+    "place_of",
+    "section_by_setting",
     "section_of",
 ]
 
@@ -165,11 +167,21 @@ SECTIONS: dict[str, type[Section]] = {
 
 def section_of(setting_name: str) -> str:
     """The section that a setting's own name belongs to."""
-    names = {key: section for section in SECTIONS for key in _settings_of(section)}
-    if setting_name not in names:
-        hint = did_you_mean(setting_name, [*names, *SECTIONS])
+    sections = section_by_setting()
+    if setting_name not in sections:
+        hint = did_you_mean(setting_name, [*sections, *SECTIONS])
         raise ConfigError(f"unknown setting '{setting_name}'{hint}")
-    return names[setting_name]
+    return sections[setting_name]
+
+
+def section_by_setting() -> dict[str, str]:
+    """Every setting's own name, which no two of them share, with its section."""
+    return {key: section for section in SECTIONS for key in _settings_of(section)}
+
+
+def place_of(flat_name: str) -> tuple[str, str]:
+    """Section and name of a setting that is given without its section, by any of its names."""
+    return old_place_of(flat_name) or (section_of(flat_name), flat_name)
 
 
 def _given(settings: Mapping[str, Any]) -> Layer:
@@ -179,15 +191,11 @@ def _given(settings: Mapping[str, Any]) -> Layer:
         if name in SECTIONS:
             layer.setdefault(name, {}).update(_section_settings(name, value))
         else:
-            section, key = _place_of(name)
+            section, key = place_of(name)
             layer.setdefault(section, {})[key] = value
     given, moves = relocated(layer)
     announce(moves)
     return given
-
-
-def _place_of(flat_name: str) -> tuple[str, str]:
-    return old_place_of(flat_name) or (section_of(flat_name), flat_name)
 
 
 def _settings_of(section: str) -> list[str]:
@@ -206,8 +214,15 @@ def _require_known(section: str, values: Mapping[str, Any]) -> None:
     known = _settings_of(section)
     for key in values:
         if key not in known:
-            hint = did_you_mean(str(key), known)
+            hint = _hint(section, str(key))
             raise ConfigError(f"unknown setting '{section}.{key}'{hint}")
+
+
+def _hint(section: str, key: str) -> str:
+    """The setting that was meant: in another section, or of another name in this one or any."""
+    sections = section_by_setting()
+    near = key if key in sections else nearest(key, _settings_of(section)) or nearest(key, sections)
+    return f"; did you mean '{sections[near]}.{near}'?" if near else ""
 
 
 def _require(condition: bool, message: str) -> None:

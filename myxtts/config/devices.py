@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from myxtts.config.gpu_ids import read_gpu_id, read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 
@@ -10,8 +11,12 @@ class DeviceConfig(Section):
     """Which devices compute features and which train, and how much memory each may use."""
 
     section_name = "devices"
-    data_gpu: int | None = setting(None, "GPU that computes features; needs model_gpu.", least=0)
-    model_gpu: str | None = setting(None, 'GPU or GPUs that train, such as "1" or "1,2".')
+    data_gpu: int | None = setting(
+        None, "GPU that computes features; needs model_gpu.", least=0, read=read_gpu_id
+    )
+    model_gpu: str | None = setting(
+        None, 'GPU or GPUs that train, such as 1, "1,2" or [1, 2].', read=read_gpu_ids
+    )
     model_start_delay_seconds: float = setting(
         2.0, "Delay between starting the data device and starting the model.", least=0
     )
@@ -26,8 +31,8 @@ class DeviceConfig(Section):
     )
     strict_devices: bool = setting(
         False,
-        "Stop if mirrored training or multi-GPU mode cannot be set up, instead of continuing "
-        "without it.",
+        "Stop if mirrored training, multi-GPU mode or a GPU in model_gpu is not available, "
+        "instead of continuing without it.",
     )
     virtual_devices: int = setting(
         0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", least=0, most=64

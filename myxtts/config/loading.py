@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import yaml
 
 from myxtts.config.builtin import find_config
-from myxtts.config.config import SECTIONS, XTTSConfig
+from myxtts.config.config import SECTIONS, XTTSConfig, place_of
 from myxtts.config.moved import announce, relocated
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
@@ -52,8 +53,11 @@ def load_config(
     below: Layer | None = None,
     *,
     is_saved_run: bool = False,
+    flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
     """The resolved configuration; `assignments` are `section.key=value` and win over all else.
+
+    `overrides` come from flags, whose names are in `flag_names` where they are not the setting's.
 
     A `file` that is a string may also be the name of a built-in configuration, such as "demo".
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
@@ -72,7 +76,24 @@ def load_config(
     try:
         return XTTSConfig(**merge(layers))
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
+        message = _blame_command_line(str(error), assigned, from_flags, flag_names or {})
+        if message is None:
+            message = str(error) if file is None else f"{file}: {error}"
+        raise ConfigError(message) from None
+
+
+def _blame_command_line(
+    message: str, assigned: Layer, from_flags: Layer, flag_names: Mapping[str, str]
+) -> str | None:
+    """The message if --set or a flag gave one of the settings that it names, and says so."""
+    named = re.findall(rf"\b({'|'.join(SECTIONS)})\.(\w+)", message)
+    if any(name in assigned.get(section, {}) for section, name in named):
+        return f"--set: {message}"
+    for section, name in named:
+        if name in from_flags.get(section, {}):
+            flag = flag_names.get(name, f"--{name.replace('_', '-')}")
+            return f"{flag}: {message.removeprefix(f'{section}.{name}: ')}"
+    return None
 
 
 def merge(layers: Iterable[Layer]) -> Layer:
@@ -120,21 +141,29 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
     layer: Layer = {}
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
-        section, dot, name = key.strip().partition(".")
-        if not (separator and dot and name):
+        if not (separator and key.strip()):
             raise ConfigError(f"--set {assignment}: expected section.key=value")
-        if section not in SECTIONS:
-            hint = did_you_mean(section, SECTIONS)
-            raise ConfigError(
-                f"--set {assignment}: unknown section '{section}', "
-                f"allowed: {', '.join(SECTIONS)}{hint}"
-            )
+        try:
+            section, name = _place_of_assigned(key.strip())
+        except ConfigError as error:
+            raise ConfigError(f"--set {assignment}: {error}") from None
         try:
             value = _parse_yaml(text)
         except yaml.YAMLError:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML") from None
         layer.setdefault(section, {})[name] = value
     return layer
+
+
+def _place_of_assigned(key: str) -> tuple[str, str]:
+    """Section and name of `section.key`, or of a setting's name alone."""
+    section, dot, name = key.partition(".")
+    if dot and section not in SECTIONS:
+        hint = did_you_mean(section, SECTIONS)
+        raise ConfigError(f"unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}")
+    if section in SECTIONS and not name:
+        raise ConfigError("expected section.key=value")
+    return (section, name) if dot else place_of(key)
 
 
 def save_config(config: XTTSConfig, file: Path) -> None:

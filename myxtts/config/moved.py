@@ -1,4 +1,4 @@
-"""Settings that have moved or become constants; files, flags and saved runs may still name them."""
+"""Other names of settings, and settings that are constants now: files and saved runs have them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ MOVED = {
     "training.save_every": "saving.save_every",
     "training.keep_checkpoints": "saving.keep_checkpoints",
     "training.log_every": "saving.log_every",
+    # Names that earlier guides to the GPU pipeline gave, all in the section of the data.
+    "data.data_gpu": "devices.data_gpu",
+    "data.model_gpu": "devices.model_gpu",
+    "data.model_start_delay": "devices.model_start_delay_seconds",
+    "data.enable_memory_isolation": "devices.enable_memory_isolation",
+    "data.data_gpu_memory": "devices.data_gpu_memory_mb",
+    "data.model_gpu_memory": "devices.model_gpu_memory_mb",
+    "data.data_gpu_memory_limit": "devices.data_gpu_memory_mb",
+    "data.model_gpu_memory_limit": "devices.model_gpu_memory_mb",
+    "data.prefetch_buffer_size": "data.buffer_size",
+    "data.pipeline_buffer_size": "data.buffer_size",
+    "data.num_workers": "data.workers",
+    "data.enable_xla": "training.xla",
 }
 
 # With the value that each now always has.

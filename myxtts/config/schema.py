@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from myxtts.config.names import did_you_mean
@@ -27,10 +27,14 @@ def setting(
     choices: tuple[str, ...] | None = None,
     least: float | None = None,
     most: float | None = None,
+    read: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """A field with its explanation and bounds; the settings pages are generated from these."""
+    """A field with its explanation and bounds; the settings pages are generated from these.
+
+    `read` turns other ways to write the value into the declared type, and leaves the rest alone.
+    """
     bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata=bounds)
+    return dataclasses.field(default=default, metadata=bounds | {"read": read})
 
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -57,9 +61,14 @@ class Section:
         hints = _type_hints(type(self))
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             key = f"{self.section_name}.{field.name}"
-            value = _coerce(key, getattr(self, field.name), hints[field.name])
+            read = field.metadata["read"] or _as_it_is
+            value = _coerce(key, read(getattr(self, field.name)), hints[field.name])
             _check_bounds(key, value, field.metadata)
             object.__setattr__(self, field.name, value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _type_hints(section: type) -> dict[str, Any]:

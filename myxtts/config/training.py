@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from myxtts.config.gpu_ids import read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
@@ -113,7 +114,9 @@ class TrainingConfig(Section):
         False, "Train on all visible GPUs with mirrored replicas of the model."
     )
     visible_gpus: str | None = setting(
-        None, 'Ids of the GPUs to use, such as "0,1"; null leaves all of them visible.'
+        None,
+        'Ids of the GPUs to use, such as 0, "0,1" or [0, 1]; null leaves all of them visible.',
+        read=read_gpu_ids,
     )
 
     @property

@@ -179,7 +179,7 @@ def _explain_missing_driver(machine: Machine) -> tuple[str, str | None]:
 
 
 def _install_cuda(view: TensorFlowView) -> str:
-    return f"{pip_command()} install 'tensorflow[and-cuda]=={view.version}' nvidia-ml-py"
+    return f"{pip_command()} install 'tensorflow[and-cuda]=={view.version}'"
 
 
 def _hides_everything(value: str, cards: int) -> bool:

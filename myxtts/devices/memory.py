@@ -151,11 +151,16 @@ class GpuRuntime:
         return limits[0] if limits else None
 
     def memory_mb(self, gpu: Any) -> int | None:
-        """Memory of the card, if nvidia-ml-py is installed and reports it."""
+        """Memory of the card, if NVML reports it."""
         if not self._nvml.cards:
             return None
         details = self._config.experimental.get_device_details(gpu)
         return self._nvml.memory_mb_of(details.get("device_name"))
+
+    @property
+    def why_unknown(self) -> str:
+        """Why `memory_mb` has no answer."""
+        return self._nvml.problem or "NVML does not tell which card it is"
 
     def get_growth(self, gpu: Any) -> bool | None:
         """None if it was never set, which TensorFlow distinguishes from False."""
@@ -178,6 +183,12 @@ class GpuRuntime:
 
 def _find_problem(runtime: GpuRuntime, shares: Sequence[Share]) -> str | None:
     """Why these limits cannot be set, checked before anything is changed."""
+    for share in shares:
+        whole = {f"{share.role}_id": share.gpu_id, f"{share.role}_memory_limit": share.limit_mb}
+        for name, value in whole.items():
+            # Python counts True as the number 1.
+            if not isinstance(value, int) or isinstance(value, bool):
+                return f"{name}: found {value!r}, expected a whole number"
     if runtime.has_started():
         return "called too late: TensorFlow is already running; call it before any TensorFlow work"
     gpus = runtime.list_gpus()
@@ -201,15 +212,7 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
     if share.limit_mb <= 0:
         return f"{name}: found {share.limit_mb}, allowed: 1 MB or more"
     memory_mb = runtime.memory_mb(gpu)
-    if memory_mb is None:
-        logger.warning(
-            "%s: the memory size of GPU %d is unknown, so %d MB could not be checked; "
-            "install nvidia-ml-py to check it",
-            name,
-            share.gpu_id,
-            share.limit_mb,
-        )
-    elif share.limit_mb > memory_mb:
+    if memory_mb is not None and share.limit_mb > memory_mb:
         return f"{name}: found {share.limit_mb}, but GPU {share.gpu_id} has {memory_mb} MB"
     if runtime.get_growth(gpu):
         return (
@@ -245,6 +248,14 @@ def _apply(runtime: GpuRuntime, call: LimitCall, shares: Sequence[Share]) -> boo
         return False
     for share in shares:
         logger.info("GPU %d (%s) is limited to %d MB", share.gpu_id, share.role, share.limit_mb)
+        if runtime.memory_mb(gpus[share.gpu_id]) is None:
+            logger.warning(
+                "the memory size of GPU %d is unknown (%s), so its limit of %d MB is in force but "
+                "could not be checked against the card",
+                share.gpu_id,
+                runtime.why_unknown,
+                share.limit_mb,
+            )
     return True
 
 

@@ -1,7 +1,7 @@
 """Driver and cards as reported by NVIDIA's management library (NVML).
 
-The only module that imports `pynvml` (package nvidia-ml-py). It is optional: without it, or without
-a driver, the reading is empty and gives the reason.
+The only module that imports `pynvml` (package nvidia-ml-py). Without it, or without a driver, the
+reading is empty and gives the reason.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Knows nothing of TensorFlow or the machine, and sets nothing up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from myxtts.config.config import XTTSConfig
@@ -27,6 +28,10 @@ class Placement:
     """Configured model GPUs that do not exist."""
     problem: str | None = None
     """Why the requested multi-GPU mode is not possible."""
+    not_mirrored: str | None = None
+    """Why multi_gpu cannot mirror the model."""
+    without_effect: tuple[str, ...] = ()
+    """Settings that do nothing with the others as they are, each with the reason."""
 
     @property
     def replicas(self) -> int:
@@ -38,7 +43,9 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
     """Placement of data and model on a machine with `gpu_count` GPUs."""
     named = named_model_gpus(config)
     there = tuple(number for number in named if number < gpu_count)
-    missing = [number for number in named if number >= gpu_count]
+    # Memory isolation, which chooses a GPU by itself, says itself that there are too few.
+    chosen = named if config.devices.model_gpu is not None else []
+    missing = [number for number in chosen if number >= gpu_count]
     problem = _problem_of_multi_gpu_mode(config, gpu_count, machines)
     by_name = bool(there) and machines == 1
     usual = gpus_that_train(gpu_count, config.training.multi_gpu)
@@ -50,6 +57,12 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
         reason=_reason(config) if by_name else None,
         missing=_not_there(missing, gpu_count) if missing and wanted is None else None,
         problem=problem,
+        not_mirrored=(
+            f"requires at least 2 GPUs (found {gpu_count})"
+            if config.training.multi_gpu and len(usual) < 2 and not by_name and machines == 1
+            else None
+        ),
+        without_effect=tuple(_without_effect(config, by_name)),
     )
 
 
@@ -121,6 +134,16 @@ def _problem_of_multi_gpu_mode(config: XTTSConfig, gpu_count: int, machines: int
     if machines > 1:
         return f"in multi-worker training ({machines} workers) each worker uses cached features"
     return None
+
+
+def _without_effect(config: XTTSConfig, by_name: bool) -> Iterator[str]:
+    devices = config.devices
+    if config.training.multi_gpu and by_name:
+        yield f"--multi-gpu does nothing, because {_reason(config)}"
+    limits_mb = {"data": devices.data_gpu_memory_mb, "model": devices.model_gpu_memory_mb}
+    for role, limit_mb in limits_mb.items():
+        if limit_mb is not None and not devices.enable_memory_isolation:
+            yield f"--{role}-gpu-memory does nothing without --enable-memory-isolation"
 
 
 def _not_there(ids: list[int], count: int) -> str:

@@ -39,8 +39,13 @@ def set_up_devices(config: XTTSConfig) -> Devices:
         _isolate_memory(config, accelerators)
     cluster = find_cluster()
     placement = place(config, accelerators.gpu_count, cluster.workers if cluster else 1)
+    for setting in placement.without_effect:
+        _log.warning("%s", setting)
     if placement.missing is not None:
+        _refuse_if_strict(f"--model-gpu: {placement.missing}", config)
         _log.warning("model %s; continuing with the available devices", placement.missing)
+    if placement.not_mirrored is not None:
+        _refuse_if_strict(f"--multi-gpu: {placement.not_mirrored}", config)
     if placement.problem is not None:
         turn_multi_gpu_mode_off(placement.problem, config)
     data_gpu, model_gpus = placement.data_gpu, placement.model_gpus
@@ -76,8 +81,10 @@ def _isolate_memory(config: XTTSConfig, accelerators: Accelerators) -> None:
 
 
 def turn_multi_gpu_mode_off(problem: str, config: XTTSConfig) -> None:
-    if config.devices.strict_devices:
-        raise DeviceError(
-            f"multi-GPU mode: {problem}; leave out --strict-devices to continue without it"
-        )
+    _refuse_if_strict(f"multi-GPU mode: {problem}", config)
     _log.warning("multi-GPU mode is off: %s; continuing in single-GPU buffered mode", problem)
+
+
+def _refuse_if_strict(problem: str, config: XTTSConfig) -> None:
+    if config.devices.strict_devices:
+        raise DeviceError(f"{problem}; leave out --strict-devices to continue without it")

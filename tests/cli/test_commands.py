@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -168,7 +169,9 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
         (["--train-data", "blank"], "metadata.csv: is empty"),
         (["--config", "none.yaml"], "none.yaml: found neither a file nor a built-in"),
         (["--set", "data.bach_size=3"], "unknown setting 'data.bach_size'; did you mean"),
-        (["--batch-size", "0"], "data.batch_size: found 0, allowed: 1 or more"),
+        (["--batch-size", "0"], "--batch-size: found 0, allowed: 1 or more"),
+        (["--config", "config", "--data-gpu-memory", "0"], "--data-gpu-memory: found 0, allowed"),
+        (["--config", "config", "--set", "seed=-1"], "--set: training.seed: found -1, allowed"),
         (["--resume"], "--resume: which run?"),
         (["--resume", "empty"], "empty: contains no run to resume"),
         (
@@ -194,6 +197,44 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
     before = sorted(Path().rglob("*"))
     assert line in fails(capsys, "train", "--train-data", "blank", *arguments)
     assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            "sythesize",
+            "myxtts: COMMAND: found 'sythesize', allowed: ...; did you mean 'synthesize'?",
+        ),
+        ("voice ad", "myxtts voice: ACTION: found 'ad', ...; did you mean 'add'?"),
+        ("train --traindata d", "unknown flag --traindata; did you mean '--train-data'?"),
+        ("train --traindata=d", "unknown flag --traindata; did you mean '--train-data'?"),
+        ("train --prefetch-buffer-size 8", "--prefetch-buffer-size; did you mean '--buffer-size'?"),
+        (
+            "train --mixed-precision",
+            "--mixed-precision; did you mean '--set training.precision=VALUE'?",
+        ),
+        ("train --grad-accum 4", "did you mean '--gradient-accumulation-steps'?"),
+        # Not that a text is missing, which was only misspelt.
+        ("synthesize --txt Hello", "myxtts synthesize: unknown flag --txt; did you mean '--text'?"),
+        ("synthesize --precision x", "myxtts synthesize: unknown flag --precision ("),
+        ("train --model-size smal", "--model-size: found 'smal', ...; did you mean 'small'?"),
+        ("train --batch-size x", "myxtts train: --batch-size: invalid int value: 'x'"),
+        ("", "myxtts: the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_misspelt_command_or_flag_is_one_line_with_the_nearest(capsys, arguments, line):
+    with pytest.raises(SystemExit) as end:
+        main(arguments.split())
+    assert end.value.code == 2
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert re.search(re.escape(line).replace(r"\.\.\.", ".*"), shown), shown
+
+
+def test_a_text_that_begins_like_a_flag_is_still_a_text(capsys):
+    with pytest.raises(SystemExit):
+        main(["synthesize", "--text", "--so it began", "--checkpoint", "none"])
+    assert "unknown flag" not in capsys.readouterr().err
 
 
 def test_a_wrong_corpus_folder_is_said_before_tensorflow_is_loaded():

@@ -50,7 +50,7 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
         ),
         (
             {"data": {"n_mel": 8}},
-            "unknown setting 'data.n_mel'; did you mean 'n_mels'?",
+            "unknown setting 'data.n_mel'; did you mean 'data.n_mels'?",
         ),
         (
             {"batch_size": "many"},

@@ -45,6 +45,32 @@ def test_shipped_configurations_load(name):
     assert load_config(CONFIGS / name).training.max_steps is not None
 
 
+def test_assignments_need_no_section():
+    config = load_config(assignments=["learning_rate=1e-4", "augment_speed=0.1", "model_gpu=1"])
+    assert config.training.learning_rate == 1e-4
+    assert config.augmentation.speed == 0.1
+    assert config.devices.model_gpu == "1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "assignments", "line"),
+    [
+        ({"data": {"batch_size": 0}}, [], "--batch-size: found 0, allowed: 1 or more"),
+        ({"model": {"size": "smal"}}, [], "--model-size: found 'smal', allowed: tiny, small, "),
+        ({"data": {"batch_size": 0}}, ["data.batch_size=-1"], "--set: data.batch_size: found -1"),
+        # The width stands in the file and is all right there.
+        ({}, ["model.attention_heads=7"], "--set: model.text_width: found 192, expected a multi"),
+        ({"training": {"seed": 1}}, [], "FILE: data.batch_size: found 0, allowed: 1 or more"),
+    ],
+)
+def test_the_one_that_gave_a_setting_is_blamed(tmp_path, flags, assignments, line):
+    size = 8 if "FILE" not in line else 0
+    file = write(tmp_path, f"model:\n  text_width: 192\ndata:\n  batch_size: {size}\n")
+    with pytest.raises(ConfigError) as error:
+        load_config(file, flags, assignments, flag_names={"size": "--model-size"})
+    assert str(error.value).startswith(line.replace("FILE", str(file)))
+
+
 def test_assignments_take_yaml_values():
     config = load_config(
         assignments=["training.learning_rate=1e-4", "training.xla=true", "data.max_mel_frames=null"]
@@ -62,7 +88,10 @@ def test_assignments_take_yaml_values():
             "unknown section 'trainig', allowed: audio, text, data, model, training, "
             "augmentation, evaluation, saving, devices; did you mean 'training'?",
         ),
-        ("data:\n  bach_size: 1\n", "unknown setting 'data.bach_size'; did you mean 'batch_size'?"),
+        (
+            "data:\n  bach_size: 1\n",
+            "unknown setting 'data.bach_size'; did you mean 'data.batch_size'?",
+        ),
         ("data:\n  batch_size: [1]\n", "data.batch_size: found [1] (list), expected int"),
         ("data: 5\n", "data: found 5, expected settings below it"),
         ("- a\n- b\n", "found list, expected sections such as data:"),
@@ -85,14 +114,29 @@ def test_broken_yaml_and_missing_file(tmp_path):
 @pytest.mark.parametrize(
     ("assignment", "line"),
     [
-        ("batch_size=8", "--set batch_size=8: expected section.key=value"),
+        ("data=8", "--set data=8: expected section.key=value"),
+        ("data.=8", "--set data.=8: expected section.key=value"),
+        ("=8", "--set =8: expected section.key=value"),
         ("data.batch_size", "--set data.batch_size: expected section.key=value"),
         (
             "dat.batch_size=8",
             "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, "
             "model, training, augmentation, evaluation, saving, devices; did you mean 'data'?",
         ),
-        ("data.batch=8", "unknown setting 'data.batch'; did you mean 'batching'?"),
+        (
+            "data.batch=8",
+            "--set: unknown setting 'data.batch'; did you mean 'data.batch_size'?",
+        ),
+        (
+            "training.lr=1",
+            "--set: unknown setting 'training.lr'; did you mean 'training.learning_rate'?",
+        ),
+        (
+            "data.learning_rate=1",
+            "--set: unknown setting 'data.learning_rate'; did you mean 'training.learning_rate'?",
+        ),
+        ("lr=1", "--set lr=1: unknown setting 'lr'; did you mean 'learning_rate'?"),
+        ("seed=x", "--set: training.seed: found 'x' (str), expected int"),
     ],
 )
 def test_wrong_assignments(assignment, line):

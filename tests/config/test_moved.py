@@ -47,6 +47,23 @@ def test_old_names_with_set_load_and_join_the_line_of_the_file(file, notices):
     assert "training.evaluate_every is now evaluation.evaluate_every" in line
 
 
+def test_the_pipeline_in_the_section_of_the_data(file, notices):
+    file.write_text(
+        "data:\n  data_gpu: 0\n  model_gpu: 1\n  model_start_delay: 3\n  prefetch_buffer_size: 8\n"
+        "  enable_memory_isolation: true\n  data_gpu_memory: 4096\n  model_gpu_memory_limit: 8192\n"
+        "  num_workers: 2\n  enable_xla: true\n"
+    )
+    config = load_config(file)
+    devices = config.devices
+    assert (devices.data_gpu, devices.model_gpu) == (0, "1")
+    assert devices.model_start_delay_seconds == 3
+    assert devices.enable_memory_isolation
+    assert (devices.data_gpu_memory_mb, devices.model_gpu_memory_mb) == (4096, 8192)
+    assert (config.data.buffer_size, config.data.workers) == (8, 2)
+    assert config.training.xla is True
+    assert len(notices()) == 1
+
+
 def test_new_names_are_no_news(file, notices):
     file.write_text("augmentation:\n  speed: 0.1\n")
     load_config(file, assignments=["saving.save_every=7"])

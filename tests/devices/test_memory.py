@@ -99,7 +99,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def isolate(
-    config: StandInConfig, *arguments: int, cards: tuple[Card, ...] = (), **named: int
+    config: StandInConfig, *arguments: int, cards: tuple[Card, ...] = (), **named: Any
 ) -> bool:
     runtime = GpuRuntime(config, lambda: NvmlReading(cards), config.forget_limits)
     return setup_gpu_memory_isolation(*arguments, **named, runtime=runtime)
@@ -197,16 +197,22 @@ def test_too_late_for_growth(logged: pytest.LogCaptureFixture) -> None:
         (3, {"data_gpu_id": 1, "model_gpu_id": 1}, "both"),
         (2, {"data_gpu_memory_limit": 0}, "data_gpu_memory_limit"),
         (2, {"model_gpu_memory_limit": -5}, "-5"),
+        (2, {"data_gpu_memory_limit": None}, "data_gpu_memory_limit: found None, expected a whole"),
+        (2, {"model_gpu_memory_limit": "8192"}, "model_gpu_memory_limit: found '8192', expected"),
+        (2, {"data_gpu_id": True}, "data_gpu_id: found True, expected a whole number"),
+        (2, {"model_gpu_id": None}, "model_gpu_id: found None, expected a whole number"),
+        (0, {"model_gpu_id": "1"}, "model_gpu_id: found '1', expected a whole number"),
     ],
 )
 def test_wrong_arguments_change_nothing(
-    gpus: int, arguments: dict[str, int], says: str, logged: pytest.LogCaptureFixture
+    gpus: int, arguments: dict[str, Any], says: str, logged: pytest.LogCaptureFixture
 ) -> None:
     config = StandInConfig(gpus=gpus)
     assert isolate(config, **arguments) is False
     assert is_untouched(config)
     assert not config.used
-    assert says in warnings_of(logged)
+    (line,) = warnings_of(logged).splitlines()
+    assert says in line
 
 
 CARDS = (Card("card of GPU 1", 12_000), Card("card of GPU 0", 24_000))  # in NVML's own order
@@ -239,7 +245,15 @@ def test_card_of_unknown_size_is_not_checked(
     cards: tuple[Card, ...], logged: pytest.LogCaptureFixture
 ) -> None:
     assert isolate(StandInConfig(), cards=cards) is True
-    assert "the memory size of GPU 0 is unknown" in warnings_of(logged)
+    assert "the memory size of GPU 0 is unknown (NVML does not tell" in warnings_of(logged)
+    assert "its limit of 8192 MB is in force but could not be checked" in warnings_of(logged)
+
+
+def test_without_nvml_the_reason_is_said(logged: pytest.LogCaptureFixture) -> None:
+    config = StandInConfig()
+    runtime = GpuRuntime(config, lambda: NvmlReading(problem="Driver Not Loaded"))
+    assert setup_gpu_memory_isolation(runtime=runtime) is True
+    assert "the memory size of GPU 1 is unknown (Driver Not Loaded)" in warnings_of(logged)
 
 
 def test_second_limit_refused_takes_the_first_back(logged: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from myxtts.config.config import XTTSConfig
+from myxtts.devices.discovery import Accelerators
 from myxtts.devices.placement import expected_gpu_count, place
-from myxtts.errors import DeviceError
+from myxtts.errors import ConfigError, DeviceError
+from myxtts.training import device_setup
+from myxtts.training.device_setup import set_up_devices
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,68 @@ def test_model_gpus_that_are_not_there_are_named():
     placement = place(XTTSConfig(model_gpu="0,1,2"), 1)
     assert placement.missing == "GPU 1, 2 does not exist (found 1 GPU)"
     assert place(XTTSConfig(model_gpu="0"), 1).missing is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"data_gpu": 0, "model_gpu": 1}, ()),
+        (
+            {"multi_gpu": True, "data_gpu": 0, "model_gpu": "1"},
+            ("--multi-gpu does nothing, because model_gpu is 1",),
+        ),
+        # It is the data GPU that cannot be used here.
+        ({"multi_gpu": True, "data_gpu": 0}, ()),
+        (
+            {"data_gpu_memory_mb": 1, "model_gpu_memory_mb": 1},
+            (
+                "--data-gpu-memory does nothing without --enable-memory-isolation",
+                "--model-gpu-memory does nothing without --enable-memory-isolation",
+            ),
+        ),
+        ({"data_gpu_memory_mb": 1, "enable_memory_isolation": True}, ()),
+    ],
+)
+def test_settings_that_do_nothing_are_named(settings, said):
+    assert place(XTTSConfig(**settings), 2).without_effect == said
+
+
+@pytest.mark.parametrize("given", [1, "1", [1], ["1"], (1,)])
+def test_ids_as_users_write_them(given):
+    config = XTTSConfig(data_gpu=given, model_gpu=given, visible_gpus=given)
+    assert config.devices.data_gpu == 1
+    assert config.devices.model_gpu == config.training.visible_gpus == "1"
+    assert XTTSConfig(model_gpu=[1, "2"]).devices.model_gpu == "1,2"
+
+
+@pytest.mark.parametrize("given", [True, [1, None], [], 1.5, {"id": 1}, [True]])
+@pytest.mark.parametrize("setting", ["data_gpu", "model_gpu", "visible_gpus"])
+def test_what_is_no_id_is_refused(setting, given):
+    with pytest.raises(ConfigError, match=rf"{setting}: found .*, expected"):
+        XTTSConfig(**{setting: given})
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "line"),
+    [
+        ({"multi_gpu": True}, 0, r"--multi-gpu: requires at least 2 GPUs \(found 0\)"),
+        ({"multi_gpu": True}, 1, r"--multi-gpu: requires at least 2 GPUs \(found 1\)"),
+        ({"model_gpu": 1}, 1, r"--model-gpu: GPU 1 does not exist \(found 1 GPU\)"),
+        ({"data_gpu": 0, "model_gpu": 1}, 1, "multi-GPU mode: GPU 1 does not exist"),
+    ],
+)
+def test_strict_devices_stop(monkeypatch, settings, gpus, line):
+    there = Accelerators(
+        tuple(f"CPU:{it}" for it in range(gpus or 1)), "virtual" if gpus else "none"
+    )
+    monkeypatch.setattr(device_setup, "find_accelerators", lambda *_: there)
+    with pytest.raises(DeviceError, match=f"^{line}.*leave out --strict-devices to continue"):
+        set_up_devices(XTTSConfig(strict_devices=True, **settings))
+    set_up_devices(XTTSConfig(**settings))
+
+
+def test_isolation_on_too_few_gpus_names_no_gpu_that_nobody_named():
+    assert place(XTTSConfig(enable_memory_isolation=True), 1).missing is None
 
 
 @pytest.mark.parametrize("model_gpu", ["1,1", "one", "1,", "-1"])

@@ -1,0 +1,62 @@
+"""The argument parser of every command: a mistake is one line that suggests what was meant."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from myxtts.cli.exit_codes import USER_ERROR
+from myxtts.config.config import section_by_setting
+from myxtts.config.names import did_you_mean, nearest
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse with suggestions, and without the usage before each error.
+
+    The methods with an underscore are argparse's own, the same in every Python since 3.11.
+    """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        # Before parsing, which complains of a required flag first, though it was only misspelt.
+        args = sys.argv[1:] if args is None else args
+        for flag in self._flags_in(args):
+            if not any(known.startswith(flag) for known in self._option_string_actions):
+                self.error(f"unknown flag {flag}{self._hint(flag)}")
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        line = message.removeprefix("argument ")
+        self.exit(USER_ERROR, f"{self.prog}: {line} (`{self.prog} --help` shows all)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            raise argparse.ArgumentError(
+                action,
+                f"found {value!r}, allowed: {', '.join(choices)}{did_you_mean(value, choices)}",
+            )
+
+    def _flags_in(self, arguments: Sequence[str]) -> list[str]:
+        """Long flags, up to the name of a subcommand: what follows it is not this parser's."""
+        flags = []
+        for argument in arguments:
+            name = argument.partition("=")[0]
+            if argument == "--" or (self._subparsers is not None and not name.startswith("-")):
+                break
+            # argparse takes what has a blank in it for a value.
+            if name.startswith("--") and " " not in name:
+                flags.append(name)
+        return flags
+
+    def _hint(self, flag: str) -> str:
+        """The nearest flag, or where any setting can be given the nearest of those."""
+        known = {name.lstrip("-"): name for name in self._option_string_actions}
+        if "set" in known:
+            for name, section in section_by_setting().items():
+                known.setdefault(name.replace("_", "-"), f"--set {section}.{name}=VALUE")
+        near = nearest(flag.lstrip("-"), known)
+        return f"; did you mean '{known[near]}'?" if near else ""

@@ -1,0 +1,93 @@
+"""Corpora, tables for programs, and speech, as typed; these commands load TensorFlow rarely."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import soundfile
+
+from myxtts.cli.main import main
+from myxtts.data.ljspeech import LJSpeechDataset
+
+LAYOUTS = {
+    "id|text|normalised text": "{id}|No. 5, please.|number five, please.\n",
+    "id|text": "{id}|number five, please.\n",
+    "wav|speaker|text": "wavs/{id}.wav|anna|number five, please.\n",
+    "a header": "audio_file|text|speaker_name|language\n"
+    "wavs/{id}.wav|number five, please.|anna|en\n",
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("file", ["metadata.csv", "metadata_train.csv"])
+def test_layouts_are_read_as_they_are(layout, file, tmp_path, demo_corpus):
+    (tmp_path / "wavs").mkdir()
+    shutil.copy(next((demo_corpus / "wavs").glob("*.wav")), tmp_path / "wavs" / "clip1.wav")
+    (tmp_path / file).write_text(LAYOUTS[layout].format(id="clip1"), encoding="utf-8")
+    (utterance,) = LJSpeechDataset(tmp_path, validation_fraction=None)
+    assert utterance.audio_path == tmp_path / "wavs" / "clip1.wav"
+    assert utterance.text == "number five, please."
+
+
+def test_statistics_by_their_promised_names(demo_corpus):
+    stats = LJSpeechDataset(demo_corpus).get_statistics()
+    for length in ("text_length", "mel_length"):
+        assert (
+            stats[length]["min"]
+            <= stats[length]["mean"]
+            <= stats[length]["percentile_95"]
+            <= stats[length]["percentile_99"]
+            <= stats[length]["max"]
+        )
+
+
+@pytest.fixture
+def typed(capsys):
+    """Exit code and standard output of a command."""
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def test_tables_are_json_on_demand(typed, demo_corpus, trained_run):
+    for words in (
+        ("validate", demo_corpus),
+        ("stats", demo_corpus),
+        ("diagnose", "--train-data", demo_corpus),
+        ("compare", trained_run, trained_run),
+    ):
+        code, output = typed(*words, "--json")
+        assert code == 0, words
+        assert json.loads(output), words
+
+
+def test_an_answer_that_is_no_and_a_mistake_of_the_user(typed, tmp_path, demo_corpus):
+    broken = shutil.copytree(demo_corpus, tmp_path / "broken")
+    next((broken / "wavs").iterdir()).write_bytes(b"no audio")
+    assert typed("validate", broken)[0] == 1
+    assert typed("diagnose", "--set", "data.batching=dynamic", "--xla")[0] == 1
+    assert typed("validate", tmp_path / "none")[0] == 2
+
+
+def test_speech_by_command_and_from_python(typed, trained_run, demo_corpus, tmp_path):
+    from myxtts import TTS
+
+    reference = next((demo_corpus / "wavs").glob("*.wav"))
+    code, _ = typed(
+        *("synthesize", "--checkpoint", trained_run, "--text", "Good morning."),
+        *("--speaker-wav", reference, "--language", "en", "--out", tmp_path / "command.wav"),
+    )
+    assert code == 0
+    TTS(trained_run).tts_to_file(
+        text="Good morning.",
+        speaker_wav=str(reference),
+        language="en",
+        file_path=str(tmp_path / "python.wav"),
+    )
+    for name in ("command.wav", "python.wav"):
+        assert soundfile.info(tmp_path / name).frames > 0

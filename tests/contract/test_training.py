@@ -1,0 +1,248 @@
+"""Commands and snippets that train, on logical CPU devices where they name GPUs."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+# A model that trains in seconds; four devices for all, since a process has one set of them.
+SMALL = ("--config", "small.yaml")
+GPUS = (*SMALL, "--virtual-devices", "4")
+REPORT = {
+    "steps": int,
+    "traces": int,
+    "compilations": int,
+    "compilations_after_warmup": int,
+    "valid_frame_ratio": float,
+    "valid_work_ratio": float,
+    "useful_utilisation": float,
+    "seconds": dict,
+    "shapes": list,
+    "rejected": dict,
+    "mode": str,
+    "strategy": str,
+    "model_devices": list,
+    "buffer_size": int,
+    "advice": list,
+}
+
+
+@pytest.fixture(scope="module")
+def fixed(terminal):
+    return terminal(
+        "python3 train_main.py --enable-static-shapes --max-text-length 200 --max-mel-frames 600 "
+        "--batch-size 4 --model-size tiny --optimization-level basic --train-data my-corpus "
+        "--val-data my-corpus --max-steps 2 --run-dir runs/fixed --save-every 1 "
+        "--evaluate-every 1 --seed 3",
+        *GPUS,
+        "--set=saving.log_every=1",
+    )
+
+
+def test_static_shapes_are_printed_and_kept(fixed, terminal):
+    assert fixed.code == 0, fixed.errors
+    block, _, rest = fixed.output.partition("Final Training Configuration")[2].partition("Mode: ")
+    assert "Static shapes (pad_to_fixed_length): True" in block
+    assert "max_text_length: 200" in block
+    assert "max_mel_frames: 600" in block
+    # Before step one: the mode and the steps come after it.
+    assert rest
+    report = terminal.report("runs/fixed")
+    assert report["shapes"] == [[4, 200, 600]]
+    assert (report["steps"], report["traces"], report["compilations_after_warmup"]) == (2, 1, 0)
+
+
+def test_what_programs_read_of_a_run(fixed, terminal):
+    report = terminal.report("runs/fixed")
+    assert {name: type(report[name]) for name in REPORT} == REPORT
+    assert report["seconds"]["wall"] > 0
+    assert report["mode"] == "single-gpu-buffered"
+    assert report["strategy"] == "OneDeviceStrategy"
+    assert isinstance(report["data_device"], str)
+    lines = (terminal.folder / "runs" / "fixed" / "metrics.jsonl").read_text().splitlines()
+    metrics = [json.loads(line) for line in lines]
+    assert [line["step"] for line in metrics] == [1, 2]
+    always = {"step", "time", "loss", "learning_rate", "step_seconds", "data_wait_seconds"}
+    assert always | {"valid_frame_ratio"} <= metrics[0].keys()
+
+
+def test_both_names_of_the_flag_for_static_shapes(terminal):
+    command = "myxtts train --dry-run --json --train-data my-corpus --max-mel-frames 600"
+    plans = [
+        terminal(f"{command} {flag}", *GPUS).output
+        for flag in ("--enable-static-shapes", "--pad-to-fixed-length")
+    ]
+    assert json.loads(plans[0]) == json.loads(plans[1])
+    assert json.loads(plans[0])["shapes"] == [[4, 200, 600]]
+
+
+def test_clips_over_the_limits_are_left_out_and_counted(terminal):
+    done = terminal(
+        "myxtts train --dry-run --json --train-data my-corpus --max-mel-frames 256", *GPUS
+    )
+    plan = json.loads(done.output)
+    assert sum(plan["rejected"].values()) > 0
+    assert plan["clips"] + sum(plan["rejected"].values()) >= 18
+
+
+def test_retracing_is_diagnosed_without_training(terminal):
+    done = terminal("python3 utilities/diagnose_retracing.py --config configs/config.yaml")
+    assert done.code == 0, done.errors
+    assert "Traces: " in done.output
+    assert "XLA compilations: " in done.output
+    again = terminal(
+        "myxtts diagnose --config configs/config.yaml --set data.batching=dynamic --xla"
+    )
+    assert again.code == 1
+    assert "bucketed" in again.output
+
+
+def test_multi_gpu_mode(terminal):
+    done = terminal(
+        "python3 train_main.py --data-gpu 0 --model-gpu 1,2 --model-start-delay 0.5 "
+        "--buffer-size 8 --enable-memory-isolation --data-gpu-memory 8192 "
+        "--model-gpu-memory 16384 --enable-static-shapes --max-mel-frames 600 "
+        "--gradient-accumulation-steps 2 --optimization-level experimental "
+        "--train-data my-corpus --max-steps 1 --run-dir runs/pipeline",
+        *GPUS,
+    )
+    assert done.code == 0, done.errors
+    assert "Mode: multi-gpu; data on CPU:0, model mirrored on CPU:1, CPU:2; pref" in done.output
+    assert "memory isolation is off: virtual devices have no memory" in done.errors
+    report = terminal.report("runs/pipeline")
+    assert (report["mode"], report["data_device"]) == ("multi-gpu", "CPU:0")
+    assert (report["strategy"], report["model_devices"]) == (
+        "MirroredStrategy",
+        ["CPU:1", "CPU:2"],
+    )
+    assert report["buffer_size"] == 8
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "said"),
+    [
+        ("", "Mode: single-gpu-buffered (no separate GPU for data); data on ", ""),
+        ("--buffer-size 50", "prefetching up to 50 batches", ""),
+        (
+            "--data-gpu 0 --model-gpu 9",
+            "Mode: single-gpu-buffered",
+            "multi-GPU mode is off: GPU 9 does not exist",
+        ),
+        ("--multi-gpu --visible-gpus 0,1", "model mirrored on CPU:0, CPU:1", "MirroredStrategy"),
+        ("--visible-gpus 1", "model on CPU:1", "OneDeviceStrategy"),
+        (
+            "--multi-gpu --data-gpu 0 --model-gpu 1",
+            "Mode: multi-gpu; data on CPU:0, model on CPU:1",
+            "--multi-gpu does nothing, because model_gpu is 1",
+        ),
+        (
+            "--data-gpu-memory 8192",
+            "Mode: single-gpu-buffered",
+            "--data-gpu-memory does nothing without --enable-memory-isolation",
+        ),
+    ],
+)
+def test_the_mode_and_the_devices_are_printed(terminal, flags, mode, said):
+    done = terminal(f"myxtts train --dry-run --train-data my-corpus {flags}", *GPUS)
+    assert done.code == 0, done.errors
+    assert mode in done.output
+    assert said in done.errors
+
+
+def test_strict_devices_stop_instead_of_falling_back(terminal):
+    done = terminal("myxtts train --dry-run --multi-gpu --strict-devices", *SMALL)
+    assert done.code == 2
+    line = "myxtts train: --multi-gpu: requires at least 2 GPUs (found 0); leave out "
+    assert done.errors.splitlines()[-1].startswith(line)
+
+
+STRATEGIES = """
+    from myxtts.devices.discovery import find_accelerators
+    from myxtts.utils.commons import setup_gpu_strategy
+
+    for visible_gpus in ("0", "0,1"):
+        find_accelerators(virtual_devices=4, visible_gpus=visible_gpus)
+        for multi_gpu in (False, True):
+            strategy = setup_gpu_strategy(enable_multi_gpu=multi_gpu)
+            print(type(strategy).__name__, strategy.num_replicas_in_sync)
+    find_accelerators()
+    print(setup_gpu_strategy().num_replicas_in_sync)
+"""
+
+
+def test_the_table_of_strategies(terminal):
+    done = terminal.python(STRATEGIES)
+    assert done.output.splitlines() == [
+        "OneDeviceStrategy 1",
+        "OneDeviceStrategy 1",
+        "OneDeviceStrategy 1",
+        "MirroredStrategy 2",
+        "1",
+    ], done.errors
+
+
+TRAINER = """
+    from myxtts.config.config import XTTSConfig
+    from myxtts.config.loading import read_yaml
+    from myxtts.data.opening import open_corpus
+    from myxtts.training.trainer import XTTSTrainer
+
+    config = XTTSConfig(
+        **read_yaml("miniature"), train_data="my-corpus", virtual_devices=4, max_steps=1,
+        multi_gpu=True, visible_gpus="0,1",
+    )
+    report = XTTSTrainer(config, open_corpus(config), "runs/trainer").fit()
+    print(report.strategy, report.model_devices)
+"""
+ONE_CALL = """
+    import myxtts
+    from myxtts.config.loading import read_yaml
+
+    config = myxtts.XTTSConfig(
+        **read_yaml("miniature"), train_data="my-corpus", virtual_devices=4, max_steps=1,
+        multi_gpu=True, visible_gpus="0,1",
+    )
+    report = myxtts.train(config, "runs/one-call")
+    print(report.strategy, report.model_devices)
+"""
+
+
+@pytest.mark.parametrize("snippet", [TRAINER, ONE_CALL])
+def test_from_python_the_devices_are_those_of_the_configuration(terminal, snippet):
+    done = terminal.python(snippet)
+    assert done.code == 0, done.errors
+    assert done.output == "MirroredStrategy ['CPU:0', 'CPU:1']\n"
+
+
+@pytest.mark.usefixtures("fixed")
+def test_a_run_is_resumed_and_another_starts_from_it(terminal):
+    resumed = terminal("myxtts train --resume runs/fixed --max-steps 3 --virtual-devices 4")
+    assert resumed.code == 0, resumed.errors
+    assert terminal.report("runs/fixed")["steps"] == 3
+    started = terminal(
+        "myxtts train --init-from runs/fixed --epochs 1 --set training.learning_rate=1e-3 "
+        "--train-data my-corpus --batch-size 18 --run-dir runs/second --virtual-devices 4"
+    )
+    assert started.code == 0, started.errors
+    assert "Initialising from the EMA weights of runs/fixed/checkpoints/step_" in started.output
+    assert "  Learning rate: 0.001\n" in started.output
+
+
+def test_without_a_corpus_the_demo_corpus_is_used(terminal):
+    done = terminal("myxtts train --dry-run --set learning_rate=1e-4", *GPUS)
+    assert done.code == 0, done.errors
+    assert "No --train-data given: using the demo corpus in demo/corpus" in done.output
+    assert "  Learning rate: 0.0001\n" in done.output
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interrupted_run_is_saved_and_can_be_resumed(terminal, number, code):
+    run = f"runs/interrupted-{code}"
+    terminal.start(
+        f"myxtts train --train-data my-corpus --max-steps 1000000 --run-dir {run}", *GPUS
+    )
+    terminal.signal_once_it_said("Run folder: ", number)
+    done = terminal.wait()
+    assert done.code == code, done.errors
