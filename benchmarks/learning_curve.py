@@ -5,7 +5,7 @@
     .venv/bin/python benchmarks/learning_curve.py --run RUN --data CORPUS \\
         [--sentences 30] [--json FILE] [--picture FILE]
 
-Recordings and their copies through mel and Griffin-Lim are evaluated for comparison. The recogniser
+Recordings and their copies through mel and each vocoder are evaluated for comparison. Moonshine
 supports English only; for other languages the spectral distance from the recordings is drawn
 instead of the word error rate. Minutes are from the run's time report when it saved: in total, and
 of the steps alone, without startup, compilation, evaluation and saving.
@@ -32,7 +32,13 @@ from myxtts.evaluation.against_recording import (  # noqa: E402
     PITCH_ERROR,
 )
 from myxtts.evaluation.curves import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
-from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, evaluate  # noqa: E402
+from myxtts.evaluation.evaluate import (  # noqa: E402
+    MODEL,
+    RECORDINGS,
+    copies_by,
+    copying_vocoders,
+    evaluate,
+)
 from myxtts.evaluation.measure import Metric  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
@@ -85,9 +91,9 @@ def picture(result: Row) -> Canvas:
     for number, metric in enumerate(panels):
         line = [(row["minutes"], row[metric.name]) for row in rows_with(metric, result)]
         levels = {
-            column: result[column][metric.name]
-            for column in (RECORDINGS, COPIES)
-            if metric.name in result[column]
+            column: values[metric.name]
+            for column, values in result["ceilings"].items()
+            if metric.name in values
         }
         draw_panel(canvas, (number * PANEL_WIDTH, 0), metric, "minutes", [line], levels)
     return canvas
@@ -105,7 +111,7 @@ def print_row(title: str, row: Row, metrics: Sequence[Metric]) -> None:
     ]
     widths = [10, 14, *(len(metric.title) + 2 for metric in metrics)]
     cells = zip([*times, *values], widths, strict=True)
-    print(f"{title:<16}" + "".join(f"{cell:>{width}}" for cell, width in cells), flush=True)
+    print(f"{title:<20}" + "".join(f"{cell:>{width}}" for cell, width in cells), flush=True)
 
 
 def main() -> None:
@@ -120,21 +126,22 @@ def main() -> None:
     config = with_corpus(tts.config, options.data)
     sentences = held_out_sentences(config, tts.languages, options.sentences)
     toolbox = open_toolbox(only=[metric.name for metric in SPEECH_METRICS])
-    ceiling = means(tts, options.run, sentences, toolbox, (RECORDINGS, COPIES))
-    metrics = [metric for metric in toolbox.metrics if metric.name in ceiling[COPIES]]
+    columns = (RECORDINGS, *map(copies_by, copying_vocoders(tts)))
+    ceilings = means(tts, options.run, sentences, toolbox, columns)
+    metrics = [metric for metric in toolbox.metrics if metric.name in ceilings[RECORDINGS]]
     for left_out in toolbox.left_out:
         print(left_out)
     languages = sorted({sentence.language for sentence in sentences})
     print(f"{len(sentences)} held-out sentences, languages: {', '.join(languages)}")
     titles = "".join(f"{metric.title:>{len(metric.title) + 2}}" for metric in metrics)
-    print(f"{'step':<16}{'minutes':>10}{'of steps':>14}{titles}")
-    for column in (RECORDINGS, COPIES):
-        print_row(column, ceiling[column], metrics)
+    print(f"{'step':<20}{'minutes':>10}{'of steps':>14}{titles}")
+    for column, values in ceilings.items():
+        print_row(column, values, metrics)
     result: Row = {
         "run": str(options.run),
         "sentences": len(sentences),
         "languages": languages,
-        **ceiling,
+        "ceilings": ceilings,
         "checkpoints": [],
     }
     for folder in RunDir(options.run).checkpoint_folders():

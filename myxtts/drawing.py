@@ -34,6 +34,7 @@ _POINT_PIXELS = 4
 # Curves with more points are drawn without markers.
 _MOST_POINTS = 30
 _TITLE_SIZE = 15
+BAR_ROW_PIXELS, _BAR_PIXELS = 26, 18
 _LEGEND_LINE_PIXELS, _LEGEND_ROW_PIXELS = 30, 26
 
 
@@ -239,18 +240,18 @@ class BarRow:
 
 def bar_rows(canvas: Canvas, corner: tuple[int, int], rows: Sequence[BarRow], width: int) -> None:
     """Rows of bars; the longest has `width`. Negative values get a one-pixel bar."""
-    bar_pixels, name_pixels = 18, 100
+    name_pixels = 120
     left, top = corner
     largest = max((abs(row.value) for row in rows if row.value is not None), default=0) or 1.0
     for number, row in enumerate(rows):
-        y = top + number * (bar_pixels + 8)
-        middle = y + bar_pixels / 2
+        y = top + number * BAR_ROW_PIXELS
+        middle = y + _BAR_PIXELS / 2
         canvas.text((left, middle), row.name, 12, SOFT_INK)
         if row.value is None:
             continue
         start = left + name_pixels
         end = start + max(1, round(max(row.value, 0.0) / largest * width))
-        canvas.rectangle((start, y), (end, y + bar_pixels), row.colour)
+        canvas.rectangle((start, y), (end, y + _BAR_PIXELS), row.colour)
         canvas.text((end + 6, middle), row.text, 12)
 
 

@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "evaluate",
         help="measure how a run sounds, compared with the recordings",
         description="Synthesize held-out sentences with a run and compare them with the "
-        "recordings, and with the recordings resynthesized from their mels by Griffin-Lim. "
+        "recordings, and with the recordings resynthesized from their mels by each vocoder. "
         "Writes a page to listen to.",
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of a trained run")
@@ -152,25 +152,25 @@ def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
 
 
 def _describe(evaluation: Evaluation) -> list[str]:
-    from myxtts.evaluation.evaluate import COLUMNS
-
+    columns = evaluation.columns
+    width = max(map(len, columns)) + 2
     count = len(evaluation.sentences)
     voices = len({sentence.speaker for sentence in evaluation.sentences})
     lines = [
         f"{evaluation.run}, step {evaluation.step:,}: {count} "
         f"{plural(count, 'sentence')}, {voices} {plural(voices, 'voice')}",
         "",
-        f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>16}" for column in COLUMNS),
+        f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>{width}}" for column in columns),
     ]
     for measure in evaluation.toolbox.measures:
         for metric in measure.metrics:
-            means = [evaluation.mean(column, metric) for column in COLUMNS]
+            means = [evaluation.mean(column, metric) for column in columns]
             if metric in evaluation.toolbox.metrics and any(mean is not None for mean in means):
                 title = metric.title + ("" if measure.tool.independent else " *")
                 values = ("" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means)
                 lines.append(
                     f"{title:<38}{metric.unit:>11}{metric.better:>13}"
-                    + "".join(f"{value:>16}" for value in values)
+                    + "".join(f"{value:>{width}}" for value in values)
                 )
     if any(not measure.tool.independent for measure in evaluation.toolbox.measures):
         lines += ["", "* not independent: computed with the model's own voice encoder"]

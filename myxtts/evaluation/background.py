@@ -44,7 +44,7 @@ def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequenc
 
 
 def measure_snapshot(snapshot: Path, sentences_file: Path, only: Sequence[str]) -> dict[str, float]:
-    """The model's means; recordings and copy-synthesis do not change and are skipped."""
+    """The model's means; recordings and their copies do not change and are skipped."""
     from myxtts.evaluation.evaluate import MODEL, evaluate, own_voice
     from myxtts.evaluation.toolbox import open_toolbox
     from myxtts.synthesis.tts import TTS

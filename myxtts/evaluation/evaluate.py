@@ -1,7 +1,7 @@
 """Synthesizes sentences and compares their metrics with those of the recordings.
 
 Metrics are meaningful only relative to their ceiling. The recordings are the upper bound;
-copy-synthesis through mel and Griffin-Lim is what a perfect model could reach.
+copies of them through mel and vocoder are what a perfect model could reach.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.audio.mel import clip_log_mel
+from myxtts.audio.vocoder import Vocoder
 from myxtts.evaluation.measure import FloatArray, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import OwnVoiceEncoder
@@ -21,8 +22,7 @@ from myxtts.evaluation.toolbox import LeftOut, Toolbox
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
-RECORDINGS, COPIES, MODEL = "recordings", "copy-synthesis", "model"
-COLUMNS = (RECORDINGS, COPIES, MODEL)
+RECORDINGS, MODEL = "recordings", "model"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +41,15 @@ class Evaluation:
     step: int
     sentences: tuple[Sentence, ...]
     toolbox: Toolbox
+    vocoders: tuple[str, ...]
+    """Names of those that copy the recordings."""
     clips: list[Clip] = field(default_factory=list)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Only the model, if there are no recordings."""
         recorded = any(sentence.recording for sentence in self.sentences)
-        return COLUMNS if recorded else (MODEL,)
+        return (RECORDINGS, *map(copies_by, self.vocoders), MODEL) if recorded else (MODEL,)
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -79,6 +81,16 @@ class Evaluation:
         return sum(score.value * score.weight for score in scores) / weight
 
 
+def copies_by(vocoder: str) -> str:
+    """The column of a vocoder's copies."""
+    return f"{vocoder} copies"
+
+
+def copying_vocoders(tts: TTS) -> dict[str, Vocoder]:
+    """All that understand the run's mels, by name."""
+    return {"griffin-lim": GriffinLim(tts.config.audio)}
+
+
 def own_voice(tts: TTS) -> OwnVoiceEncoder:
     return OwnVoiceEncoder(lambda waveform: tts.voice_of(waveform).vector.numpy()[0])
 
@@ -89,14 +101,17 @@ def evaluate(
     sentences: Sequence[Sentence],
     toolbox: Toolbox,
     *,
-    columns: Sequence[str] = COLUMNS,
+    vocoders: Mapping[str, Vocoder] | None = None,
+    columns: Sequence[str] | None = None,
     options: SpeechOptions | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
-    evaluation = Evaluation(run, tts.step, tuple(sentences), toolbox)
-    wanted = [column for column in evaluation.columns if column in columns]
+    """By default with copies by every vocoder, and with all columns."""
+    vocoders = copying_vocoders(tts) if vocoders is None else vocoders
+    evaluation = Evaluation(run, tts.step, tuple(sentences), toolbox, tuple(vocoders))
+    wanted = [name for name in evaluation.columns if columns is None or name in columns]
     total = len(sentences) * len(wanted)
-    speaker = _Speaker(tts, options or SpeechOptions(), wanted)
+    speaker = _Speaker(tts, options or SpeechOptions(), vocoders, wanted)
     for sentence in sentences:
         # Finds text that cannot be spoken before the work begins.
         tts.tokenizer.encode(sentence.text, sentence.language)
@@ -124,14 +139,27 @@ def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
 class _Speaker:
     """Makes the clip of a sentence for each column."""
 
-    def __init__(self, tts: TTS, options: SpeechOptions, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        tts: TTS,
+        options: SpeechOptions,
+        vocoders: Mapping[str, Vocoder],
+        columns: Sequence[str],
+    ) -> None:
         self._tts = tts
         self._options = options
         self._columns = columns
+        self._copiers = {
+            copies_by(name): vocoder
+            for name, vocoder in vocoders.items()
+            if copies_by(name) in columns
+        }
 
     def warm_up(self, sentence: Sentence) -> None:
         """Compiles first, so that the first sentence takes no longer than the others."""
-        self._copy(self._synthesize(sentence))
+        speech = self._synthesize(sentence)
+        for vocoder in self._copiers.values():
+            self._copy(speech, vocoder)
 
     def say(self, sentence: Sentence) -> Iterator[tuple[str, Speech]]:
         reference = self._read(sentence.reference)
@@ -144,8 +172,8 @@ class _Speaker:
                 continue
             else:
                 waveform = recording.waveform
-                if column == COPIES:
-                    waveform = self._copy(waveform)
+                if column in self._copiers:
+                    waveform = self._copy(waveform, self._copiers[column])
             seconds = time.perf_counter() - started
             yield (
                 column,
@@ -165,10 +193,10 @@ class _Speaker:
         waveform = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
         return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
 
-    def _copy(self, recording: FloatArray) -> FloatArray:
+    def _copy(self, recording: FloatArray, vocoder: Vocoder) -> FloatArray:
         config = self._tts.config
         mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
-        return GriffinLim(config.audio).samples(mel)
+        return vocoder.samples(mel)
 
     def _synthesize(self, sentence: Sentence) -> FloatArray:
         return self._tts.tts(

@@ -38,8 +38,8 @@ def page(evaluation: Evaluation, bars_png: bytes) -> str:
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{len(evaluation.sentences)} sentences that the run was not trained on. Compare each "
-        "metric with the recordings and with copy-synthesis (the recordings resynthesized from "
-        "their mels by Griffin-Lim).</p>",
+        "metric with the recordings and with their copies (resynthesized from their mels by a "
+        "vocoder).</p>",
         _table(evaluation),
         left_out,
         f'<img class=bars alt="all metrics" src="{_inline("image/png", bars_png)}">',

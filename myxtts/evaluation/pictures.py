@@ -8,20 +8,31 @@ from PIL import Image
 
 from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import AudioConfig
-from myxtts.drawing import BLUE, LIGHT_BLUE, ORANGE, BarRow, Canvas, bar_rows, grid_corner, heat_map
-from myxtts.evaluation.evaluate import COPIES, MODEL, RECORDINGS, Evaluation
+from myxtts.drawing import (
+    BAR_ROW_PIXELS,
+    BLUE,
+    LIGHT_BLUE,
+    ORANGE,
+    BarRow,
+    Canvas,
+    bar_rows,
+    grid_corner,
+    heat_map,
+)
+from myxtts.evaluation.evaluate import MODEL, RECORDINGS, Evaluation
 from myxtts.evaluation.measure import Metric, Sound
 
-_COLUMN_COLOURS = {RECORDINGS: BLUE, COPIES: LIGHT_BLUE, MODEL: ORANGE}
+_COLUMN_COLOURS = {RECORDINGS: BLUE, MODEL: ORANGE}
+_COLOUR_OF_COPIES = LIGHT_BLUE
 _DYNAMIC_RANGE_NEPERS = 8.0
 _MELS = 80
 
 _SHEET_SENTENCES = 4
 _SHEET_ROW_PIXELS, _SHEET_COLUMN_PIXELS, _SHEET_MARGIN = 150, 400, 24
 
-_BAR_PANEL_COLUMNS, _BAR_PANEL_PIXELS = 3, (380, 128)
+_BAR_PANEL_COLUMNS, _BAR_PANEL_WIDTH, _BAR_PANEL_HEAD = 3, 400, 50
 # Leaves room for the name before a bar and the value after it.
-_LONGEST_BAR_PIXELS = _BAR_PANEL_PIXELS[0] - 200
+_LONGEST_BAR_PIXELS = _BAR_PANEL_WIDTH - 220
 
 
 def mel_picture(sound: Sound) -> Image.Image:
@@ -66,7 +77,8 @@ def bars_picture(evaluation: Evaluation) -> Image.Image:
         if any(evaluation.mean(column, metric) is not None for column in evaluation.columns)
     ]
     rows = -(-len(metrics) // _BAR_PANEL_COLUMNS)
-    width, height = _BAR_PANEL_PIXELS
+    width = _BAR_PANEL_WIDTH
+    height = _BAR_PANEL_HEAD + len(evaluation.columns) * BAR_ROW_PIXELS
     canvas = Canvas(_BAR_PANEL_COLUMNS * width, max(1, rows) * height + 16)
     for number, metric in enumerate(metrics):
         x, y = grid_corner(number, _BAR_PANEL_COLUMNS, width, height)
@@ -79,7 +91,7 @@ def bars_picture(evaluation: Evaluation) -> Image.Image:
 def _bar(evaluation: Evaluation, column: str, metric: Metric) -> BarRow:
     value = evaluation.mean(column, metric)
     text = "" if value is None else f"{value:.{metric.decimals}f}"
-    return BarRow(column, value, text, _COLUMN_COLOURS[column])
+    return BarRow(column, value, text, _COLUMN_COLOURS.get(column, _COLOUR_OF_COPIES))
 
 
 def better_sign(metric: Metric) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+import sys
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Speech, Tool
@@ -36,7 +38,8 @@ class Distillmos(Measure):
     metrics = (DISTILLMOS,)
 
     def __init__(self) -> None:
-        import distillmos
+        with torchaudio_or_blank():
+            import distillmos
         import torch
 
         self._torch: Any = torch
@@ -48,3 +51,22 @@ class Distillmos(Measure):
         with self._torch.no_grad():
             opinion = self._model(self._torch.from_numpy(speech.at_measured_rate[None]))
         return {DISTILLMOS.name: Score(float(opinion.mean()))}
+
+
+@contextlib.contextmanager
+def torchaudio_or_blank() -> Iterator[None]:
+    """For imports of packages that use torchaudio only to read and resample files.
+
+    PyPI's torchaudio is built for CUDA and cannot be loaded with a CPU build of PyTorch. A blank
+    module then takes its place during the import.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError):
+        sys.modules["torchaudio"] = types.ModuleType("torchaudio")
+        try:
+            yield
+        finally:
+            del sys.modules["torchaudio"]
+    else:
+        yield

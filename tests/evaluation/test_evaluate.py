@@ -7,7 +7,8 @@ import sys
 import pytest
 from PIL import Image
 
-from myxtts.evaluation.evaluate import COLUMNS, Evaluation, evaluate, own_voice
+from myxtts.audio.griffin_lim import GriffinLim
+from myxtts.evaluation.evaluate import Evaluation, evaluate, own_voice
 from myxtts.evaluation.results import save_evaluation
 from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
 from myxtts.evaluation.toolbox import open_toolbox
@@ -15,6 +16,7 @@ from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 
 OPTIONS = SpeechOptions(steps=2)
+COLUMNS = ("recordings", "griffin-lim copies", "hasty copies", "model")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,11 @@ def toolbox(tts):
 @pytest.fixture(scope="module")
 def evaluation(tts, toolbox, miniature) -> Evaluation:
     sentences = held_out_sentences(miniature(), tts.languages, 2)
-    return evaluate(tts, "run", sentences, toolbox, options=OPTIONS)
+    vocoders = {
+        "griffin-lim": GriffinLim(tts.config.audio),
+        "hasty": GriffinLim(tts.config.audio, phase_iterations=0),
+    }
+    return evaluate(tts, "run", sentences, toolbox, vocoders=vocoders, options=OPTIONS)
 
 
 def mean(evaluation: Evaluation, column: str, name: str) -> float | None:
@@ -44,7 +50,7 @@ def mean(evaluation: Evaluation, column: str, name: str) -> float | None:
 def test_the_recordings_are_the_ceiling(evaluation):
     assert evaluation.columns == COLUMNS
     for name in ("mel_cepstral_distance", "pitch_error", "voicing_error"):
-        recordings, copies, model = (mean(evaluation, column, name) for column in COLUMNS)
+        recordings, copies, _, model = (mean(evaluation, column, name) for column in COLUMNS)
         assert recordings == pytest.approx(0, abs=1e-6)
         assert recordings < copies
         if model is not None:  # an untrained model may have no voiced frame
@@ -52,6 +58,12 @@ def test_the_recordings_are_the_ceiling(evaluation):
     assert mean(evaluation, "recordings", "duration_ratio") == 1
     assert mean(evaluation, "recordings", "real_time_factor") is None
     assert mean(evaluation, "model", "real_time_factor") > 0
+
+
+def test_each_vocoder_has_a_column_of_copies(evaluation):
+    good, hasty = (mean(evaluation, column, "voicing_error") for column in COLUMNS[1:3])
+    assert 0 < good < hasty
+    assert mean(evaluation, "hasty copies", "real_time_factor") > 0
 
 
 def test_a_mean_is_weighted_by_how_much_each_clip_holds(evaluation):
@@ -73,10 +85,10 @@ def test_what_is_written(evaluation, tmp_path):
     assert [set(sentence["clips"]) for sentence in content["sentences"]] == [set(COLUMNS)] * 2
     with open(tmp_path / "out" / "evaluation.csv", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 6
+    assert len(rows) == 8
     assert float(rows[0]["duration_ratio"]) == 1
     page = (tmp_path / "out" / "index.html").read_text()
-    assert page.count("data:audio/mpeg;base64,") == 6
+    assert page.count("data:audio/mpeg;base64,") == 8
     assert "http" not in page.replace("data:", "")
     for name in ("bars.png", "mels.png"):
         with Image.open(tmp_path / "out" / name) as picture:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from myxtts.errors import ConfigError, DataError
+from myxtts.evaluation.quality import torchaudio_or_blank
 from myxtts.evaluation.toolbox import open_toolbox
 
 
@@ -60,6 +61,18 @@ def test_without_an_extra_the_command_that_installs_it_is_named(monkeypatch):
     assert {"mel_cepstral_distance", "pitch_error", "silence"} <= {
         metric.name for metric in toolbox.metrics
     }
+
+
+def test_a_torchaudio_that_cannot_be_loaded_is_not_needed(tmp_path, monkeypatch):
+    (tmp_path / "torchaudio.py").write_text("raise OSError('undefined symbol')")
+    (tmp_path / "reader_of_audio.py").write_text("import torchaudio")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchaudio", raising=False)
+    with torchaudio_or_blank():
+        import reader_of_audio
+    assert reader_of_audio.torchaudio
+    with pytest.raises(OSError, match="undefined symbol"):
+        import torchaudio  # noqa: F401
 
 
 def test_an_unknown_measure_is_named_with_the_known_ones():

@@ -40,7 +40,7 @@ def test_an_evaluation_is_a_point_and_gives_the_ceiling(run_dir):
     content = {
         "step": 40,
         "measures": {
-            "wer": {"means": {"recordings": 0.2, "copy-synthesis": 0.3, "model": 0.5}},
+            "wer": {"means": {"recordings": 0.2, "griffin-lim copies": 0.3, "model": 0.5}},
             "real_time_factor": {"means": {"recordings": None, "model": 0.1}},
         },
         "sentences": [{"text": "One."}],
