@@ -24,6 +24,7 @@ from myxtts.cli import (
 )
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
+from myxtts.cli.help_text import CommandParser
 
 _COMMANDS = (
     demo_data,
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="myxtts",
         description="Train a voice-cloning text-to-speech model on your recordings, and speak "
         "with it.",

@@ -63,7 +63,8 @@ def _add_run_flags(group: Any) -> None:
         const=True,
         default=None,
         metavar="DIR",
-        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any",
+        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any "
+        "(default: start a new run)",
     )
     group.add_argument(
         "--init-from",
@@ -71,7 +72,7 @@ def _add_run_flags(group: Any) -> None:
         default=None,
         metavar="RUN",
         help="initialise from another run's EMA weights, which must fit the model; its model and "
-        "audio settings become the defaults",
+        "audio settings become the defaults (default: train from scratch)",
     )
     group.add_argument(
         "--init-partially",
