@@ -67,6 +67,11 @@ class FeatureCache:
         return len(self.index)
 
     @property
+    def row_count(self) -> int:
+        """Rows of the metadata with clips here; a row whose clip was split has several."""
+        return int(np.unique(self.index["row"]).size)
+
+    @property
     def token_counts(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self.index["tokens_count"])
 
