@@ -135,7 +135,9 @@ def _probabilities(speech: _Speech, lengths: _Floats) -> _Floats:
     for move, at in zip(reversed(moves), reversed(heard[1:]), strict=True):
         backward.append(np.logaddexp.reduce(move + at + backward[-1], axis=1))
     joint = np.array(forward) + np.array(backward[::-1])
-    probabilities: _Floats = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
+    total = np.logaddexp.reduce(joint[0])
+    # There may be no way to place the pauses, as with more pauses than words.
+    probabilities: _Floats = np.exp(joint - total) if np.isfinite(total) else np.zeros(joint.shape)
     return probabilities
 
 
