@@ -38,7 +38,7 @@ from myxtts.text.tokenizer import text_symbols
 
 GAP_SECONDS = (0.1, 0.6)
 TOLERATED_SPEECH_SECONDS = 0.1
-SPEECH_BELOW_LOUDEST_DB = 25
+SPEECH_BELOW_LOUDEST_DB, SPEECH_ABOVE_NOISE_DB = 25, 10
 # A long clip should become two parts or more.
 LONGEST_PART = 0.7
 
@@ -77,7 +77,10 @@ def join(items: list[Utterance], config: XTTSConfig, generator: random.Random) -
 
 def speech_seconds(samples: FloatArray, start: int, end: int, rate_hz: int) -> float:
     levels, window = window_levels(samples, rate_hz), window_samples(rate_hz)
-    loud = levels > np.percentile(levels, 90) * 10 ** (-SPEECH_BELOW_LOUDEST_DB / 20)
+    noise, loudest = np.percentile(levels, [3, 90])
+    loud = levels > max(
+        loudest * 10 ** (-SPEECH_BELOW_LOUDEST_DB / 20), noise * 10 ** (SPEECH_ABOVE_NOISE_DB / 20)
+    )
     first, last = sorted((start, end))
     return float(loud[first // window : last // window].sum()) * window / rate_hz
 
