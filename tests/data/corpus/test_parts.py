@@ -117,6 +117,7 @@ def test_parts_are_clips_of_the_cache_and_are_kept_in_the_next(
     assert (cache.row_count, cache.rejected) == (1, {})
     more = prepare(rows, config, tmp_path / "cache")
     assert [more.text(clip) for clip in range(len(more))] == texts
+    assert more.split_clips == (2, 6)
     assert more.index["row"].tolist() == [0, 0, 0, 1, 1, 1]
     for clip, other in pairwise(range(4)):
         assert more.clip_audio(clip).tobytes() != more.clip_audio(other).tobytes()
