@@ -183,7 +183,7 @@ def trim_silence(
     waveform: FloatArray, sample_rate_hz: int, threshold_db: float, margin_seconds: float = 0.05
 ) -> FloatArray:
     """Trims both ends while the level is `threshold_db` below the loudest window."""
-    window = _level_window_samples(sample_rate_hz)
+    window = window_samples(sample_rate_hz)
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
         return waveform
@@ -210,7 +210,7 @@ def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float
 
 def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:
     """RMS of consecutive windows; a shorter remainder counts as a window."""
-    window = _level_window_samples(sample_rate_hz)
+    window = window_samples(sample_rate_hz)
     whole = waveform.size - waveform.size % window
     windows = waveform[:whole].reshape(-1, window)
     power = np.einsum("ij,ij->i", windows, windows)
@@ -220,5 +220,5 @@ def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:
     return np.sqrt(power / np.float32(window))
 
 
-def _level_window_samples(sample_rate_hz: int) -> int:
+def window_samples(sample_rate_hz: int) -> int:
     return max(1, int(_LEVEL_WINDOW_SECONDS * sample_rate_hz))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
-from myxtts.cli.options import add_config_options, configuration, given
 from myxtts.cli.stats import measure_part
+from myxtts.cli.train import add_training_flags, configuration_of_run, find_start
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -24,41 +24,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "diagnose",
         help="predict the traces and compilations of a configuration",
         description="Predict, without training, how often the training step would be traced and "
-        "compiled with this configuration and corpus, and compare the batching modes. Exit code 1 "
-        "if it would recompile during training.",
+        "compiled with this configuration and corpus, and compare the batching modes. Takes the "
+        "flags of train, with --json for one JSON object; without --train-data it assumes clip "
+        "lengths like LJSpeech's, without --xla a GPU. Exit code 1 if training would recompile or "
+        "stop because too many clips are left out.",
+        argument_default=argparse.SUPPRESS,
     )
-    add_config_options(parser)
-    parser.add_argument(
-        "--train-data",
-        metavar="DIR",
-        help="training corpus (default: from --config, else clip lengths like LJSpeech's)",
-    )
-    parser.add_argument(
-        "--val-data",
-        metavar="DIR",
-        help="validation corpus (default: held out from the training corpus)",
-    )
-    parser.add_argument(
-        "--xla",
-        action=argparse.BooleanOptionalAction,
-        help="assume that training compiles with XLA (default: from --config, else as on GPUs)",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_training_flags(parser)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = {
-        "train_data": options.train_data,
-        "val_data": options.val_data,
-        "xla": options.xla,
-    }
-    config = configuration(options, given(settings))
+    _, start = find_start(options)
+    config = configuration_of_run(options, start)
     from myxtts.data.planning.diagnosis import advise, diagnose
 
-    clips, source = _clips(config, quiet=options.json)
+    clips, unusable, source = _clips(config, quiet=options.json)
     placement = _placement(config)
-    diagnosis = diagnose(clips, config, replicas=placement.replicas)
+    diagnosis = diagnose(clips, config, replicas=placement.replicas, unusable=unusable)
     advice = advise(diagnosis, config)
     noted = (placement.missing, placement.problem, *placement.without_effect)
     advice += [f"Devices: {it}." for it in noted if it]
@@ -66,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
     else:
         say("\n".join(_describe(diagnosis, source, advice)))
-    return CHECK_FAILED if diagnosis.would_compile_again else 0
+    return CHECK_FAILED if diagnosis.would_compile_again or diagnosis.would_stop else 0
 
 
 def _placement(config: XTTSConfig) -> Placement:
@@ -80,13 +63,14 @@ def _placement(config: XTTSConfig) -> Placement:
     return place(config, gpu_count, cluster.workers if cluster else 1)
 
 
-def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
+def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
+    """Lengths of the clips, the number of clips without any, and where they come from."""
     from myxtts.data.planning.diagnosis import typical_lengths
     from myxtts.data.planning.schedule import Clips
 
     folder = config.data.train_data
     if folder is None:
-        return typical_lengths(), "clip lengths like LJSpeech's (no --train-data given)"
+        return typical_lengths(), 0, "clip lengths like LJSpeech's (no --train-data given)"
     measures = measure_part("train", config, show_progress=not quiet)
     clips = Clips(
         measures.token_counts,
@@ -94,7 +78,8 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, str]:
         measures.speaker_of_clip,
         measures.language_of_clip,
     )
-    return clips, f"{folder} (lengths before trimming silence)"
+    unusable = measures.unreadable + measures.empty_text
+    return clips, unusable, f"{folder} (lengths before trimming silence)"
 
 
 def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, Any]:
@@ -109,6 +94,7 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
         "compilations": predicted.compilations,
         "compilations_after_warmup": predicted.compilations_after_warmup,
         "would_compile_again": diagnosis.would_compile_again,
+        "would_stop": diagnosis.would_stop,
         "advice": advice,
         "modes": [dataclasses.asdict(item) for item in diagnosis.predictions],
     }

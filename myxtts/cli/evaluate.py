@@ -34,7 +34,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--data", type=Path, metavar="DIR", help="corpus (default: the one the run trained on)"
     )
     parser.add_argument(
-        "--sentences", type=Path, metavar="FILE", help="sentences to speak instead, one per line"
+        "--sentences",
+        type=Path,
+        metavar="FILE",
+        help="sentences to speak, one per line (default: those of held-out clips)",
     )
     parser.add_argument(
         "--speaker-wav",
@@ -56,7 +59,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help=f"number of held-out clips to synthesize (default: {_DEFAULT_COUNT})",
     )
     parser.add_argument(
-        "--only", metavar="NAMES", help="compute only these metrics, such as wer,pitch_error"
+        "--only",
+        metavar="NAMES",
+        help="compute only these metrics, such as wer,pitch_error (default: all)",
     )
     parser.add_argument(
         "--whisper",

@@ -16,7 +16,8 @@ def add_config_options(parser: Any) -> None:
         "--config",
         default=None,
         metavar="NAME_OR_FILE",
-        help=f"YAML file with settings, or a built-in configuration: {', '.join(builtin_names())}",
+        help="YAML file with settings, or a built-in configuration: "
+        f"{', '.join(builtin_names())} (default: the defaults of the settings)",
     )
     parser.add_argument(
         "--set",

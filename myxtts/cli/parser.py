@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from myxtts.cli.exit_codes import USER_ERROR
+from myxtts.cli.help_text import HelpWithDefaults
 from myxtts.config.config import section_by_setting
 from myxtts.config.names import did_you_mean, nearest
 
@@ -17,6 +18,9 @@ class CommandParser(argparse.ArgumentParser):
 
     The methods with an underscore are argparse's own, the same in every Python since 3.11.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**({"formatter_class": HelpWithDefaults} | options))
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -43,9 +43,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "else their defaults.",
         argument_default=argparse.SUPPRESS,
     )
+    add_training_flags(parser)
+    return parser
+
+
+def add_training_flags(parser: argparse.ArgumentParser) -> None:
+    """For a parser whose absent flags are absent from the result."""
     _add_run_flags(parser.add_argument_group("run"))
     add_setting_flags(parser)
-    return parser
 
 
 def _add_run_flags(group: Any) -> None:
@@ -64,7 +69,8 @@ def _add_run_flags(group: Any) -> None:
         const=True,
         default=None,
         metavar="DIR",
-        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any",
+        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any "
+        "(default: start a new run)",
     )
     group.add_argument(
         "--init-from",
@@ -72,7 +78,7 @@ def _add_run_flags(group: Any) -> None:
         default=None,
         metavar="RUN",
         help="initialise from another run's EMA weights, which must fit the model; its model and "
-        "audio settings become the defaults",
+        "audio settings become the defaults (default: train from scratch)",
     )
     group.add_argument(
         "--init-partially",
@@ -92,8 +98,8 @@ def _add_run_flags(group: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    run_dir, start = _find_start(options)
-    config = _configuration(options, start)
+    run_dir, start = find_start(options)
+    config = configuration_of_run(options, start)
     if options.json:
         return _print_plan(config, start, options.dry_run)
     if str(options.resume) == _AUTO:
@@ -125,7 +131,7 @@ def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
     return 0
 
 
-def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
+def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfig:
     """Every flag that is not about the run itself is a setting.
 
     A resumed run keeps its saved settings unless flags change them. A run initialised from
@@ -150,7 +156,7 @@ def _configuration(options: argparse.Namespace, start: Start) -> XTTSConfig:
     )
 
 
-def _find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
+def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
     """The run folder, if one is given or found, and what the run starts from."""
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.training.opening import Start

@@ -108,7 +108,12 @@ def _add_length_flags(group: Any) -> None:
         metavar="N",
         help="length of the run in optimizer steps (default: derived from the corpus)",
     )
-    group.add_argument("--epochs", type=int, metavar="N", help="length of the run in epochs")
+    group.add_argument(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="length of the run in epochs (default: by --max-steps)",
+    )
     group.add_argument(
         "--save-every",
         type=int,
@@ -142,7 +147,9 @@ def _add_device_flags(group: Any) -> None:
         "--data-gpu", type=int, metavar="ID", help="GPU that computes features; needs --model-gpu"
     )
     group.add_argument(
-        "--model-gpu", metavar="IDS", help="GPU or GPUs that train, such as 1 or 1,2"
+        "--model-gpu",
+        metavar="IDS",
+        help="GPU or GPUs that train, such as 1 or 1,2 (default: the first)",
     )
     group.add_argument(
         "--model-start-delay",

@@ -41,7 +41,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--delimiter", metavar="D", help="column separator: '|', ',' or tab (default: detected)"
     )
     parser.add_argument(
-        "--language", metavar="TAG", help="language of rows that name none, such as en or fa"
+        "--language",
+        metavar="TAG",
+        help="language of rows that name none, such as en or fa (default: text.default_language)",
     )
     add_config_options(parser)
     parser.add_argument(

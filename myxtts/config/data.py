@@ -5,6 +5,7 @@ from __future__ import annotations
 from myxtts.config.schema import Section, frozen_settings, setting
 
 BATCHING_MODES = ("bucketed", "fixed", "dynamic")
+LONG_CLIPS = ("leave_out", "split")
 
 
 @frozen_settings
@@ -66,14 +67,24 @@ class DataConfig(Section):
         least=16,
     )
     max_text_length: int = setting(
-        200, "Maximum clip length in tokens; longer clips are left out.", least=4, most=10_000
+        200,
+        "Maximum clip length in tokens; long_clips says what happens to longer ones.",
+        least=4,
+        most=10_000,
     )
     max_mel_frames: int | None = setting(
         None,
-        "Maximum clip length in mel frames; longer clips are left out. null derives it from the "
-        "data.",
+        "Maximum clip length in mel frames; long_clips says what happens to longer ones. null "
+        "derives it from the data.",
         least=16,
         most=100_000,
+    )
+    long_clips: str = setting(
+        "leave_out",
+        "What happens to a clip over max_text_length or max_mel_frames. leave_out: it is not used. "
+        "split: it is used in parts that fit, cut at pauses that clearly belong to a punctuation "
+        "mark of its text; without such pauses it is left out.",
+        choices=LONG_CLIPS,
     )
     n_mels: int = setting(80, "Number of mel bands.", least=10, most=512)
     speaker_balance: float = setting(

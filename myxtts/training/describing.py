@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.mel_geometry import seconds_of_frames
-from myxtts.config.config import XTTSConfig
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.accounting import stepping_seconds
@@ -21,24 +20,30 @@ if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
 
 
-def configuration_block(config: XTTSConfig) -> str:
-    data, training = config.data, config.training
+def configuration_block(opened: OpenedRun) -> str:
+    """All settings that users ask about first, and the lengths that come from the data."""
+    data, training = opened.config.data, opened.config.training
+    plan = opened.corpus.train.plan
     length = "derived from the corpus"
     if training.max_steps is not None:
         length = f"{training.max_steps} {plural(training.max_steps, 'step')}"
     elif training.epochs is not None:
         length = f"{training.epochs} {plural(training.epochs, 'epoch')}"
-    frames = "derived from the data" if data.max_mel_frames is None else str(data.max_mel_frames)
+    frames = str(data.max_mel_frames)
+    if data.max_mel_frames is None:
+        frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
+    static = f"ENABLED, {len(plan.shapes)} {plural(len(plan.shapes), 'shape')}"
     lines = {
-        "Training data": data.train_data or "demo corpus",
+        "Training data": str(data.train_data),
         "Validation data": data.val_data or "metadata_eval.csv, or else held out",
-        "Model size": config.model.size,
+        "Model size": opened.config.model.size,
         "Optimization level": training.optimization_level,
         "Length": length,
         "Batch size": f"{data.batch_size} (gradient accumulation steps: "
         f"{training.gradient_accumulation_steps})",
         "Batching": data.batching_mode,
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
+        "Static shapes": "DISABLED, each batch has its own" if plan.dynamic else static,
         "max_text_length": str(data.max_text_length),
         "max_mel_frames": frames,
         "Learning rate": f"{training.learning_rate:g}",
@@ -78,6 +83,9 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
         f"{plural(len(languages), 'language')} {', '.join(languages)}; "
         f"{validation_clips} {plural(validation_clips, 'clip')} for validation"
     )
+    split, parts = part.cache.split_clips
+    if split:
+        yield f"Split: {split} long {plural(split, 'clip')} into {parts} parts"
     for reason, count in part.rejected.items():
         yield f"Left out: {count} {plural(count, 'clip')}, {reason}"
     for line in part.cache.rejections[:5]:

@@ -84,7 +84,6 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     _require_corpora(config)
     from myxtts.training import describing
 
-    observer.on_notice(describing.configuration_block(config))
     for change in changes_since(start.resumed, config) if start.resumed else ():
         observer.on_notice(f"Changed since the checkpoint: {change}")
     if config.data.train_data is None:
@@ -105,6 +104,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
         opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
+        observer.on_notice(describing.configuration_block(opened))
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):
             observer.on_notice(line)

@@ -19,6 +19,7 @@ from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.judging import Measurer
+from myxtts.wording import plural
 
 _log = logging.getLogger(__name__)
 
@@ -111,13 +112,19 @@ def _on_first_device(opened: OpenedRun, error: ReplicasFailedError) -> OpenedRun
 
 
 def _with_started_feed(opened: OpenedRun) -> OpenedRun:
-    """Starts the data device before the model, which waits for the first batch."""
+    """Starts the data device before the model, which waits for the first batches."""
     feed, devices = opened.feed, opened.devices
     feed.start(opened.start.resumed.info.step if opened.start.resumed else 0)
     if devices.data_device is None:
         return opened
+    delay_seconds = opened.config.devices.model_start_delay_seconds
+    awaited = feed.batches_before_model
+    opened.observer.on_notice(
+        f"data device started; model starts in {delay_seconds:.1f} s, when {awaited} "
+        f"{plural(awaited, 'batch')} {'is' if awaited == 1 else 'are'} ready"
+    )
     try:
-        feed.wait_until_ready(opened.config.devices.model_start_delay_seconds)
+        waited_seconds, ready = feed.wait_until_ready(delay_seconds)
     except DeviceError as error:
         feed.close()
         turn_multi_gpu_mode_off(str(error), opened.config)
@@ -126,4 +133,6 @@ def _with_started_feed(opened: OpenedRun) -> OpenedRun:
     except BaseException:
         feed.close()
         raise
+    batches = f"{ready} {plural(ready, 'batch')}"
+    opened.observer.on_notice(f"model started after {waited_seconds:.1f} s with {batches} ready")
     return opened

@@ -73,6 +73,42 @@ def test_every_flag_of_the_contract_is_taken():
     assert [flag for flag in flags.split() if flag not in result.stdout] == []
 
 
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [("train_main.py", "train"), ("utilities/diagnose_retracing.py", "diagnose")],
+)
+def test_a_script_without_the_environment_says_how_to_make_it(script, command):
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", ROOT / script, "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"{Path(script).name}: tensorflow is not installed ({sys.executable}); make the "
+        f"environment with `make env`, then use `.venv/bin/myxtts {command}`\n"
+    )
+
+
+COMMANDS = """demo-data validate stats prepare diagnose tune train synthesize evaluate compare
+    doctor voice-add voice-list voice-remove"""
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
+def test_help_shows_the_default_of_every_flag(command, capsys):
+    words = [command] if command.startswith("demo") else command.split("-")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    usage, _, explained = capsys.readouterr().out.partition("\n\n")
+    flags = re.findall(r"\n  (--?\S.*(?:\n {4,}.*)*)", explained)
+    for flag in flags:
+        optional = f"[{flag.split()[0].rstrip(',')}" in usage
+        if optional and not flag.startswith("-h"):
+            assert "(default: " in " ".join(flag.split())
+    assert any("--traceback" in flag for flag in flags)
+
+
 @pytest.mark.training
 def test_from_recordings_to_speech(demo_corpus, tmp_path):
     """The whole line in real processes: plan, train, resume, speak."""
@@ -90,6 +126,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     assert planned.returncode == 0, planned.stderr
     assert "Final Training Configuration" in planned.stdout
     assert "Static shapes (pad_to_fixed_length): True" in planned.stdout
+    assert "Static shapes: ENABLED, 1 shape\n" in planned.stdout
     assert "max_text_length: 200" in planned.stdout
     assert "max_mel_frames: 400" in planned.stdout
     assert not (tmp_path / "run").exists()
@@ -97,6 +134,8 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     trained = run("train", "--max-steps=4", *train)
     assert trained.returncode == 0, trained.stderr
     assert "Useful utilisation" in trained.stdout
+    assert trained.stdout.count("Final Training Configuration") == 1
+    assert re.search(r"  max_mel_frames: \d+ \(from the data\)\n", trained.stdout)
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 4
 
     refused = run("train", "--max-steps=4", *train)

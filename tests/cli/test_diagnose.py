@@ -49,8 +49,30 @@ def test_json_compares_every_way_of_batching(capsys, demo_corpus):
 
 
 def test_clips_over_the_limits_are_told(capsys, demo_corpus):
-    text = shown(capsys, "--train-data", demo_corpus, "--set=data.max_text_length=40", "--no-xla")
-    assert "are over data.max_text_length = 40" in text
+    """In the words of `train`, which would stop."""
+    limits = ["--train-data", demo_corpus, "--max-text-length=40", "--max-mel-frames=240"]
+    text = shown(capsys, *limits, "--no-xla", expect=1)
+    assert "are over data.max_text_length = 40 or data.max_mel_frames = 240 and are left" in text
+    assert "Training would stop: " in text
+    advice, _, way_out = text.partition("are left out. ")[2].partition(".\n")
+    option = way_out.rpartition("To continue without these clips: ")[2].rstrip(".\n")
+    assert main(["train", "--dry-run", *map(str, limits)]) == 2
+    message = capsys.readouterr().err
+    assert f"; {advice}; to continue without these clips: {option}\n" in message
+    shown(capsys, *limits, "--no-xla", *option.split())
+    assert main(["train", "--dry-run", *map(str, limits), *option.split()]) == 0
+
+
+def test_clips_that_are_split_do_not_count_as_left_out(capsys):
+    text = shown(capsys, "--max-mel-frames=600", "--set=data.long_clips=split", "--no-xla")
+    assert "are used in parts where their pauses allow it" in text
+
+
+def test_it_takes_the_flags_of_train(capsys, trained_run):
+    flags = ["--model-size=small", "--batch-size=8", "--run-dir=x", "--dry-run", "--seed=3"]
+    shown(capsys, *flags, "--enable-static-shapes", "--no-xla", "--max-steps=5")
+    content = json.loads(shown(capsys, "--resume", trained_run, "--json", "--batch-size=6"))
+    assert content["clips"] == 18
 
 
 def test_with_a_validation_corpus_every_clip_is_trained_on(capsys, demo_corpus, tmp_path):

@@ -28,6 +28,10 @@ from myxtts.text.normalise import normalise
 from myxtts.text.sayable import foreign_scripts, unsayable
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
+TOO_MANY_FRAMES, TOO_MANY_TOKENS = "clip too long", "text too long"
+OVER_LIMITS = frozenset((TOO_MANY_FRAMES, TOO_MANY_TOKENS))
+"""Reasons that depend on the length limits and not on the clip alone."""
+
 _SHORTEST_CLIP_SECONDS = 0.2
 _SILENT_DBFS = -60.0
 # Some programs write a byte or two less than the header declares; that is not truncation.
@@ -99,7 +103,7 @@ def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
     symbols, of_text = _check_text(item, config)
     rejections = [problem for problem in (of_audio, of_text) if problem is not None]
     if not rejections:
-        rejections += _check_fit(item, symbols, waveform, config)
+        rejections += check_fit(item, symbols, waveform, config)
     return CheckedClip(symbols, recording, waveform, tuple(rejections))
 
 
@@ -207,7 +211,7 @@ def _check_sound(
             "digital silence" if silent else f"the loudest part is {level_dbfs:.0f} dBFS",
         )
     if longest_frames is not None and frames > longest_frames:
-        return reject("clip too long", f"{frames} frames, data.max_mel_frames is {longest_frames}")
+        return reject(TOO_MANY_FRAMES, f"{frames} frames, data.max_mel_frames is {longest_frames}")
     return None
 
 
@@ -221,7 +225,7 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
         return symbols, Rejection(item.source, "empty text", _nothing_to_say(item, config))
     if tokens > config.data.max_text_length:
         detail = f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
-        return symbols, Rejection(item.source, "text too long", detail)
+        return symbols, Rejection(item.source, TOO_MANY_TOKENS, detail)
     return symbols, None
 
 
@@ -237,7 +241,7 @@ def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
     )
 
 
-def _check_fit(
+def check_fit(
     item: Utterance, symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
 ) -> Iterator[Rejection]:
     """Whether this text can belong to this recording."""

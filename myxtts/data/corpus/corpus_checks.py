@@ -26,6 +26,7 @@ from myxtts.data.corpus.checks import (
     duplicate_audio,
 )
 from myxtts.data.corpus.dataset import Layout, Utterance, metadata_files, read_metadata
+from myxtts.data.corpus.parts import parts_of
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
@@ -209,10 +210,11 @@ def _check_task(task: Sequence[Utterance], config: XTTSConfig) -> list[_ClipReco
 
 def _check_one(item: Utterance, config: XTTSConfig) -> _ClipRecord:
     clip = check_clip(item, config)
-    findings = (*clip.rejections, *clip_cautions(item, clip, config))
+    rejections = () if parts_of(item, clip, config) else clip.rejections
+    findings = (*rejections, *clip_cautions(item, clip, config))
     if clip.recording is None:
         return _ClipRecord(findings)
-    if clip.rejections:
+    if rejections:
         return _ClipRecord(findings, clip.recording.sample_rate_hz)
     return _ClipRecord(
         findings,

@@ -1,7 +1,9 @@
 """Statistics of a corpus: hours, and clip lengths.
 
-Only audio headers are read. Training trims silence, so its mels are a little shorter than the
-lengths here: a clip within a limit here is within it in training.
+Only audio headers are read, except of clips that are over data.max_mel_frames. Training trims
+silence, so its mels are a little shorter than the lengths here: a clip within a limit here is
+within it in training. One over the limit may be within it once trimmed, so its audio is trimmed
+here too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
-from myxtts.audio.files import LONGEST_AUDIO_SECONDS
+from myxtts.audio.files import (
+    LONGEST_AUDIO_SECONDS,
+    UnusableAudioError,
+    clean_recording,
+    read_audio,
+)
 from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
@@ -174,6 +181,8 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
         samples, sample_rate_hz = header
         seconds[row] = samples / sample_rate_hz
         frame_counts[row] = _mel_frames(samples, sample_rate_hz, config.audio)
+        if frame_counts[row] > (config.data.max_mel_frames or frame_counts[row]):
+            frame_counts[row] = _trimmed_mel_frames(item, config, int(frame_counts[row]))
         spoken = _symbols(item, config)
         if any(map(is_spoken, spoken)):
             token_counts[row] = len(spoken) + EDGE_TOKENS
@@ -195,6 +204,14 @@ def _read_header(file: Path) -> tuple[int, int] | None:
 def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:
     resampled = round(samples * audio.sample_rate_hz / sample_rate_hz)
     return mel_frame_count(resampled, audio)
+
+
+def _trimmed_mel_frames(item: Utterance, config: XTTSConfig, untrimmed: int) -> int:
+    try:
+        waveform = read_audio(item.audio_path, config.audio.sample_rate_hz)
+    except UnusableAudioError:
+        return untrimmed
+    return mel_frame_count(clean_recording(waveform, config.audio).size, config.audio)
 
 
 def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:

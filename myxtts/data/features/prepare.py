@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus.checks import Rejection, duplicate_audio
+from myxtts.data.corpus.checks import OVER_LIMITS, Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
 from myxtts.data.features.chunks import (
@@ -36,6 +36,7 @@ from myxtts.data.features.chunks import (
     read_chunk,
     rows_of_chunk,
 )
+from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
@@ -72,7 +73,7 @@ def prepare(
         raise DataError("no clips to prepare: the corpus has no rows in this subset")
     folder = cache_root / fingerprint(utterances, config, bad_rows)
     if folder.is_dir():
-        return open_checked(folder, config)
+        return _open_checked(folder, utterances, config)
     build_dir = folder.with_name(f"{folder.name}.build")
     settings = settings_fingerprint(config)
     try:
@@ -81,25 +82,27 @@ def prepare(
         chunks = chunk_count(len(utterances))
         if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
             # Another process may have just joined them.
-            return open_checked(folder, config) if folder.is_dir() else None
+            return _open_checked(folder, utterances, config) if folder.is_dir() else None
         about = {"source": source, "description": description, "settings": settings}
         _join(utterances, bad_rows, config, build_dir, folder, about)
         _remove_replaced(folder, about)
     except OSError as error:
         if folder.is_dir():
-            return open_checked(folder, config)
+            return _open_checked(folder, utterances, config)
         raise DataError(
             f"{cache_root}: cannot write features there ({error.strerror}); "
             "set data.cache_dir to a writable folder with enough space"
         ) from None
-    return open_checked(folder, config)
+    return _open_checked(folder, utterances, config)
 
 
-def open_checked(folder: Path, config: XTTSConfig) -> FeatureCache:
+def _open_checked(
+    folder: Path, utterances: Sequence[Utterance], config: XTTSConfig
+) -> FeatureCache:
     """Opens a cache; raises if more of its clips were rejected than the configuration allows."""
     cache = open_cache(folder)
-    left_out = sum(cache.rejected.values())
-    _stop_when_too_many_rejected(cache.rejected, cache.rejections, left_out + len(cache), config)
+    clips = sum(cache.rejected.values()) + cache.row_count
+    _stop_when_too_many_rejected(cache.rejected, cache.rejections, clips, utterances, config)
     return cache
 
 
@@ -114,6 +117,7 @@ def settings_fingerprint(config: XTTSConfig) -> str:
         config.data.n_mels,
         config.data.max_text_length,
         config.data.max_mel_frames,
+        config.data.long_clips,
         config.model.frames_per_position,
     )
 
@@ -249,11 +253,14 @@ def _join(
         symbols |= set(chunk.symbols)
         rows += chunk.records["row"].tolist()
         sounds += [bytes(sound) for sound in chunk.records["sound"]]
-    duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
+    of_rows = duplicate_audio((utterances[row] for row in rows), sounds)
+    # Of a clip in parts each part is found.
+    duplicates = list({rejection.source: rejection for rejection in of_rows}.values())
     rejections += duplicates
     reasons = dict(Counter(rejection.reason for rejection in rejections))
     lines = [str(rejection) for rejection in rejections]
-    _stop_when_too_many_rejected(reasons, lines, len(utterances) + len(bad_rows), config)
+    clips = len(utterances) + len(bad_rows)
+    _stop_when_too_many_rejected(reasons, lines, clips, utterances, config)
     left_out = {rejection.source for rejection in duplicates}
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
@@ -322,14 +329,30 @@ def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
     raw.unlink()
 
 
-def _stop_when_too_many_rejected(
-    reasons: Mapping[str, int], lines: Sequence[str], clips: int, config: XTTSConfig
-) -> None:
-    limit = config.data.max_rejected_fraction
+def too_many_rejected(reasons: Mapping[str, int], clips: int, config: XTTSConfig) -> bool:
+    """Whether a run would stop; `clips` counts the usable and the rejected ones."""
     left_out = sum(reasons.values())
-    if left_out == clips or left_out > limit * clips:
-        counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
-        raise DataError(
-            f"{left_out} of {clips} clips are unusable ({counted}), more than "
-            f"data.max_rejected_fraction = {limit:g} allows; the first is {lines[0]}"
-        )
+    return left_out == clips or left_out > config.data.max_rejected_fraction * clips
+
+
+def _stop_when_too_many_rejected(
+    reasons: Mapping[str, int],
+    lines: Sequence[str],
+    clips: int,
+    utterances: Sequence[Utterance],
+    config: XTTSConfig,
+) -> None:
+    if not too_many_rejected(reasons, clips, config):
+        return
+    left_out = sum(reasons.values())
+    counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
+    sentence = (
+        f"{left_out} of {clips} clips are unusable ({counted}), more than "
+        f"data.max_rejected_fraction = {config.data.max_rejected_fraction:g} allows; "
+        f"the first is {lines[0]}"
+    )
+    if not OVER_LIMITS.isdisjoint(reasons):
+        sentence += f"; {advice_for(utterances, config)}"
+    if left_out < clips:
+        sentence += f"; to continue without these clips: {go_on_with(left_out, clips)}"
+    raise DataError(sentence)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
-from myxtts.data.features.cache import FeatureCache
-from myxtts.data.features.prepare import open_checked, settings_fingerprint
+from myxtts.data.features.cache import FeatureCache, open_cache
+from myxtts.data.features.prepare import settings_fingerprint, too_many_rejected
 from myxtts.errors import ConfigError
 from myxtts.text.languages import TAG_RULES
 from myxtts.whole_files import write_whole_file
@@ -63,7 +63,10 @@ class CorpusSubset:
         )
 
     def remembered_cache(self) -> FeatureCache | None:
-        """The cache last made, for a large corpus whose metadata and settings are unchanged."""
+        """The cache last made, for a large corpus whose metadata and settings are unchanged.
+
+        None too if it has so many rejected clips that a run stops: `prepare` says why.
+        """
         metadata_file = self._metadata_file()
         try:
             large = metadata_file.stat().st_size >= LARGE_METADATA_BYTES
@@ -73,7 +76,9 @@ class CorpusSubset:
         folder = self.cache_root / str(last.get("cache"))
         if last.get("request") != self._digest(metadata_file) or not folder.is_dir():
             return None
-        return open_checked(folder, self.config)
+        cache = open_cache(folder)
+        clips = sum(cache.rejected.values()) + cache.row_count
+        return None if too_many_rejected(cache.rejected, clips, self.config) else cache
 
     def remember(self, cache: FeatureCache) -> None:
         """Failing to write only makes the next start slower."""

@@ -39,7 +39,7 @@ class Buffer(Generic[Item]):
 
     def __next__(self) -> Item:
         with self._changed:
-            self._wait_for_item()
+            self._wait_for_items(1)
             if self._closed or not self._items:
                 raise StopIteration
             item = self._items.popleft()
@@ -59,10 +59,10 @@ class Buffer(Generic[Item]):
             self._size = size
             self._changed.notify_all()
 
-    def wait_for_item(self) -> None:
-        """Returns when there is an item or none will come; raises an error of the source."""
+    def wait_for_items(self, count: int) -> None:
+        """Returns when there are `count` items or no more will come; raises the source's error."""
         with self._changed:
-            self._wait_for_item()
+            self._wait_for_items(count)
 
     def stop(self) -> None:
         """Stops the thread, wakes waiting consumers and drops all items."""
@@ -76,8 +76,8 @@ class Buffer(Generic[Item]):
         self.stop()
         self._thread.join(_SECONDS_TO_END)
 
-    def _wait_for_item(self) -> None:
-        while not (self._items or self._ended or self._closed):
+    def _wait_for_items(self, count: int) -> None:
+        while len(self._items) < count and not (self._ended or self._closed):
             self._changed.wait()
         if self._ended and self._error is not None:
             raise self._error

@@ -29,6 +29,8 @@ from myxtts.errors import DeviceError, MyXTTSError
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 # On the model device, in addition to the current batch.
 _BATCHES_ON_MODEL_DEVICE = 2
+# With fewer the model would soon wait for a data device that has just started.
+_BATCHES_BEFORE_MODEL = 4
 
 
 class Feed:
@@ -71,11 +73,20 @@ class Feed:
         # Stop both first, so that neither makes another batch.
         self._closing.callback(self._nearest.stop)
 
-    def wait_until_ready(self, delay_seconds: float) -> None:
-        """Waits `delay_seconds` from the start and until there is a batch."""
+    @property
+    def batches_before_model(self) -> int:
+        """How many batches `wait_until_ready` waits for, unless the run has fewer."""
+        return min(_BATCHES_BEFORE_MODEL, self.buffer_size)
+
+    def wait_until_ready(self, delay_seconds: float) -> tuple[float, int]:
+        """Waits `delay_seconds` from the start and for the first batches.
+
+        Returns how long that took and how many batches there are then.
+        """
         with self._unwrapped_errors():
-            self._buffer.wait_for_item()
+            self._buffer.wait_for_items(self.batches_before_model)
         time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
+        return time.monotonic() - self._started_at, len(self._buffer)
 
     def __next__(self) -> Any:
         ready, waits = len(self._buffer), len(self._nearest) == 0

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from myxtts.config.config import BATCHING_MODES, XTTSConfig
 from myxtts.data.lengths import IntArray
+from myxtts.data.limits import advice_on_limits, go_on_with, limits_in_force
 from myxtts.data.planning.recommendation import with_data_settings
 from myxtts.data.planning.schedule import Clips, Schedule
 from myxtts.data.planning.shapes import COMPILE_SECONDS_PER_SHAPE, Shape, plan_shapes
-from myxtts.errors import MyXTTSError
+from myxtts.errors import DataError, MyXTTSError
 from myxtts.work import computed_multiplications, real_multiplications
 
 # Number of steps to examine; the rest behave the same.
@@ -47,6 +49,12 @@ class Diagnosis:
     clips: int
     predictions: tuple[Prediction, ...]
     """One per possible batching mode."""
+    unusable: int
+    """Clips that are left out whatever their length; not among `clips`."""
+    max_rejected_fraction: float
+    splits_long_clips: bool
+    """Then how many are left out is not known from lengths alone."""
+    advice_on_limits: str
 
     @property
     def prediction(self) -> Prediction:
@@ -54,12 +62,34 @@ class Diagnosis:
         return next(item for item in self.predictions if item.batching == self.configured)
 
     @property
+    def rows(self) -> int:
+        return self.clips + self.unusable
+
+    @property
+    def left_out(self) -> int:
+        too_long = 0 if self.splits_long_clips else self.prediction.clips_left_out
+        return too_long + self.unusable
+
+    @property
+    def would_stop(self) -> bool:
+        """Whether training would refuse to start because too many clips are left out."""
+        return self.left_out > self.max_rejected_fraction * self.rows
+
+    @property
     def would_compile_again(self) -> bool:
         return self.prediction.compilations_after_warmup > 0
 
 
-def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosis:
-    """Predicts from clip lengths only; nothing is traced or trained."""
+def diagnose(
+    clips: Clips, config: XTTSConfig, *, replicas: int = 1, unusable: int = 0
+) -> Diagnosis:
+    """Predicts from clip lengths only; nothing is traced or trained.
+
+    `unusable` clips have no lengths; they count only for whether training would stop.
+    """
+    advice = advice_on_limits(clips.token_counts, clips.frame_counts, config)
+    if not _fitting(clips, config).any():
+        raise DataError(f"no clip fits {_shown_limits(config)}; {advice}")
     # If XLA depends on the device, predict for a GPU, where it is on.
     xla = config.training.xla is not False
     configured = config.data.batching_mode
@@ -73,8 +103,27 @@ def diagnose(clips: Clips, config: XTTSConfig, *, replicas: int = 1) -> Diagnosi
             if mode == configured:
                 raise
     return Diagnosis(
-        configured, config.training.xla, replicas, clips.token_counts.size, tuple(predictions)
+        configured=configured,
+        xla=config.training.xla,
+        replicas=replicas,
+        clips=clips.token_counts.size,
+        predictions=tuple(predictions),
+        unusable=unusable,
+        max_rejected_fraction=config.data.max_rejected_fraction,
+        splits_long_clips=config.data.long_clips == "split",
+        advice_on_limits=advice,
     )
+
+
+def _fitting(clips: Clips, config: XTTSConfig) -> npt.NDArray[np.bool_]:
+    fits: npt.NDArray[np.bool_] = clips.token_counts <= config.data.max_text_length
+    if config.data.max_mel_frames is not None:
+        fits &= clips.frame_counts <= config.data.max_mel_frames
+    return fits
+
+
+def _shown_limits(config: XTTSConfig) -> str:
+    return " or ".join(f"{name} = {limit}" for name, limit in limits_in_force(config).items())
 
 
 def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
@@ -107,12 +156,22 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
             )
     if predicted.clips_left_out:
         share = predicted.clips_left_out / diagnosis.clips
-        limits = [f"data.max_text_length = {config.data.max_text_length}"]
-        if config.data.max_mel_frames is not None:
-            limits.append(f"data.max_mel_frames = {config.data.max_mel_frames}")
+        consequence = "are left out"
+        if diagnosis.splits_long_clips:
+            consequence = (
+                "are used in parts where their pauses allow it (`myxtts train --dry-run` counts "
+                "the rest)"
+            )
         sentences.append(
-            f"{predicted.clips_left_out} clips ({share:.1%}) are over {' or '.join(limits)} and "
-            "are left out; `myxtts stats` recommends limits."
+            f"{predicted.clips_left_out} clips ({share:.1%}) are over {_shown_limits(config)} and "
+            f"{consequence}. {diagnosis.advice_on_limits}."
+        )
+    if diagnosis.would_stop:
+        allowed = f"data.max_rejected_fraction = {config.data.max_rejected_fraction:g}"
+        sentences.append(
+            f"Training would stop: {diagnosis.left_out} of {diagnosis.rows} clips are unusable, "
+            f"more than {allowed} allows. To continue without these clips: "
+            f"{go_on_with(diagnosis.left_out, diagnosis.rows)}."
         )
     return sentences
 

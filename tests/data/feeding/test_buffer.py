@@ -73,7 +73,7 @@ def test_an_error_comes_before_what_is_ready(open_buffer):
     with pytest.raises(OSError, match="disk on fire"):
         next(buffer)
     with pytest.raises(OSError, match="disk on fire"):
-        buffer.wait_for_item()
+        buffer.wait_for_items(1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
