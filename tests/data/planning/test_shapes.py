@@ -4,16 +4,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.planning.diagnosis import typical_lengths
-from myxtts.data.planning.plan_files import load_padded_shapes, save_plan
+from myxtts.data.planning.diagnosis import clips_lasting, typical_lengths
+from myxtts.data.planning.plan_files import load_shapes, save_plan
 from myxtts.data.planning.shapes import MOST_SHAPES, assign_shapes, describe_plan, plan_shapes
 from myxtts.errors import CheckpointError, ConfigError, DataError
 
+HOUR = 3_600
 LENGTHS = st.lists(st.integers(16, 400), min_size=1, max_size=30)
 
 
 def like_ljspeech(count=13_100):
     clips = typical_lengths(count)
+    return clips.token_counts, clips.frame_counts
+
+
+def widely_spread(total_seconds):
+    """Clips of 0.5 to 25 seconds, log-normal with a deviation of one."""
+    generator = np.random.default_rng(0)
+    seconds = np.exp(generator.normal(np.log(3), 1, 10_000))
+    seconds = seconds[(seconds >= 0.5) & (seconds <= 25)]
+    clips = clips_lasting(seconds[np.cumsum(seconds) <= total_seconds], generator)
     return clips.token_counts, clips.frame_counts
 
 
@@ -44,6 +54,14 @@ def test_little_is_wasted_on_a_corpus_like_ljspeech(count, least_frames):
     assert plan.valid_frame_ratio >= least_frames
     assert plan.valid_work_ratio >= 0.97
     assert frames[plan.shape_of_clip < 0].sum() <= 0.001 * frames.sum()
+
+
+@pytest.mark.parametrize("size", ["tiny", "normal"])
+@pytest.mark.parametrize("total_seconds", [HOUR / 4, HOUR, 5 * HOUR])
+def test_little_is_wasted_on_widely_spread_lengths(size, total_seconds):
+    tokens, frames = widely_spread(total_seconds)
+    plan = plan_shapes(tokens, frames, XTTSConfig(size=size))
+    assert plan.valid_work_ratio >= 0.95
 
 
 def test_steps_cost_about_the_same():
@@ -79,10 +97,11 @@ def test_the_planner_takes_fewer_shapes_where_each_is_compiled():
     assert len(longer.shapes) > len(compiled.shapes)
 
 
-def test_a_small_corpus_gets_few_shapes():
-    for clips, most in ((40, 1), (200, 3)):
-        tokens, frames = like_ljspeech(clips)
-        assert len(plan_shapes(tokens, frames, XTTSConfig()).shapes) == most
+@pytest.mark.parametrize(("clips", "compiled", "free"), [(40, 1, 2), (200, 1, 4), (500, 1, 7)])
+def test_a_small_corpus_gets_few_shapes(clips, compiled, free):
+    tokens, frames = like_ljspeech(clips)
+    for xla, count in ((True, compiled), (False, free)):
+        assert len(plan_shapes(tokens, frames, XTTSConfig(), xla=xla).shapes) == count
 
 
 def test_fixed_is_exactly_the_contract_shape():
@@ -123,15 +142,20 @@ def test_the_table_counts_every_clip():
     assert table[-1].split()[:2] == ["all", "3"]
 
 
-def test_a_saved_plan_gives_the_same_shapes(tmp_path):
-    tokens, frames = like_ljspeech(200)
+@pytest.mark.parametrize(("clips", "whole_epochs"), [(200, False), (500, True)])
+def test_a_saved_plan_gives_the_same_shapes(tmp_path, clips, whole_epochs):
+    tokens, frames = like_ljspeech(clips)
     config = XTTSConfig()
     plan = plan_shapes(tokens, frames, config)
+    assert plan.whole_epochs == whole_epochs
     save_plan(plan, config, tmp_path / "shapes.json")
-    padded = load_padded_shapes(tmp_path / "shapes.json", config)
-    again = assign_shapes(tokens, frames, padded, config, shares=1)
+    saved = load_shapes(tmp_path / "shapes.json", config)
+    again = assign_shapes(
+        tokens, frames, saved.padded, config, shares=1, whole_epochs=saved.whole_epochs
+    )
     assert again.shapes == plan.shapes
     np.testing.assert_array_equal(again.shape_of_clip, plan.shape_of_clip)
+    np.testing.assert_array_equal(again.weights, plan.weights)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +165,15 @@ def test_a_saved_plan_gives_the_same_shapes(tmp_path):
 def test_other_settings_have_other_shapes(tmp_path, change):
     tokens, frames = like_ljspeech(200)
     save_plan(plan_shapes(tokens, frames, XTTSConfig()), XTTSConfig(), tmp_path / "shapes.json")
-    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
-    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(max_steps=7)) is not None
+    assert load_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
+    assert load_shapes(tmp_path / "shapes.json", XTTSConfig(max_steps=7)) is not None
 
 
 @pytest.mark.parametrize("text", ['{"shapes": [{"batch": 3}]}', '{"shapes": []}', "[", "{}"])
 def test_a_broken_plan_is_named(tmp_path, text):
     (tmp_path / "shapes.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"shapes\.json: not a valid shape plan"):
-        load_padded_shapes(tmp_path / "shapes.json", XTTSConfig())
+        load_shapes(tmp_path / "shapes.json", XTTSConfig())
 
 
 @settings(max_examples=40, deadline=None)
