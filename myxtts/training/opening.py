@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import accumulation_split_batches
 from myxtts.errors import ConfigError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since
@@ -65,6 +66,13 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     from myxtts.training import describing
 
     observer.on_notice(describing.configuration_block(config))
+    if start.resumed and accumulation_split_batches(start.resumed.config_file):
+        data, steps = config.data, config.training.gradient_accumulation_steps
+        observer.on_notice(
+            f"This run split batches of {data.batch_size * steps} clips by {steps} gradient "
+            f"accumulation steps; that is now written as data.batch_size = {data.batch_size} and "
+            "trains as before"
+        )
     for change in changes_since(start.resumed, config) if start.resumed else ():
         observer.on_notice(f"Changed since the checkpoint: {change}")
     if config.data.train_data is None:

@@ -119,7 +119,7 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
 
 
 def typical_lengths(count: int = 5_000) -> Clips:
-    """Random lengths like those of LJSpeech, which is read speech: 1.1 to 10.1 s, 6.6 s on average."""
+    """Random lengths like those of LJSpeech, read speech: 1.1 to 10.1 s, 6.6 s on average."""
     generator = np.random.default_rng(0)
     seconds = generator.normal(6.9, 2.2, 2 * count)
     return clips_lasting(seconds[(seconds > 1.1) & (seconds < 10.1)][:count], generator)

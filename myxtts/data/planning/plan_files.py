@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.planning.shapes import ShapePlan
+from myxtts.data.planning.shapes import ShapePlan, step_frame_budget
 from myxtts.errors import CheckpointError
 from myxtts.whole_files import write_whole_file
 
@@ -49,7 +49,13 @@ def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
             raise ValueError("no shapes, or invalid ones")
         # Before there was a choice, all epochs were whole.
         whole_epochs = bool(content.get("whole_epochs", True))
-        same = content["settings"] == _deciding_settings(config)
+        settings = dict(content["settings"])
+        if settings.get("frame_budget"):
+            # A limit from when accumulation split a batch need not divide into batches.
+            settings["frame_budget"] -= (
+                settings["frame_budget"] % config.training.gradient_accumulation_steps
+            )
+        same = settings == _deciding_settings(config)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
@@ -62,9 +68,10 @@ def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
     data = config.data
     return {
         "batching": data.batching_mode,
-        "batch_size": data.batch_size,
+        # Of a step, as in files from when accumulation split a batch.
+        "batch_size": config.clips_per_step,
         "shape_count": data.shape_count,
-        "frame_budget": data.frame_budget,
+        "frame_budget": step_frame_budget(config),
         "max_text_length": data.max_text_length,
         "max_mel_frames": data.max_mel_frames,
         "speaker_balance": data.speaker_balance,

@@ -48,6 +48,7 @@ _SLOT_MULTIPLE = 8
 
 class Shape(NamedTuple):
     batch: int
+    """Clips of a step: those of all replicas and of all accumulated batches."""
     tokens: int
     frames: int
     slots: int
@@ -120,7 +121,7 @@ def plan_shapes(
         )
     whole_epochs = True
     if data.batching_mode != "bucketed":
-        padded = [(data.batch_size, data.max_text_length, most_frames)]
+        padded = [(config.clips_per_step, data.max_text_length, most_frames)]
     else:
         weights = balanced_weights(labels, fits, data)
         weights = None if weights is None else weights[fits]
@@ -166,7 +167,7 @@ def assign_shapes(
 
     Clips are balanced as configured if labels are given.
     """
-    _require_equal_shares(padded, shares)
+    _require_equal_shares(padded, shares, config)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
@@ -193,6 +194,12 @@ def assign_shapes(
     )
 
 
+def step_frame_budget(config: XTTSConfig) -> int | None:
+    """Most frames in a step, of all batches whose gradients are accumulated."""
+    budget = config.data.frame_budget
+    return None if budget is None else budget * config.training.gradient_accumulation_steps
+
+
 def frame_multiple(config: XTTSConfig) -> int:
     """Frames of a shape are multiples of this, and so of whole positions."""
     return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
@@ -212,12 +219,15 @@ def _slots(
     return min(round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE), most)
 
 
-def _require_equal_shares(padded: Sequence[tuple[int, int, int]], shares: int) -> None:
+def _require_equal_shares(
+    padded: Sequence[tuple[int, int, int]], shares: int, config: XTTSConfig
+) -> None:
+    accumulation = config.training.gradient_accumulation_steps
     for batch, _, _ in padded:
         if batch % shares:
             raise ConfigError(
-                f"data.batch_size: found a batch of {batch}, expected a multiple of {shares}: "
-                "the number of replicas times training.gradient_accumulation_steps"
+                f"data.batch_size: found a batch of {batch // accumulation}, expected a multiple "
+                f"of {shares // accumulation}, the number of replicas"
             )
 
 
@@ -234,7 +244,7 @@ def _best_sizes(
         for amounts in (token_counts, frame_counts, real_work)
     )
 
-    epochs = run_length(config.training, token_counts.size / config.data.batch_size).epochs
+    epochs = run_length(config.training, token_counts.size / config.clips_per_step).epochs
 
     def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
         """Frames and work of a padded clip, each relative to the average clip.
@@ -272,7 +282,7 @@ def _best_sizes(
         return plans_up_to(count)[-1]
     usual = _shapes_with_whole_epochs(token_counts.size, config)
     best = min(plans_up_to(min(MOST_SHAPES, usual)), key=training_seconds)
-    most = min(_MOST_UNCOMPILED_SHAPES, token_counts.size // config.data.batch_size)
+    most = min(_MOST_UNCOMPILED_SHAPES, token_counts.size // config.clips_per_step)
     if xla or most <= len(best) or real_share(best) >= _ENOUGH_REAL_WORK:
         return best
     more = plans_up_to(most)[len(best) - 1 :]
@@ -280,7 +290,7 @@ def _best_sizes(
 
 
 def _shapes_with_whole_epochs(clips: int, config: XTTSConfig) -> int:
-    return max(1, clips // (_BATCHES_PER_SHAPE * config.data.batch_size))
+    return max(1, clips // (_BATCHES_PER_SHAPE * config.clips_per_step))
 
 
 def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
@@ -293,13 +303,16 @@ def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
 def _batch_sizes(
     sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int, *, whole_epochs: bool
 ) -> list[int]:
-    """Batch sizes that cost about as much as `data.batch_size` average clips."""
+    """Clips of a step, for each size: all cost about as much as the configured number of clips."""
     tokens, frames = _lengths_of(sizes)
     clips = np.array([size.clips for size in sizes])
     slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
     work = computed_multiplications(tokens, frames, slots, config)
-    budget = config.data.batch_size * float(np.dot(clips, work)) / clips.sum()
-    multiple = math.lcm(shares, math.gcd(config.data.batch_size, _BATCH_MULTIPLE))
+    budget = config.clips_per_step * float(np.dot(clips, work)) / clips.sum()
+    accumulation = config.training.gradient_accumulation_steps
+    multiple = accumulation * math.lcm(
+        shares // accumulation, math.gcd(config.data.batch_size, _BATCH_MULTIPLE)
+    )
     batches = [max(1, round(budget / each / multiple)) * multiple for each in work]
     if not whole_epochs:
         # A shape may have fewer clips than such a batch; none should be in it twice.
@@ -307,14 +320,15 @@ def _batch_sizes(
             min(batch, max(1, int(size.clips) // multiple) * multiple)
             for batch, size in zip(batches, sizes, strict=True)
         ]
-    frame_budget = config.data.frame_budget
+    frame_budget = step_frame_budget(config)
     if frame_budget is None:
         return batches
     most = [frame_budget // size.frames // multiple * multiple for size in sizes]
     if min(most) == 0:
+        at_once = multiple // accumulation
         raise ConfigError(
-            f"data.frame_budget: found {frame_budget}, expected at least "
-            f"{multiple * max(size.frames for size in sizes)}: {multiple} of the longest clips"
+            f"data.frame_budget: found {config.data.frame_budget}, expected at least "
+            f"{at_once * max(size.frames for size in sizes)}: {at_once} of the longest clips"
         )
     return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
 
@@ -347,8 +361,9 @@ def _valid_ratios(
     )
 
 
-def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
-    """A table of shapes: clips, batch size, fraction of real frames."""
+def describe_plan(plan: ShapePlan, frame_counts: IntArray, config: XTTSConfig) -> str:
+    """A table of shapes: clips, clips at once, fraction of real frames."""
+    accumulation = config.training.gradient_accumulation_steps
     if plan.dynamic:
         return "Shapes     dynamic: each batch is as long as its longest clip"
     lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
@@ -359,7 +374,7 @@ def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
         real = mean / shape.frames
         lines.append(
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
-            f"{shape.batch:>7} {real:>13.1%}"
+            f"{shape.batch // accumulation:>7} {real:>13.1%}"
         )
     used = int(np.sum(plan.shape_of_clip >= 0))
     lines.append(

@@ -204,7 +204,7 @@ def test_shapes_suit_what_is_heard():
     )
     assert suited.valid_frame_ratio > unsuited.valid_frame_ratio
     assert suited.valid_work_ratio > unsuited.valid_work_ratio
-    assert describe_plan(suited, clips.frame_counts).splitlines()[-1].split()[2:] == [
+    assert describe_plan(suited, clips.frame_counts, config).splitlines()[-1].split()[2:] == [
         f"{suited.valid_frame_ratio:.1%}",
         f"{suited.valid_work_ratio:.1%}",
     ]

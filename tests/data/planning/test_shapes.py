@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,7 +127,9 @@ def test_given_shapes_take_the_clips_that_fit():
 def test_batches_that_cannot_be_split_are_refused():
     tokens, frames = np.array([20]), np.array([100])
     config = XTTSConfig(batching="fixed", batch_size=6)
-    with pytest.raises(ConfigError, match="found a batch of 6, expected a multiple of 4"):
+    with pytest.raises(
+        ConfigError, match="found a batch of 6, expected a multiple of 4, the number of"
+    ):
         plan_shapes(tokens, frames, config, replicas=4)
 
 
@@ -136,8 +140,9 @@ def test_limits_that_nothing_fits():
 
 def test_the_table_counts_every_clip():
     tokens, frames = np.array([10, 20, 30]), np.array([100, 200, 300])
-    plan = plan_shapes(tokens, frames, XTTSConfig(shape_count=3))
-    table = describe_plan(plan, frames).splitlines()
+    config = XTTSConfig(shape_count=3)
+    plan = plan_shapes(tokens, frames, config)
+    table = describe_plan(plan, frames, config).splitlines()
     assert len(table) == 1 + 3 + 1
     assert table[-1].split()[:2] == ["all", "3"]
 
@@ -156,6 +161,35 @@ def test_a_saved_plan_gives_the_same_shapes(tmp_path, clips, whole_epochs):
     assert again.shapes == plan.shapes
     np.testing.assert_array_equal(again.shape_of_clip, plan.shape_of_clip)
     np.testing.assert_array_equal(again.weights, plan.weights)
+
+
+def test_accumulation_plans_for_the_clips_of_a_step(tmp_path):
+    tokens, frames = like_ljspeech(3_000)
+    whole, accumulated = (
+        XTTSConfig(batch_size=size, gradient_accumulation_steps=steps, frame_budget=budget)
+        for size, steps, budget in ((112, 1, 60_000), (28, 4, 15_000))
+    )
+    plans = [plan_shapes(tokens, frames, config) for config in (whole, accumulated)]
+    assert [shape.tokens for shape in plans[0].shapes] == [
+        shape.tokens for shape in plans[1].shapes
+    ]
+    for shape in plans[1].shapes:
+        assert shape.batch % 4 == 0
+        assert shape.batch // 4 * shape.frames <= 15_000
+    (_, *rows, _) = describe_plan(plans[1], frames, accumulated).splitlines()
+    assert [int(row.split()[4]) for row in rows] == [it.batch // 4 for it in plans[1].shapes]
+
+
+def test_a_plan_from_when_accumulation_split_batches_is_taken_over(tmp_path):
+    tokens, frames = like_ljspeech(200)
+    now = XTTSConfig(batch_size=7, gradient_accumulation_steps=4, frame_budget=9_000)
+    file = tmp_path / "shapes.json"
+    save_plan(plan_shapes(tokens, frames, now), now, file)
+    content = json.loads(file.read_text())
+    assert content["settings"]["batch_size"] == 28
+    content["settings"]["frame_budget"] = 36_003
+    file.write_text(json.dumps(content))
+    assert load_shapes(file, now) is not None
 
 
 @pytest.mark.parametrize(
