@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
-from myxtts.cli.exit_codes import exit_code_of_signal
 from myxtts.cli.options import add_config_options, configuration
 from myxtts.cli.training_flags import add_setting_flags
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.training.interruption import exit_code_of_signal
 
 if TYPE_CHECKING:
     from myxtts.training.opening import Start
@@ -107,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.training.run import train_from
 
         report = train_from(start, config, RunDir(run_dir) if run_dir else None, live)
-    return exit_code_of_signal(report.interrupted_by) if report.interrupted_by else 0
+    name = report.interrupted_by
+    return exit_code_of_signal(signal.Signals[name]) if name else 0
 
 
 def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from typing import Any
 
-from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, section_of
+from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, TASKS, section_of
 
 
 def add_setting_flags(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +65,12 @@ def _add_data_flags(group: Any) -> None:
 
 
 def _add_model_flags(group: Any) -> None:
+    group.add_argument(
+        "--task",
+        choices=TASKS,
+        help="train the model that speaks, or the vocoder that turns its mels into waveforms "
+        f"(default: {_default('task')})",
+    )
     group.add_argument(
         "--model-size",
         choices=MODEL_SIZES,

@@ -26,7 +26,8 @@ from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
 from myxtts.config.schema import Layer, Section
 from myxtts.config.text import TextConfig
-from myxtts.config.training import OPTIMIZATION_LEVELS, PRECISIONS, Guidance, TrainingConfig
+from myxtts.config.training import OPTIMIZATION_LEVELS, PRECISIONS, TASKS, Guidance, TrainingConfig
+from myxtts.config.vocoder import VocoderConfig
 from myxtts.errors import ConfigError
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "OPTIMIZATION_LEVELS",
     "PRECISIONS",
     "SECTIONS",
+    "TASKS",
     "VOICE_STEP_FRAMES",
     "AudioConfig",
     "AugmentationConfig",
@@ -47,6 +49,7 @@ __all__ = [
     "Section",
     "TextConfig",
     "TrainingConfig",
+    "VocoderConfig",
     "XTTSConfig",
     "section_of",
 ]
@@ -60,6 +63,7 @@ class XTTSConfig:
     text: TextConfig
     data: DataConfig
     model: ModelConfig
+    vocoder: VocoderConfig
     training: TrainingConfig
     augmentation: AugmentationConfig
     evaluation: EvaluationConfig
@@ -134,6 +138,11 @@ class XTTSConfig:
             f"evaluation.best_metric: found {best}, which needs evaluation.measure_every; "
             "set that too",
         )
+        _require(
+            self.training.task == "acoustic" or self.evaluation.measure_every is None,
+            "evaluation.measure_every: measures speech from text, expected null for "
+            f"training.task: {self.training.task}",
+        )
 
 
 SECTIONS: dict[str, type[Section]] = {
@@ -143,6 +152,7 @@ SECTIONS: dict[str, type[Section]] = {
         TextConfig,
         DataConfig,
         ModelConfig,
+        VocoderConfig,
         TrainingConfig,
         AugmentationConfig,
         EvaluationConfig,

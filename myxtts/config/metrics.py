@@ -17,10 +17,31 @@ class LossParts(NamedTuple):
     flow: Any
 
 
-TRAINING_LOSSES = ("loss", *(f"{name}_loss" for name in LossParts._fields))
+class VocoderLossParts(NamedTuple):
+    """The same for `myxtts.models.vocoder_training`, without discriminators."""
+
+    spectral: Any
+    pitch: Any
+
+
+class AdversarialLossParts(NamedTuple):
+    """The same with discriminators."""
+
+    spectral: Any
+    pitch: Any
+    adversarial: Any
+    features: Any
+    discriminator: Any
+
+
+TRAINING_LOSSES = (
+    "loss",
+    *(f"{name}_loss" for name in (*LossParts._fields, *AdversarialLossParts._fields)),
+)
 VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
 
 LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | {
+    "validation_mel_distance": True,
     "wer": True,
     "cer": True,
     "similarity": False,
@@ -35,4 +56,4 @@ LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | 
 }
 # Training losses are those of single batches: too uneven to judge by.
 JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
-MEASURES = tuple(name for name in JUDGING_METRICS if name not in VALIDATION_LOSSES)
+MEASURES = tuple(name for name in JUDGING_METRICS if not name.startswith("validation_"))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from myxtts.config.schema import Section, frozen_settings, setting
 
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
+TASKS = ("acoustic", "vocoder")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
 
@@ -20,6 +21,12 @@ class TrainingConfig(Section):
     """Length, optimisation, precision and GPUs of a run."""
 
     section_name = "training"
+    task: str = setting(
+        "acoustic",
+        "What is trained. acoustic: the model, from text and a voice to a mel. vocoder: from a mel "
+        "to a waveform.",
+        choices=TASKS,
+    )
     optimization_level: str = setting(
         "basic", "Preset for optimisation and augmentation settings.", choices=OPTIMIZATION_LEVELS
     )

@@ -15,6 +15,7 @@ from myxtts.data.features.subset import CorpusSubset
 from myxtts.data.planning.balance import ClipLabels
 from myxtts.data.planning.plan_files import load_shapes
 from myxtts.data.planning.schedule import Clips, Schedule
+from myxtts.data.planning.segments import plan_segments
 from myxtts.data.planning.shapes import ShapePlan, assign_shapes, plan_shapes
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
@@ -89,7 +90,14 @@ def _corpus(
     plan: ShapePlan,
     config: XTTSConfig,
 ) -> Corpus:
-    # Without labels: validation clips are not balanced.
+    validation_plan = _validation_plan(validation, plan, config)
+    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+
+
+def _validation_plan(validation: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> ShapePlan:
+    """Without labels: validation clips are not balanced."""
+    if config.training.task == "vocoder":
+        return plan_segments(validation.frame_counts, config, shares=plan.shares)
     validation_plan = assign_shapes(
         validation.token_counts,
         validation.frame_counts,
@@ -103,7 +111,7 @@ def _corpus(
             f"{config.data.val_data or config.data.train_data}: all validation clips are longer "
             "than the training clips; choose others with --val-data"
         )
-    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
+    return validation_plan
 
 
 def _tokenizer_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
@@ -118,6 +126,9 @@ def replanned(
 
 
 def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> ShapePlan:
+    if config.training.task == "vocoder":
+        shares = replicas * config.training.gradient_accumulation_steps
+        return plan_segments(cache.frame_counts, config, shares=shares, labels=_labels(cache))
     return plan_shapes(
         cache.token_counts,
         cache.frame_counts,
@@ -131,7 +142,8 @@ def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> 
 def _plan_of_run(
     cache: FeatureCache, config: XTTSConfig, shares: int, plan_file: Path | None
 ) -> ShapePlan | None:
-    if plan_file is None or not plan_file.exists():
+    # Segments have one shape, by the settings alone.
+    if plan_file is None or not plan_file.exists() or config.training.task == "vocoder":
         return None
     saved = load_shapes(plan_file, config)
     if saved is None:

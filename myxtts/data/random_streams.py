@@ -13,6 +13,7 @@ class Stream(enum.IntEnum):
     ROTATION = 2
     AUGMENTATION = 3
     NOISE = 4
+    SEGMENTS = 5
 
 
 def generator_at(seed: int, stream: Stream, number: int = 0) -> np.random.Generator:

@@ -112,6 +112,10 @@ class ConvBlock(keras.layers.Layer):
         """values [batch, positions, width]; scale and shift [batch, 1, width]."""
         return self._add_perceptron(values, self._convolve(values * mask, scale, shift))
 
+    def call_whole(self, values: tf.Tensor) -> tf.Tensor:
+        """Without padding and condition."""
+        return self._add_perceptron(values, self._convolve(values, 0.0, 0.0))
+
     def call_packed(
         self, values: tf.Tensor, packing: Packing, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
@@ -119,7 +123,7 @@ class ConvBlock(keras.layers.Layer):
         hidden = packing.pack(self._convolve(packing.unpack(values), scale, shift))
         return self._add_perceptron(values, hidden)
 
-    def _convolve(self, values: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    def _convolve(self, values: tf.Tensor, scale: Any, shift: Any) -> tf.Tensor:
         # TensorFlow's 2-D depthwise convolution is its fastest one on CPUs.
         convolved = tf.nn.depthwise_conv2d(
             tf.cast(tf.expand_dims(values, 1), self.compute_dtype),

@@ -52,12 +52,8 @@ def configuration_block(config: XTTSConfig) -> str:
 def describe_mode(opened: OpenedRun) -> str:
     """Devices of data and model, and the prefetch buffer, in one line."""
     from myxtts.devices.strategy import devices_here
-    from myxtts.training.acoustic import AcousticTask
-    from myxtts.training.starting import feed_of
 
-    devices = opened.devices
-    task = AcousticTask(opened.config, opened.corpus)
-    feed = feed_of(opened, task, devices.data_device)
+    devices, feed = opened.devices, opened.feed
     aside = " (no separate GPU for data)" if devices.data_device is None else ""
     model_devices = devices_here(devices.strategy)
     placed = "mirrored on" if len(model_devices) > 1 else "on"

@@ -23,8 +23,6 @@ from typing import Any
 _log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# As the shell reports a process that a signal ended.
-EXIT_CODE_OF_SIGNAL = 128
 _SECONDS_TO_UNWIND = 3.0
 _SHOW_CURSOR = b"\x1b[?25h"
 
@@ -34,7 +32,7 @@ class InterruptedBySignal(KeyboardInterrupt):
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__()
-        self.exit_code = EXIT_CODE_OF_SIGNAL + number
+        self.exit_code = exit_code_of_signal(number)
 
 
 class Interruption:
@@ -110,4 +108,9 @@ class Interruption:
 def _quit_now(number: int) -> None:
     cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
     os.write(2, cursor + b"myxtts: interrupted\n")
-    os._exit(EXIT_CODE_OF_SIGNAL + number)
+    os._exit(exit_code_of_signal(number))
+
+
+def exit_code_of_signal(number: int) -> int:
+    """As the shell reports a process that the signal ended."""
+    return 128 + number

@@ -6,6 +6,7 @@ TensorFlow is loaded in here, so this module imports nothing that imports it.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,12 @@ from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
+    from myxtts.data.feeding.pipeline import Feed
     from myxtts.data.opening import Corpus
     from myxtts.devices.compilations import CompilationLog
     from myxtts.text.tokenizer import Tokenizer
     from myxtts.training.device_setup import Devices
+    from myxtts.training.task import Task
 
 DEMO_CORPUS = Path("demo") / "corpus"
 
@@ -54,8 +57,25 @@ class OpenedRun:
     start: Start
     devices: Devices
     corpus: Corpus
+    observer: Observer
     account: TimeAccount
     compilation_log: CompilationLog | None
+
+    @functools.cached_property
+    def task(self) -> Task:
+        from myxtts.training.tasks import task_of
+
+        return task_of(self.config, self.corpus)
+
+    @functools.cached_property
+    def feed(self) -> Feed:
+        """Not started yet."""
+        from myxtts.training.trainer import make_feed
+
+        last_step = self.corpus.train.schedule.planned_steps(self.config.training)
+        return make_feed(
+            self.task, self.config, self.devices.strategy, last_step, self.devices.data_device
+        )
 
 
 @contextlib.contextmanager
@@ -67,11 +87,11 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
     observer.on_notice(describing.configuration_block(config))
     if start.resumed and accumulation_split_batches(start.resumed.config_file):
-        data, steps = config.data, config.training.gradient_accumulation_steps
+        saved = start.resumed.config()
         observer.on_notice(
-            f"This run split batches of {data.batch_size * steps} clips by {steps} gradient "
-            f"accumulation steps; that is now written as data.batch_size = {data.batch_size} and "
-            "trains as before"
+            "This run was saved when gradient accumulation split a batch: its batches of "
+            f"{saved.clips_per_step} clips, split by {saved.training.gradient_accumulation_steps}, "
+            f"are now data.batch_size = {saved.data.batch_size}, and the steps stay the same"
         )
     for change in changes_since(start.resumed, config) if start.resumed else ():
         observer.on_notice(f"Changed since the checkpoint: {change}")
@@ -92,7 +112,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
-        opened = OpenedRun(config, start, devices, corpus, account, compilation_log)
+        opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):
             observer.on_notice(line)

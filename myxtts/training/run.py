@@ -67,7 +67,7 @@ def train_from(
                 stack.enter_context(run.lock())
                 languages = opened.corpus.own_tokenizer.languages
                 measurer = stack.enter_context(open_measurer(run, opened.config, languages))
-            report = start_trainer(opened, run, observer, interruption, measurer).fit()
+            report = start_trainer(opened, run, interruption, measurer).fit()
             if writes:
                 observer.on_end(report, opened.corpus)
             return report

@@ -9,20 +9,16 @@ import logging
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.opening import Corpus, OnProgress, open_corpus
 from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
 from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.acoustic import AcousticTask
 from myxtts.training.device_setup import turn_multi_gpu_mode_off
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
-from myxtts.training.task import Task
-from myxtts.training.trainer import XTTSTrainer, make_feed
+from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.judging import Measurer
-from myxtts.training.watching.observer import Observer
 
 _log = logging.getLogger(__name__)
 
@@ -53,51 +49,34 @@ def open_corpus_for(
 def start_trainer(
     opened: OpenedRun,
     run_dir: RunDir,
-    observer: Observer,
     interruption: Interruption,
     measurer: Measurer | None = None,
 ) -> XTTSTrainer:
     """Falls back to one device if mirrored training fails its test, unless strict."""
-    try:
-        return _start(opened, run_dir, observer, interruption, measurer)
-    except ReplicasFailedError as error:
-        devices = opened.devices
-        if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
-            raise
-        first = devices_here(devices.strategy)[0]
-        _log.warning(
-            "mirrored training does not work here: %s; continuing on %s alone "
-            "(--strict-devices stops instead)",
-            error,
-            first,
-        )
-    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
-    corpus = open_corpus_for(alone.strategy, opened.config, opened.start, observer.on_prepare)
-    opened = dataclasses.replace(opened, devices=alone, corpus=corpus)
-    return _start(opened, run_dir, observer, interruption, measurer)
+    while True:
+        try:
+            return _start(opened, run_dir, interruption, measurer)
+        except ReplicasFailedError as error:
+            opened = _on_first_device(opened, error)
 
 
 def _start(
-    opened: OpenedRun,
-    run_dir: RunDir,
-    observer: Observer,
-    interruption: Interruption,
-    measurer: Measurer | None = None,
+    opened: OpenedRun, run_dir: RunDir, interruption: Interruption, measurer: Measurer | None
 ) -> XTTSTrainer:
-    start, task = opened.start, AcousticTask(opened.config, opened.corpus)
+    start, observer = opened.start, opened.observer
     with contextlib.ExitStack() as on_failure:
-        feed = _start_feed(opened, task, opened.devices.data_device)
-        on_failure.callback(feed.close)
+        opened = _with_started_feed(opened)
+        on_failure.callback(opened.feed.close)
         trainer = XTTSTrainer(
             opened.config,
             opened.corpus,
             run_dir,
             strategy=opened.devices.strategy,
-            task=task,
+            task=opened.task,
             observer=observer,
             account=opened.account,
             compilation_log=opened.compilation_log,
-            feed=feed,
+            feed=opened.feed,
             interruption=interruption,
             measurer=measurer,
         )
@@ -111,25 +90,40 @@ def _start(
         return trainer
 
 
-def feed_of(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
-    last_step = opened.corpus.train.schedule.planned_steps(opened.config.training)
-    return make_feed(task, opened.config, opened.devices.strategy, last_step, data_device)
+def _on_first_device(opened: OpenedRun, error: ReplicasFailedError) -> OpenedRun:
+    devices = opened.devices
+    if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
+        raise error
+    first = devices_here(devices.strategy)[0]
+    _log.warning(
+        "mirrored training does not work here: %s; continuing on %s alone "
+        "(--strict-devices stops instead)",
+        error,
+        first,
+    )
+    # Whoever opened the run holds this task to the end; its mirrored weights must not stay too.
+    del opened.task.model
+    alone = devices._replace(strategy=tf.distribute.OneDeviceStrategy(first))
+    corpus = open_corpus_for(
+        alone.strategy, opened.config, opened.start, opened.observer.on_prepare
+    )
+    return dataclasses.replace(opened, devices=alone, corpus=corpus)
 
 
-def _start_feed(opened: OpenedRun, task: Task, data_device: str | None) -> Feed:
+def _with_started_feed(opened: OpenedRun) -> OpenedRun:
     """Starts the data device before the model, which waits for the first batch."""
-    first_step = opened.start.resumed.info.step if opened.start.resumed else 0
-    feed = feed_of(opened, task, data_device)
-    feed.start(first_step)
-    if data_device is None:
-        return feed
+    feed, devices = opened.feed, opened.devices
+    feed.start(opened.start.resumed.info.step if opened.start.resumed else 0)
+    if devices.data_device is None:
+        return opened
     try:
         feed.wait_until_ready(opened.config.devices.model_start_delay_seconds)
     except DeviceError as error:
         feed.close()
         turn_multi_gpu_mode_off(str(error), opened.config)
-        return _start_feed(opened, task, None)
+        without_data_device = devices._replace(data_device=None)
+        return _with_started_feed(dataclasses.replace(opened, devices=without_data_device))
     except BaseException:
         feed.close()
         raise
-    return feed
+    return opened

@@ -6,6 +6,7 @@ Everything else has to fit, unless partial initialisation is allowed.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,22 +62,27 @@ class StartReport:
     mel_deviation: float
     parts: dict[str, dict[str, int]]
     """For each part of the model: how many weights were `taken`, `of` how many."""
-    symbols: VocabularyOverlap
-    languages: VocabularyOverlap
     settings: dict[str, str]
     """Model settings that differ."""
     not_taken: dict[str, str]
     """Tensors that were not loaded, and why."""
+    symbols: VocabularyOverlap | None = None
+    languages: VocabularyOverlap | None = None
 
     def lines(self) -> Iterator[str]:
         yield f"Initialising from the EMA weights of {self.checkpoint} (step {self.step})"
         for part, count in self.parts.items():
             yield f"  {part}: {count['taken']:,} of {count['of']:,} weights"
-        yield "  " + self.symbols.describe(
-            "symbols",
-            "mean mel and duration estimated from this corpus, embedding initialised from scratch",
-        )
-        yield "  " + self.languages.describe("languages", "initialised to the mean of the others")
+        if self.symbols is not None:
+            yield "  " + self.symbols.describe(
+                "symbols",
+                "mean mel and duration estimated from this corpus, embedding initialised from "
+                "scratch",
+            )
+        if self.languages is not None:
+            yield "  " + self.languages.describe(
+                "languages", "initialised to the mean of the others"
+            )
         for name, reason in self.settings.items():
             yield f"  different setting: {name}: {reason}"
         for name, reason in self.not_taken.items():
@@ -116,6 +122,27 @@ def starting_weights(
     tokenizer, theirs = corpus.tokenizer, checkpoint.tokenizer()
     tables = dict.fromkeys((_SYMBOLS, _MEAN_MELS, _LOG_DURATIONS), _symbol_rows(theirs, tokenizer))
     tables[_LANGUAGES] = _rows(theirs.languages, tokenizer.languages)
+    start = matching_weights(checkpoint, own, config, tables=tables, partially=partially)
+    report = dataclasses.replace(
+        start.report,
+        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
+        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
+    )
+    finds_all = _MEAN_MELS in report.not_taken
+    unknown = range(len(tokenizer.symbols)) if finds_all else tables[_MEAN_MELS].missing
+    return dataclasses.replace(start, unknown_symbols=unknown, report=report)
+
+
+def matching_weights(
+    checkpoint: Checkpoint,
+    own: Tensors,
+    config: XTTSConfig,
+    *,
+    tables: Mapping[str, _Rows] | None = None,
+    partially: bool,
+) -> StartingWeights:
+    """The same for any model; `tables` says which rows of embedding tables correspond."""
+    tables = tables or {}
     found = {short_name(path): value for path, value in checkpoint.ema_weights().items()}
     not_taken = _misfits(found, {short_name(path): own[path] for path in own}, tables)
     changes = changes_of_the_model(checkpoint.config(), config)
@@ -150,16 +177,12 @@ def starting_weights(
         mel_mean=checkpoint.info.mel_mean,
         mel_deviation=checkpoint.info.mel_deviation,
         parts=parts,
-        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
-        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
         settings=settings,
         not_taken=not_taken,
     )
-    finds_all = _MEAN_MELS in not_taken
-    unknown = range(len(tokenizer.symbols)) if finds_all else tables[_MEAN_MELS].missing
     incomplete = not_taken.keys() | {name for name, rows in tables.items() if rows.missing}
     paths = frozenset(path for path in own if short_name(path) in incomplete)
-    return StartingWeights(tensors, unknown, paths, report)
+    return StartingWeights(tensors, (), paths, report)
 
 
 def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -17,11 +17,13 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.replicas import try_replicas
 from myxtts.training.step import StepResult, compile_training_step
 from myxtts.training.task import Task
-from myxtts.training.warmup import OnProgress, out_of_memory, warm_up
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.retracing import RetracingMonitor
 
 _log = logging.getLogger(__name__)
+
+# done, total
+OnProgress = Callable[[int, int], None]
 
 
 class Stepper:
@@ -57,21 +59,25 @@ class Stepper:
         )
 
     def warm_up(self, on_progress: OnProgress) -> None:
+        """Runs the largest shape, and with XLA every shape, on blank batches without an update.
+
+        A batch that does not fit into memory fails here, not hours into the run.
+        """
         if self._plan.dynamic:
             _log.warning(
                 "batching: dynamic gives every batch its own shape%s; it is meant for comparison. "
                 "batching: bucketed trains on the same clips with a few shapes",
                 ", and XLA compiles each new one" if self._xla else "",
             )
-        warm_up(
-            self.compiled_step,
-            self._monitor,
-            self._plan,
-            self._task,
-            self._config,
-            xla=self._xla,
-            on_progress=on_progress,
-        )
+        largest_first = sorted(self._plan.shapes, key=_size, reverse=True)
+        shapes = largest_first if self._xla and not self._plan.dynamic else largest_first[:1]
+        for done, shape in enumerate(shapes):
+            on_progress(done, len(shapes))
+            batch = self._task.blank_batch(shape, self._plan.shares)
+            self._compute(shape, batch, update=False)
+            self._monitor.note(shape)
+        on_progress(len(shapes), len(shapes))
+        self._monitor.finish_warm_up()
 
     def try_replicas(self, batches: Iterable[Any]) -> None:
         try_replicas(self.compiled_step, self._optimizer, batches)
@@ -82,11 +88,7 @@ class Stepper:
         self._monitor.require_declared(shape)
         compiles = self._monitor.compiles(shape)
         with self._account.spending("compile" if compiles else "compute"):
-            try:
-                result: StepResult = self.compiled_step(batch, tf.constant(True))
-                result.loss.numpy()  # waits for the device
-            except tf.errors.ResourceExhaustedError as error:
-                raise DeviceError(out_of_memory(shape, self._config)) from error
+            result = self._compute(shape, batch, update=True)
         self._monitor.check(step, shape)
         return result
 
@@ -96,3 +98,25 @@ class Stepper:
 
     def trained_shapes(self) -> set[Shape]:
         return self._monitor.trained
+
+    def _compute(self, shape: Shape, batch: Any, *, update: bool) -> StepResult:
+        try:
+            result: StepResult = self.compiled_step(batch, tf.constant(update))
+            result.loss.numpy()  # waits for the device
+        except tf.errors.ResourceExhaustedError as error:
+            raise DeviceError(_out_of_memory(shape, self._config)) from error
+        return result
+
+
+def _size(shape: Shape) -> int:
+    return shape.batch * shape.frames * shape.tokens
+
+
+def _out_of_memory(shape: Shape, config: XTTSConfig) -> str:
+    accumulation = config.training.gradient_accumulation_steps
+    return (
+        f"out of memory: the device cannot hold a batch of {shape.batch // accumulation} clips of "
+        f"{shape.tokens} tokens and {shape.frames} mel frames; halve data.batch_size (now "
+        f"{config.data.batch_size}) and double training.gradient_accumulation_steps (now "
+        f"{accumulation}) for the same training, or leave out long clips with data.max_mel_frames"
+    )

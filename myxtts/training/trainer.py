@@ -28,7 +28,6 @@ from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError, 
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.acoustic import AcousticTask
 from myxtts.training.device_setup import set_up_devices
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
@@ -37,6 +36,7 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.starting_weights import StartReport
 from myxtts.training.stepping import Stepper
 from myxtts.training.task import Task
+from myxtts.training.tasks import task_of
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.watching.judging import Measurer
@@ -80,7 +80,7 @@ class XTTSTrainer:
             strategy, self._data_device = set_up_devices(config)
             self.corpus = corpus = _planned_for(strategy, corpus, config)
         self.strategy = strategy
-        self.task = task or AcousticTask(config, corpus)
+        self.task = task or task_of(config, corpus)
         self.observer = observer or Observer()
         self.account = account or TimeAccount()
         self.interruption = interruption or Interruption()

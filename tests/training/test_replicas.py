@@ -40,9 +40,10 @@ strategy = tf.distribute.MirroredStrategy(list(accelerators.devices), cross_devi
 corpus = open_corpus(config, replicas=2)
 try:
     trainer = start_trainer(
-        OpenedRun(config, Start(), Devices(strategy, None), corpus, TimeAccount(), None),
+        OpenedRun(
+            config, Start(), Devices(strategy, None), corpus, Observer(), TimeAccount(), None
+        ),
         Path(sys.argv[1]),
-        Observer(),
         Interruption(),
     )
     step_before = int(trainer.optimizer.step.numpy())

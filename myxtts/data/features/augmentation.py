@@ -23,7 +23,7 @@ _FORMANTS = 17
 # Number of cosines in a tone curve; higher ones have smaller amplitudes.
 _TONE_WAVES = 4
 # Noise levels range from the maximum down to this much below it.
-_NOISE_RANGE_DB = 20.0
+NOISE_RANGE_DB = 20.0
 NOISE_SAMPLES = 1 << 19
 
 FloatArray = npt.NDArray[np.float32]
@@ -84,7 +84,7 @@ class Augmentation:
         fastest = (frame_counts - 1) / np.maximum(least_frames - 1, 1)
         wished = 1.0 + self._speed * generator.uniform(-1.0, 1.0, count)
         gain_db = generator.uniform(-self._gain_db, self._gain_db, count)
-        softer_db = generator.uniform(0.0, _NOISE_RANGE_DB, count)
+        softer_db = generator.uniform(0.0, NOISE_RANGE_DB, count)
         pitch = generator.integers(len(self.pitches), size=count)
         noise_start = generator.integers(NOISE_SAMPLES, size=count)
         formants = generator.integers(len(self.formants), size=count)

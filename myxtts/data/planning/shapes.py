@@ -167,7 +167,7 @@ def assign_shapes(
 
     Clips are balanced as configured if labels are given.
     """
-    _require_equal_shares(padded, shares, config)
+    require_equal_shares([batch for batch, _, _ in padded], shares, config)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
@@ -219,11 +219,9 @@ def _slots(
     return min(round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE), most)
 
 
-def _require_equal_shares(
-    padded: Sequence[tuple[int, int, int]], shares: int, config: XTTSConfig
-) -> None:
+def require_equal_shares(batches: Sequence[int], shares: int, config: XTTSConfig) -> None:
     accumulation = config.training.gradient_accumulation_steps
-    for batch, _, _ in padded:
+    for batch in batches:
         if batch % shares:
             raise ConfigError(
                 f"data.batch_size: found a batch of {batch // accumulation}, expected a multiple "

@@ -12,10 +12,9 @@ import tensorflow as tf
 from myxtts.data.opening import open_corpus
 from myxtts.data.planning.shapes import Shape
 from myxtts.errors import DataError, DeviceError
-from myxtts.training.acoustic import AcousticTask
-from myxtts.training.step import compile_training_step
+from myxtts.training.stepping import Stepper
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.warmup import warm_up
+from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.retracing import RetracingMonitor
 
 FIXED = ["--enable-static-shapes", "--max-text-length", "72", "--max-mel-frames", "400"]
@@ -90,48 +89,26 @@ def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
     run_command("diagnose", "--xla", "--set=data.batching=dynamic", expect=1)
 
 
-def test_warm_up_changes_nothing(miniature, corpus, tmp_path):
+def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, corpus, tmp_path):
     trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
-    step = compile_training_step(
-        trainer.task.objective,
-        trainer.optimizer,
-        trainer.task.signature(),
-        trainer.config.training,
-        xla=False,
+    stepper = Stepper(
+        trainer.task, trainer.optimizer, corpus.train.plan, trainer.config, TimeAccount(), None
     )
     before = trainer.optimizer.state()
     done = []
-    warm_up(
-        step,
-        RetracingMonitor(step, corpus.train.plan, xla=True),
-        corpus.train.plan,
-        trainer.task,
-        trainer.config,
-        xla=True,
-        on_progress=lambda *progress: done.append(progress),
-    )
-    assert done == [(0, 2), (1, 2), (2, 2)]
+    stepper.warm_up(lambda *progress: done.append(progress))
+    assert done == [(0, 1), (1, 1)]
     for name, value in trainer.optimizer.state().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
-
-def test_too_little_memory_is_one_line_that_names_the_settings(miniature, corpus):
     def step_without_memory(batch, update):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    largest = max(corpus.train.plan.shapes, key=lambda shape: shape.frames)
-    monitor = RetracingMonitor(step_without_memory, corpus.train.plan, xla=False)
+    stepper.compiled_step = step_without_memory
     with pytest.raises(DeviceError) as caught:
-        warm_up(
-            step_without_memory,
-            monitor,
-            corpus.train.plan,
-            AcousticTask(miniature(), corpus),
-            miniature(),
-            xla=False,
-            on_progress=lambda done, total: None,
-        )
+        stepper.warm_up(lambda *progress: None)
     message = str(caught.value)
+    largest = max(corpus.train.plan.shapes, key=lambda shape: shape.frames)
     assert f"{largest.batch} clips of {largest.tokens} tokens" in message
     assert "lower data.batch_size (now 4)" in message
     assert "\n" not in message

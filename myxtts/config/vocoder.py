@@ -1,0 +1,26 @@
+"""Settings of the vocoder: its size, and how it is trained."""
+
+from __future__ import annotations
+
+from myxtts.config.schema import Section, frozen_settings, setting
+
+
+@frozen_settings
+class VocoderConfig(Section):
+    """Size and training of the vocoder (`training.task: vocoder`)."""
+
+    section_name = "vocoder"
+    width: int = setting(256, "Channels of the vocoder.", least=8, most=2_048)
+    blocks: int = setting(6, "Blocks of the vocoder.", least=1, most=64)
+    segment_frames: int = setting(
+        64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
+    )
+    adversarial_weight: float = setting(
+        0.0,
+        "Weight of the adversarial and feature matching losses; 0 trains without discriminators, "
+        "on spectral losses alone, which is several times faster.",
+        least=0,
+    )
+    discriminator_width: int = setting(
+        16, "Channels of the discriminators' first layers.", least=4, most=256
+    )

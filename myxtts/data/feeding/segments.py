@@ -1,0 +1,158 @@
+"""Segments of recordings for the vocoder, from the cached samples, with their mels."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from myxtts.audio.mel import log_mel_of_frames, mel_weights, used_bins
+from myxtts.audio.mel_geometry import padded_samples, padding_samples, span_samples, window_start
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features.cache import FULL_SCALE
+from myxtts.data.features.segment_changes import SegmentChanges
+from myxtts.data.feeding.sources import HOST
+from myxtts.data.lengths import IntArray
+from myxtts.data.opening import CorpusPart
+from myxtts.data.planning.shapes import ShapePlan
+from myxtts.data.random_streams import Stream, generator_at
+
+
+class SegmentBatch(NamedTuple):
+    samples: Any  # float32 [batch, samples from the first to the last frame]
+    mel: Any  # float32 [batch, frames, mels]
+    frame_counts: Any  # int32 [batch]: frames up to the end of the clip
+
+
+class PaddedSegments(NamedTuple):
+    """Samples with half a window before and after, to compute mels from."""
+
+    samples: Any  # float32 [batch, samples]
+    frame_counts: Any  # int32 [batch]
+
+
+class SegmentLoader:
+    """Cuts a random segment out of each of some clips."""
+
+    def __init__(self, part: CorpusPart, config: XTTSConfig) -> None:
+        self._cache = part.cache
+        self._audio = config.audio
+        self._changes = SegmentChanges(config)
+        self._frames = config.vocoder.segment_frames
+        self._width = _padded_width(config)
+
+    def load(
+        self, clips: IntArray, seeds: npt.NDArray[np.int64], *, is_changed: bool
+    ) -> PaddedSegments:
+        """As recorded, or changed at random; there is a seed for each clip."""
+        width = math.ceil(self._width * self._changes.most_pitch) if is_changed else self._width
+        segments, frame_counts = [], []
+        for clip, seed in zip(clips.tolist(), seeds.tolist(), strict=True):
+            generator = np.random.default_rng(seed)
+            frames_there = int(self._cache.index["mels_count"][clip])
+            start = int(generator.integers(max(0, frames_there - self._frames) + 1))
+            samples = self._samples(clip, start, width)
+            if is_changed:
+                samples = self._changes.draw(generator, width).applied_to(samples)
+            segments.append(samples[: self._width])
+            frame_counts.append(min(frames_there - start, self._frames))
+        return PaddedSegments(np.stack(segments), np.array(frame_counts, np.int32))
+
+    def _samples(self, clip: int, first_frame: int, width: int) -> npt.NDArray[np.float32]:
+        """From half a window before the first frame; zeros before and after the clip."""
+        audio = self._cache.clip_audio(clip)
+        first = window_start(first_frame, self._audio)
+        samples = np.zeros(width, np.float32)
+        there = audio[max(0, first) : first + width]
+        place = max(0, -first)
+        samples[place : place + there.size] = there
+        return samples / np.float32(FULL_SCALE)
+
+
+class SegmentSource:
+    """Implements BatchSource for the vocoder.
+
+    In multi-worker training each worker loads its own part of every batch.
+    """
+
+    computes_features = True
+    arrays_read: Sequence[str] = ("audio",)
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        config: XTTSConfig,
+        *,
+        data_device: str | None = None,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.device = data_device or HOST
+        self.has_own_device = data_device is not None
+        self.cache = part.cache
+        self._schedule = part.schedule
+        self._config = config
+        self._place = worker, workers
+        self._loader = SegmentLoader(part, config)
+        numbers = _padded_width(config) + config.vocoder.segment_frames * config.data.n_mels
+        self.largest_batch_bytes = 4 * part.plan.shapes[0].batch * numbers
+
+    @property
+    def signature(self) -> PaddedSegments:
+        width = _padded_width(self._config)
+        return PaddedSegments(
+            tf.TensorSpec([None, width], tf.float32), tf.TensorSpec([None], tf.int32)
+        )
+
+    def load(self, step: int) -> PaddedSegments:
+        clips = self._schedule.batch_at(step).clips
+        generator = generator_at(self._config.training.seed, Stream.SEGMENTS, step)
+        seeds = generator.integers(1 << 62, size=clips.size)
+        worker, workers = self._place
+        clips, seeds = np.split(clips, workers)[worker], np.split(seeds, workers)[worker]
+        return self._loader.load(clips, seeds, is_changed=True)
+
+    @functools.cached_property
+    def features(self) -> Callable[[PaddedSegments], SegmentBatch]:
+        features: Callable[[PaddedSegments], SegmentBatch] = tf.function(
+            lambda segments: with_mels(segments, self._config),
+            input_signature=[self.signature],
+            autograph=False,
+        )
+        return features
+
+    def computed(self, loaded: Any) -> Any:
+        with tf.device(self.device):
+            return self.features(loaded)
+
+
+def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
+    audio = config.audio
+    weights = mel_weights(audio, config.data.n_mels)
+    frames = tf.signal.frame(segments.samples, audio.fft_samples, audio.hop_samples)
+    before, _ = padding_samples(audio)
+    span = span_samples(config.vocoder.segment_frames, audio)
+    return SegmentBatch(
+        segments.samples[:, before : before + span],
+        log_mel_of_frames(frames, weights[: used_bins(weights)]),
+        segments.frame_counts,
+    )
+
+
+def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> SegmentBatch:
+    frames = config.vocoder.segment_frames
+    size = None if plan is None else plan.shapes[0].batch
+    return SegmentBatch(
+        tf.TensorSpec([size, span_samples(frames, config.audio)], tf.float32),
+        tf.TensorSpec([size, frames, config.data.n_mels], tf.float32),
+        tf.TensorSpec([size], tf.int32),
+    )
+
+
+def _padded_width(config: XTTSConfig) -> int:
+    return padded_samples(span_samples(config.vocoder.segment_frames, config.audio), config.audio)

@@ -1,0 +1,168 @@
+"""The vocoder task: from mels to waveforms, on segments of fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.mel import log_mel
+from myxtts.config.config import XTTSConfig
+from myxtts.data.feeding.segments import (
+    SegmentBatch,
+    SegmentLoader,
+    SegmentSource,
+    segment_signature,
+    with_mels,
+)
+from myxtts.data.opening import Corpus, CorpusPart
+from myxtts.data.planning.schedule import PlannedBatch
+from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.models.neural_vocoder import NeuralVocoder
+from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
+from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.tensor_files import Tensors
+from myxtts.training.starting_weights import StartingWeights, matching_weights
+from myxtts.training.task import BatchWork
+from myxtts.training.watching.reporting import RunWriter
+
+_MOST_BATCHES = 8
+
+
+class VocoderObjective:
+    def __init__(self, model: TrainedVocoder) -> None:
+        self._model = model
+
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
+        return self._model.draw(batch_size, seed)
+
+    def count(self, batch: SegmentBatch) -> SegmentCounts:
+        return self._model.count(batch)
+
+    def losses(self, batch: SegmentBatch, draws: SegmentDraws, counts: SegmentCounts) -> Any:
+        return self._model.loss_parts(batch, draws, counts)
+
+
+class VocoderTask:
+    """Trains a vocoder on the recordings of a corpus; texts are not used."""
+
+    model: TrainedVocoder
+
+    def __init__(self, config: XTTSConfig, corpus: Corpus) -> None:
+        self._config = config
+        self._corpus = corpus
+        self._loader = SegmentLoader(corpus.train, config)
+
+    def build(self) -> None:
+        self.model = TrainedVocoder(self._config)
+
+    @property
+    def objective(self) -> VocoderObjective:
+        return VocoderObjective(self.model)
+
+    def source(self, *, data_device: str | None, worker: int, workers: int) -> SegmentSource:
+        return SegmentSource(
+            self._corpus.train,
+            self._config,
+            data_device=data_device,
+            worker=worker,
+            workers=workers,
+        )
+
+    def signature(self, plan: ShapePlan | None = None) -> SegmentBatch:
+        return segment_signature(self._config, plan)
+
+    def shape_of(self, batch: SegmentBatch) -> Shape:
+        size, frames, _ = batch.mel.shape
+        return Shape(int(size), 0, int(frames), 0)
+
+    def blank_batch(self, shape: Shape, shares: int) -> SegmentBatch:
+        specs = segment_signature(self._config)
+        return SegmentBatch(
+            *(tf.zeros([shape.batch, *spec.shape[1:]], spec.dtype) for spec in specs)
+        )
+
+    def load(self, planned: PlannedBatch) -> SegmentBatch:
+        seeds = np.arange(planned.clips.size)
+        return with_mels(self._loader.load(planned.clips, seeds, is_changed=False), self._config)
+
+    def work_of(self, batch: SegmentBatch) -> BatchWork:
+        real, computed = int(np.sum(batch.frame_counts)), int(np.prod(batch.mel.shape[:2]))
+        return BatchWork(real, computed, real, computed)
+
+    def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
+        return False
+
+    def compile_validation(self) -> VocoderValidation:
+        return VocoderValidation(self.model, self._corpus.validation, self._config)
+
+    def checkpoint_facts(self) -> Mapping[str, Any]:
+        """Not used by a vocoder, whose mels are not normalised."""
+        cache = self._corpus.train.cache
+        return {"mel_mean": cache.mel_mean, "mel_deviation": cache.mel_deviation}
+
+    def take_facts(self, info: CheckpointInfo) -> None: ...
+
+    def require_fit(self, checkpoint: Checkpoint) -> None: ...
+
+    def starting_weights(
+        self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
+    ) -> StartingWeights:
+        return matching_weights(checkpoint, own, self._config, partially=partially)
+
+
+class VocoderValidation:
+    """Losses on fixed segments, their mel distance, and a copy of a whole recording."""
+
+    def __init__(self, model: TrainedVocoder, part: CorpusPart, config: XTTSConfig) -> None:
+        self._part = part
+        self._loader = SegmentLoader(part, config)
+        self._config = config
+        self._vocoder = NeuralVocoder(model.network)
+        self._measured = tf.function(
+            lambda batch: _losses_and_mel_distance(model, batch, config),
+            input_signature=[segment_signature(config, part.plan)],
+            autograph=False,
+        )
+
+    def run(self, step: int, writer: RunWriter) -> dict[str, float]:
+        schedule, results = self._part.schedule, []
+        for index in range(min(_MOST_BATCHES, schedule.batches_per_epoch)):
+            clips = schedule.batch_at(index).clips
+            segments = self._loader.load(clips, clips.astype(np.int64), is_changed=False)
+            results.append([float(it) for it in self._measured(with_mels(segments, self._config))])
+        spectral, pitch, mel_distance = np.mean(results, axis=0).tolist()
+        self._copy(step, writer)
+        return {
+            "validation_loss": spectral + pitch,
+            "validation_spectral_loss": spectral,
+            "validation_pitch_loss": pitch,
+            "validation_mel_distance": mel_distance,
+        }
+
+    def _copy(self, step: int, writer: RunWriter) -> None:
+        """A copy of the first validation clip."""
+        cache, clip = self._part.cache, int(self._part.schedule.batch_at(0).clips[0])
+        waveform = self._vocoder.samples(cache.clip_mel(clip).astype(np.float32))
+        writer.write_sample(
+            step, waveform, self._config.audio.sample_rate_hz, f"A copy of: {cache.text(clip)}"
+        )
+
+
+def _losses_and_mel_distance(
+    model: TrainedVocoder, batch: SegmentBatch, config: XTTSConfig
+) -> list[tf.Tensor]:
+    size = batch.mel.shape[0]
+    draws = model.draw(size, tf.constant([config.training.seed, -1]))
+    copy = model.copy(batch)
+    # Frames whose windows reach past the copy are left out.
+    there = log_mel(copy, config.audio, config.data.n_mels)
+    ends = (batch.mel.shape[1] - there.shape[1]) // 2
+    here = batch.mel[:, ends : ends + there.shape[1]]
+    inside = slice(2, -2)
+    distance = tf.reduce_mean(tf.abs(there[:, inside] - here[:, inside]))
+    # Discriminators get better too, so their losses do not tell how good the copies are.
+    parts = model.loss_parts(batch, draws, model.count(batch))
+    return [parts.spectral, parts.pitch, distance]
