@@ -49,8 +49,8 @@ choose() {
             ;;
         6)
             gpus="2 GPUs"
-            title="a larger model on augmented clips, four micro-batches to a step"
-            flags+=(--data-gpu 0 --model-gpu 1 --gradient-accumulation-steps 4)
+            title="a larger model on augmented clips, four batches of 4 to a step"
+            flags+=(--data-gpu 0 --model-gpu 1 --batch-size 4 --gradient-accumulation-steps 4)
             flags+=(--model-size small --optimization-level enhanced)
             ;;
         7)

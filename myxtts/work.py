@@ -32,11 +32,11 @@ def computed_multiplications(
     `slots` is each clip's share of the slots for packed texts.
     """
     model = config.model
-    stretches = _on_stretches(model.segment_frames, model.reference_frames, config)
+    segment_frames = np.minimum(padded_frames, model.segment_frames)
     return (
         slots * per_token(config)
         + on_padded_lengths(padded_tokens, padded_frames, config)
-        + stretches
+        + _on_stretches(segment_frames, model.reference_frames, config)
     )
 
 
@@ -63,9 +63,9 @@ def on_padded_lengths(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> A
 
 
 def _on_stretches(
-    segment_frames: Lengths | int, reference_frames: Lengths | int, config: XTTSConfig
-) -> Amounts | float:
-    """On segments of fixed length: the decoder's segment and the reference.
+    segment_frames: Lengths, reference_frames: Lengths | int, config: XTTSConfig
+) -> Amounts:
+    """On segments of bounded length: the decoder's segment and the reference.
 
     Without attention between positions and latents, which is 1 or 2 % of this.
     """

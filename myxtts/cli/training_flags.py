@@ -35,7 +35,7 @@ def _add_data_flags(group: Any) -> None:
         "--batch-size",
         type=int,
         metavar="N",
-        help=f"clips per batch (default: {_default('batch_size')})",
+        help=f"clips that are computed at once (default: {_default('batch_size')})",
     )
     group.add_argument(
         "--enable-static-shapes",
@@ -91,7 +91,7 @@ def _add_model_flags(group: Any) -> None:
         "--gradient-accumulation-steps",
         type=int,
         metavar="N",
-        help="micro-batches that each batch is split into "
+        help="batches whose gradients make one step, to train like a larger batch "
         f"(default: {_default('gradient_accumulation_steps')})",
     )
     group.add_argument(

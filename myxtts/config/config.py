@@ -90,6 +90,11 @@ class XTTSConfig:
         kept = without_presets(self.as_dict(), changes)
         return XTTSConfig(**{name: kept[name] | changes.get(name, {}) for name in SECTIONS})
 
+    @property
+    def clips_per_step(self) -> int:
+        """Of all batches whose gradients are accumulated; with bucketed batching on average."""
+        return self.data.batch_size * self.training.gradient_accumulation_steps
+
     def as_dict(self) -> dict[str, dict[str, Any]]:
         return dataclasses.asdict(self)
 
@@ -139,12 +144,6 @@ class XTTSConfig:
             self.training.task == "acoustic" or self.evaluation.measure_every is None,
             "evaluation.measure_every: measures speech from text, expected null for "
             f"training.task: {self.training.task}",
-        )
-        accumulation = self.training.gradient_accumulation_steps
-        _require(
-            data.batch_size % accumulation == 0,
-            f"training.gradient_accumulation_steps: found {accumulation}, expected a divisor of "
-            f"data.batch_size ({data.batch_size})",
         )
 
 

@@ -38,8 +38,9 @@ class DataConfig(Section):
     )
     batch_size: int = setting(
         16,
-        "Clips per batch. With bucketed batching it is an average: long clips come in smaller "
-        "batches, so that every step costs about the same.",
+        "Clips that are computed at once, over all replicas; a step takes as many such batches as "
+        "training.gradient_accumulation_steps says. With bucketed batching it is an average: long "
+        "clips come in smaller batches, so that every step costs about the same.",
         least=1,
         most=65_536,
     )

@@ -11,12 +11,15 @@ import yaml
 
 from myxtts.config.builtin import find_config
 from myxtts.config.config import SECTIONS, XTTSConfig, place_of
-from myxtts.config.moved import announce, relocated
+from myxtts.config.moved import announce, relocated, with_accumulated_batches
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
 from myxtts.whole_files import write_whole_file
 
+# Version of what settings mean, in the files of saved runs. In version 1, which no file names,
+# gradient accumulation split a batch; now it adds up whole batches.
+_VERSION = 2
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
 
@@ -63,9 +66,10 @@ def load_config(
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
     are announced, but not those in the file of a saved run: nobody typed them.
     """
-    from_file, moves = relocated(
-        read_yaml(file) if file is not None else {}, str(file), is_saved_run=is_saved_run
-    )
+    version, settings = _read_versioned(file) if file is not None else (_VERSION, {})
+    from_file, moves = relocated(settings, str(file), is_saved_run=is_saved_run)
+    if (version or (1 if is_saved_run else _VERSION)) < 2:
+        from_file = with_accumulated_batches(from_file)
     from_flags, moves_of_flags = relocated(overrides or {})
     assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
     announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])
@@ -106,6 +110,16 @@ def merge(layers: Iterable[Layer]) -> Layer:
 
 def read_yaml(file: Path | str) -> Layer:
     """The settings of a file; a string may also name a built-in configuration."""
+    return _read_versioned(file)[1]
+
+
+def accumulation_split_batches(saved_config: Path) -> bool:
+    """Whether a run was saved when gradient accumulation split its batches, and did so."""
+    version, settings = _read_versioned(saved_config)
+    return (version or 1) < 2 and settings != with_accumulated_batches(settings)
+
+
+def _read_versioned(file: Path | str) -> tuple[int | None, Layer]:
     if isinstance(file, str):
         file = find_config(file)
     try:
@@ -121,10 +135,16 @@ def read_yaml(file: Path | str) -> Layer:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file}: not valid YAML ({reason})") from None
     if content is None:
-        return {}
+        return None, {}
     if not isinstance(content, dict):
         raise ConfigError(
             f"{file}: found {type(content).__name__}, expected sections such as data:"
+        )
+    version = content.pop("version", None)
+    if version not in (None, *range(1, _VERSION + 1)):
+        raise ConfigError(
+            f"{file}: version: found {version!r}, expected at most {_VERSION}; a newer MyXTTS "
+            "wrote it, use that"
         )
     for section, values in content.items():
         if section not in SECTIONS:
@@ -134,7 +154,7 @@ def read_yaml(file: Path | str) -> Layer:
             )
         if values is not None and not isinstance(values, dict):
             raise ConfigError(f"{file}: {section}: found {values!r}, expected settings below it")
-    return {section: dict(values or {}) for section, values in content.items()}
+    return version, {section: dict(values or {}) for section, values in content.items()}
 
 
 def parse_assignments(assignments: Iterable[str]) -> Layer:
@@ -168,6 +188,7 @@ def _place_of_assigned(key: str) -> tuple[str, str]:
 
 def save_config(config: XTTSConfig, file: Path) -> None:
     """Writes every setting, so that the run does not depend on the defaults of this version."""
-    text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
+    settings = {"version": _VERSION, **config.as_dict()}
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     # For its owner alone: it names folders of this machine.
     write_whole_file(file, text)

@@ -95,6 +95,22 @@ def _check_constant(where: str, name: str, value: Any, is_saved_run: bool) -> No
     _log.warning("%s", problem)
 
 
+def with_accumulated_batches(layer: Layer) -> Layer:
+    """Settings from when accumulation split each batch, for adding up whole batches instead.
+
+    The step stays the same: 28 clips split by 4 are 4 batches of 7.
+    """
+    data, training = layer.get("data", {}), layer.get("training", {})
+    accumulation = training.get("gradient_accumulation_steps", 1)
+    sizes = {
+        name: data[name] for name in ("batch_size", "frame_budget") if data.get(name) is not None
+    }
+    if not all(type(value) is int and value > 0 for value in (accumulation, *sizes.values())):
+        return layer  # Reported when the settings are checked.
+    split = {name: max(1, value // accumulation) for name, value in sizes.items()}
+    return {**layer, "data": {**data, **split}} if split else layer
+
+
 def old_place_of(flat_name: str) -> tuple[str, str] | None:
     """Section and name of a setting that once had this name, and has it no longer."""
     for old in (*MOVED, *CONSTANT):

@@ -60,8 +60,8 @@ class TrainingConfig(Section):
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Micro-batches that each batch is split into; their gradients are accumulated into one "
-        "optimizer step.",
+        "Batches whose gradients are accumulated into one optimizer step: a data.batch_size of 28 "
+        "with 4 of these steps takes the memory of 28 clips and trains like a batch of 112.",
         least=1,
     )
     text_drop_rate: float = setting(

@@ -13,7 +13,7 @@ from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.prepare import Shard, prepare
 from myxtts.data.features.subset import CorpusSubset
 from myxtts.data.planning.balance import ClipLabels
-from myxtts.data.planning.plan_files import load_padded_shapes
+from myxtts.data.planning.plan_files import load_shapes
 from myxtts.data.planning.schedule import Clips, Schedule
 from myxtts.data.planning.segments import plan_segments
 from myxtts.data.planning.shapes import ShapePlan, assign_shapes, plan_shapes
@@ -145,8 +145,8 @@ def _plan_of_run(
     # Segments have one shape, by the settings alone.
     if plan_file is None or not plan_file.exists() or config.training.task == "vocoder":
         return None
-    shapes = load_padded_shapes(plan_file, config)
-    if shapes is None:
+    saved = load_shapes(plan_file, config)
+    if saved is None:
         _log.warning(
             "settings that affect shapes have changed since %s was written: planning new shapes "
             "and restarting the current epoch",
@@ -156,11 +156,12 @@ def _plan_of_run(
     return assign_shapes(
         cache.token_counts,
         cache.frame_counts,
-        shapes,
+        saved.padded,
         config,
         shares=shares,
         dynamic=config.data.batching_mode == "dynamic",
         labels=_labels(cache),
+        whole_epochs=saved.whole_epochs,
     )
 
 

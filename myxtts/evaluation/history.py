@@ -83,7 +83,7 @@ def read_history(folder: Path) -> RunHistory:
             curves[metric.name] = Curve(
                 tuple(steps),
                 tuple(clock.hours_at(step) for step in steps),
-                tuple(step * config.data.batch_size for step in steps),
+                tuple(step * config.clips_per_step for step in steps),
                 tuple(points[step] for step in steps),
             )
     last = max(line["step"] for line in lines)
@@ -92,7 +92,7 @@ def read_history(folder: Path) -> RunHistory:
         folder=folder,
         steps=last,
         hours=clock.hours_at(last),
-        utterances=last * config.data.batch_size,
+        utterances=last * config.clips_per_step,
         curves=curves,
         report=_read_json(run.report_file),
         ceiling={

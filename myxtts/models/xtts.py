@@ -157,20 +157,21 @@ class XTTS(keras.Model):
     ) -> tf.Tensor:
         """Flow-matching loss on one random segment of each clip.
 
-        The flow follows a straight path from noise to data.
+        The flow follows a straight path from noise to data. In a batch of shorter clips the
+        segment is as long as the batch: the decoder need not run on padding alone.
         """
         slack = tf.maximum(lengths - self.segment_positions, 0)
         starts = tf.cast(draws.segment_starts * tf.cast(slack + 1, tf.float32), tf.int32)
-        segment = starts[:, None] + tf.range(self.segment_positions)
+        positions = tf.minimum(self.segment_positions, tf.shape(target)[1])
+        segment = starts[:, None] + tf.range(positions)
         inside = tf.cast(segment < lengths[:, None], tf.float32)[:, :, None]
-        segment = tf.minimum(segment, tf.shape(target)[1] - 1)
         data, segment_path, within = (
             tf.gather(values, segment, batch_dims=1)
             for values in (target, path, _position_within_token(path, durations))
         )
         condition = self._condition(text, segment_path, within)
         amount = draws.flow_times[:, None, None]
-        noisy = (1.0 - amount) * draws.noise + amount * data
+        noisy = (1.0 - amount) * draws.noise[:, :positions] + amount * data
         condition, voice = _masked_conditions(draws.condition_mask, condition, voice)
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))

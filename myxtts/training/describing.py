@@ -39,8 +39,8 @@ def configuration_block(opened: OpenedRun) -> str:
         "Model size": opened.config.model.size,
         "Optimization level": training.optimization_level,
         "Length": length,
-        "Batch size": f"{data.batch_size} (gradient accumulation steps: "
-        f"{training.gradient_accumulation_steps})",
+        "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
+        f"(gradient accumulation steps: {training.gradient_accumulation_steps})",
         "Batching": data.batching_mode,
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
         "Static shapes": "DISABLED, each batch has its own" if plan.dynamic else static,
@@ -93,7 +93,13 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
     for count in corpus.validation.plan.rejected.values():
         clips_left_out = f"{count} {plural(count, 'clip')}"
         yield f"Left out of validation: {clips_left_out} longer than every training shape"
-    yield describe_plan(part.plan, part.cache.frame_counts)
+    used = int((part.plan.shape_of_clip >= 0).sum())
+    if used < opened.config.clips_per_step:
+        yield (
+            f"Too few clips for a step: {used} of {opened.config.clips_per_step}, so each step "
+            "repeats some; lower data.batch_size or training.gradient_accumulation_steps"
+        )
+    yield describe_plan(part.plan, part.cache.frame_counts, opened.config)
     length = part.schedule.planned_length(opened.config.training)
     yield f"Length: {length}{_time_left(length.steps, opened.start.resumed)}"
 
@@ -111,7 +117,10 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
         "speakers": len(part.cache.speakers),
         "languages": corpus.own_tokenizer.languages,
         "rejected": part.rejected,
-        "shapes": [list(shape.padded) for shape in part.plan.shapes],
+        "shapes": [
+            list(shape.part(opened.config.training.gradient_accumulation_steps).padded)
+            for shape in part.plan.shapes
+        ],
         "clips_of_shapes": [
             len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
         ],

@@ -38,7 +38,7 @@ def set_symbol_means(
     The other symbols keep theirs and anchor the alignment. A symbol that does not occur keeps its
     values.
     """
-    count = min(schedule.batches_per_epoch, -(-_MOST_CLIPS // config.data.batch_size))
+    count = min(schedule.batches_per_epoch, -(-_MOST_CLIPS // config.clips_per_step))
     batches = [loader.load(schedule.batch_at(index)) for index in range(count)]
     text = model.text_encoder
     means, log_durations = text.symbol_mean_mel.embeddings, text.symbol_log_duration.embeddings

@@ -164,7 +164,9 @@ class TrainingLoop:
 
     def _report(self, state: str, step: int, metrics: RunMetrics) -> RunReport:
         seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
-        shapes = self.stepper.trained_shapes() if plan.dynamic else plan.shapes
+        trained = self.stepper.trained_shapes() if plan.dynamic else plan.shapes
+        micro_batches = self.config.training.gradient_accumulation_steps
+        shapes = sorted({shape.part(micro_batches).padded for shape in trained})
         return RunReport(
             run_dir=self.run_dir.path,
             state=state,
@@ -177,7 +179,7 @@ class TrainingLoop:
             useful_utilisation=seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
             steady_utilisation=metrics.steady_utilisation,
             seconds={name: round(value, 3) for name, value in seconds.items()},
-            shapes=[list(padded) for padded in sorted({shape.padded for shape in shapes})],
+            shapes=[list(shape) for shape in shapes],
             rejected=self.corpus.train.rejected,
             mode=feed.mode,
             strategy=name_of(self.strategy),

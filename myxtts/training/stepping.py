@@ -113,10 +113,10 @@ def _size(shape: Shape) -> int:
 
 
 def _out_of_memory(shape: Shape, config: XTTSConfig) -> str:
+    accumulation = config.training.gradient_accumulation_steps
     return (
-        f"out of memory: the device cannot hold a batch of {shape.batch} clips of {shape.tokens} "
-        f"tokens and {shape.frames} mel frames; lower data.batch_size (now "
-        f"{config.data.batch_size}), raise training.gradient_accumulation_steps (now "
-        f"{config.training.gradient_accumulation_steps}), or leave out long clips with "
-        f"data.max_mel_frames"
+        f"out of memory: the device cannot hold a batch of {shape.batch // accumulation} clips of "
+        f"{shape.tokens} tokens and {shape.frames} mel frames; halve data.batch_size (now "
+        f"{config.data.batch_size}) and double training.gradient_accumulation_steps (now "
+        f"{accumulation}) for the same training, or leave out long clips with data.max_mel_frames"
     )

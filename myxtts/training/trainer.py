@@ -348,7 +348,7 @@ def _require_planned_for(corpus: Corpus, config: XTTSConfig, replicas: int) -> N
     shares = replicas * config.training.gradient_accumulation_steps
     if corpus.train.plan.shares != shares:
         raise ConfigError(
-            f"the corpus was planned for {corpus.train.plan.shares} micro-batches per batch, but "
+            f"the corpus was planned for {corpus.train.plan.shares} micro-batches per step, but "
             f"{replicas} replicas times training.gradient_accumulation_steps make {shares}; open "
             f"it with replicas={replicas}"
         )

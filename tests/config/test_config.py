@@ -89,11 +89,6 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
             "audio.highest_hz: found 12000.0, expected at most half of "
             "audio.sample_rate_hz (11025)",
         ),
-        (
-            {"batch_size": 6, "gradient_accumulation_steps": 4},
-            "training.gradient_accumulation_steps: found 4, expected a divisor of "
-            "data.batch_size (6)",
-        ),
         ({"beta_2": 1.0}, "training.beta_2: found 1.0, allowed: 0.9999 or less"),
         ({"clip_norm": 0.0}, "training.clip_norm: found 0.0, allowed: 0.001 or more"),
         ({"size": ["tiny"]}, "model.size: found ['tiny'] (list), expected str"),

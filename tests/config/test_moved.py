@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.config.config import SECTIONS, XTTSConfig
-from myxtts.config.loading import load_config
+from myxtts.config.loading import accumulation_split_batches, load_config, save_config
 from myxtts.config.moved import CONSTANT, MOVED
 from myxtts.errors import ConfigError
 from myxtts.runs.run_dir import find_checkpoint
@@ -124,6 +124,45 @@ def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):
     assert config.saving.save_every == 7
     (line,) = notices()
     assert "evaluate_every" not in line
+
+
+ACCUMULATING = (
+    "data: {batch_size: 28, frame_budget: 4003}\ntraining: {gradient_accumulation_steps: 4}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_saved_run", "batch_size", "frame_budget"),
+    [
+        (ACCUMULATING, True, 7, 1_000),
+        (ACCUMULATING, False, 28, 4_003),
+        (f"version: 2\n{ACCUMULATING}", True, 28, 4_003),
+        (f"version: 1\n{ACCUMULATING}", False, 7, 1_000),
+    ],
+)
+def test_a_run_from_when_accumulation_split_batches_keeps_its_steps(
+    file, text, is_saved_run, batch_size, frame_budget
+):
+    file.write_text(text)
+    config = load_config(file, is_saved_run=is_saved_run)
+    assert config.data.batch_size == batch_size
+    assert config.data.frame_budget == frame_budget
+    assert config.clips_per_step == 4 * batch_size
+    assert accumulation_split_batches(file) == ("version: 2" not in text)
+
+
+def test_a_saved_configuration_means_the_same_when_it_is_loaded(file):
+    config = XTTSConfig(batch_size=28, gradient_accumulation_steps=4)
+    save_config(config, file)
+    assert load_config(file) == load_config(file, is_saved_run=True) == config
+    assert not accumulation_split_batches(file)
+    assert not accumulation_split_batches(GOLDEN / "config.yaml")
+
+
+def test_a_file_of_a_newer_version_is_refused(file):
+    file.write_text("version: 3\n")
+    with pytest.raises(ConfigError, match="version: found 3, expected at most 2; a newer MyXTTS"):
+        load_config(file)
 
 
 def test_what_became_a_constant_loads_with_its_value(file, notices):

@@ -33,7 +33,7 @@ from myxtts.audio.files import clean_recording, read_recording
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.config.loading import load_config, parse_assignments
 from myxtts.data.corpus.dataset import LJSpeechDataset
-from myxtts.data.planning.plan_files import load_padded_shapes
+from myxtts.data.planning.plan_files import load_shapes
 from myxtts.errors import MyXTTSError
 from myxtts.runs.resuming import changes_since
 from myxtts.runs.run_dir import find_checkpoint
@@ -201,7 +201,7 @@ class CheckpointFiles:
         checkpoint = find_checkpoint(self._run)
         config = checkpoint.config()
         changes_since(checkpoint, config)
-        load_padded_shapes(checkpoint.folder / "shapes.json", XTTSConfig())
+        load_shapes(checkpoint.folder / "shapes.json", XTTSConfig())
         tokenizer = checkpoint.tokenizer()
         tokenizer.encode("a boat", tokenizer.languages[0])
         checkpoint.training_state()

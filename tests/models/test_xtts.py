@@ -60,6 +60,20 @@ def test_padding_changes_no_loss(model, batch):
     np.testing.assert_allclose(losses(model, padded(batch, 8, 32)), losses(model, batch), rtol=1e-5)
 
 
+def test_a_batch_may_be_shorter_than_the_decoder_s_segment(model, batch):
+    tokens, frames = 6, model.sizes.segment_frames // 2
+    lengths = tf.fill([batch.token_ids.shape[0]], tokens)
+    short = batch._replace(
+        token_ids=batch.token_ids[:, :tokens],
+        token_lengths=lengths,
+        slots=tf.range(tf.size(lengths) * tokens)[None],
+        mel=batch.mel[:, :frames],
+        mel_lengths=tf.fill(lengths.shape, frames),
+    )
+    long_enough = padded(short, 0, model.sizes.segment_frames)
+    np.testing.assert_allclose(losses(model, short), losses(model, long_enough), rtol=1e-5)
+
+
 def test_every_weight_gets_a_gradient(model, batch):
     draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
     with tf.GradientTape() as tape:

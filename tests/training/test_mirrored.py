@@ -31,7 +31,7 @@ def train(demo_corpus, miniature, user_environment, tmp_path_factory):
         if case not in finished:
             run_dir = tmp_path_factory.mktemp("mirrored") / "run"
             config = miniature(
-                batch_size=16,
+                batch_size=16 // accumulation,
                 # With several, batch sizes follow from the number of shares.
                 shape_count=1,
                 gradient_accumulation_steps=accumulation,

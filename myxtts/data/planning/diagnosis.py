@@ -177,13 +177,14 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
 
 
 def typical_lengths(count: int = 5_000) -> Clips:
-    """Random lengths like those of LJSpeech, which is read speech: 1.1 to 10.1 s, 6.6 s on average.
-
-    14 tokens (with a spread of 8 %) and 86 mel frames per second.
-    """
+    """Random lengths like those of LJSpeech, read speech: 1.1 to 10.1 s, 6.6 s on average."""
     generator = np.random.default_rng(0)
     seconds = generator.normal(6.9, 2.2, 2 * count)
-    seconds = seconds[(seconds > 1.1) & (seconds < 10.1)][:count]
+    return clips_lasting(seconds[(seconds > 1.1) & (seconds < 10.1)][:count], generator)
+
+
+def clips_lasting(seconds: npt.NDArray[np.float64], generator: np.random.Generator) -> Clips:
+    """Clips of one speaker: 14 tokens (with a spread of 8 %) and 86 mel frames per second."""
     tokens = seconds * 14 * generator.normal(1, 0.08, seconds.size)
     return Clips(
         tokens.astype(np.int32),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.planning.shapes import ShapePlan
+from myxtts.data.planning.shapes import ShapePlan, step_frame_budget
 from myxtts.errors import CheckpointError
 from myxtts.whole_files import write_whole_file
 
 _LARGEST_SIZE = 1 << 20
+
+
+class SavedShapes(NamedTuple):
+    padded: list[tuple[int, int, int]]
+    """Batch, tokens and frames of each shape."""
+    whole_epochs: bool
 
 
 def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
@@ -22,6 +28,7 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
     content = {
         "settings": _deciding_settings(config),
         "shapes": shapes,
+        "whole_epochs": plan.whole_epochs,
         # The padding of dynamic batches is not known in advance.
         "valid_frame_ratio": None if plan.dynamic else plan.valid_frame_ratio,
         "valid_work_ratio": None if plan.dynamic else plan.valid_work_ratio,
@@ -30,8 +37,8 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
     write_whole_file(file, json.dumps(content, indent=1))
 
 
-def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, int]] | None:
-    """Batch, tokens and frames of each shape; None if settings that affect them have changed."""
+def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
+    """None if settings that affect the shapes have changed."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         shapes = [
@@ -40,12 +47,20 @@ def load_padded_shapes(file: Path, config: XTTSConfig) -> list[tuple[int, int, i
         ]
         if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
             raise ValueError("no shapes, or invalid ones")
-        same = content["settings"] == _deciding_settings(config)
+        # Before there was a choice, all epochs were whole.
+        whole_epochs = bool(content.get("whole_epochs", True))
+        settings = dict(content["settings"])
+        if settings.get("frame_budget"):
+            # A limit from when accumulation split a batch need not divide into batches.
+            settings["frame_budget"] -= (
+                settings["frame_budget"] % config.training.gradient_accumulation_steps
+            )
+        same = settings == _deciding_settings(config)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error
-    return shapes if same else None
+    return SavedShapes(shapes, whole_epochs) if same else None
 
 
 def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
@@ -53,9 +68,10 @@ def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
     data = config.data
     return {
         "batching": data.batching_mode,
-        "batch_size": data.batch_size,
+        # Of a step, as in files from when accumulation split a batch.
+        "batch_size": config.clips_per_step,
         "shape_count": data.shape_count,
-        "frame_budget": data.frame_budget,
+        "frame_budget": step_frame_budget(config),
         "max_text_length": data.max_text_length,
         "max_mel_frames": data.max_mel_frames,
         "speaker_balance": data.speaker_balance,

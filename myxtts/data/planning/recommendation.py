@@ -158,10 +158,11 @@ def _recommended_batch_size(
 ) -> tuple[int, str]:
     """The configured size, halved until the corpus is large enough and the clips fit memory."""
     reason = "as configured"
+    accumulation = config.training.gradient_accumulation_steps
     sizes = _configured_and_smaller_batches(config)
     for size in sizes:
-        if clips < size * FEWEST_BATCHES_PER_EPOCH:
-            reason = f"more would give under {FEWEST_BATCHES_PER_EPOCH} batches per epoch"
+        if clips < size * accumulation * FEWEST_BATCHES_PER_EPOCH:
+            reason = f"more would give under {FEWEST_BATCHES_PER_EPOCH} steps per epoch"
         elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
             reason = "more would need much memory for the longest clips"
         else:
@@ -170,9 +171,8 @@ def _recommended_batch_size(
 
 
 def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:
-    """The configured size and its repeated halves that can be split into micro-batches."""
-    micro_batches = config.training.gradient_accumulation_steps
+    """The configured size and its repeated halves."""
     sizes = [config.data.batch_size]
-    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % (2 * micro_batches) == 0:
+    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % 2 == 0:
         sizes.append(sizes[-1] // 2)
     return sizes

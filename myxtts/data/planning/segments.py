@@ -13,8 +13,8 @@ from myxtts.data.planning.shapes import Shape, ShapePlan, require_equal_shares
 def plan_segments(
     frame_counts: IntArray, config: XTTSConfig, *, shares: int, labels: ClipLabels | None = None
 ) -> ShapePlan:
-    batch, frames = config.data.batch_size, config.vocoder.segment_frames
-    require_equal_shares([batch], shares)
+    batch, frames = config.clips_per_step, config.vocoder.segment_frames
+    require_equal_shares([batch], shares, config)
     used = np.ones(len(frame_counts), bool)
     weights = balanced_weights(labels, used, config.data)
     valid = float(np.average(np.minimum(frame_counts, frames), weights=weights)) / frames

@@ -30,6 +30,10 @@ from myxtts.work import (
 MOST_SHAPES = 16
 # The last batch of each shape is filled up with repeated clips, so a shape needs several batches.
 _BATCHES_PER_SHAPE = 4
+# Where nothing is compiled per shape and this much real work is not reached, there are more shapes,
+# down to one batch for each.
+_ENOUGH_REAL_WORK = 0.965
+_MOST_UNCOMPILED_SHAPES = 32
 # For trading compilations off against padding with XLA: orders of magnitude for compile times that
 # users report and for a workstation GPU.
 COMPILE_SECONDS_PER_SHAPE = 30.0
@@ -44,6 +48,7 @@ _SLOT_MULTIPLE = 8
 
 class Shape(NamedTuple):
     batch: int
+    """Clips of a step: those of all replicas and of all accumulated batches."""
     tokens: int
     frames: int
     slots: int
@@ -71,7 +76,9 @@ class ShapePlan:
     dynamic: bool = False
     """Each batch is as long as its longest clip; the one shape is only an upper bound."""
     weights: Weights | None = None
-    """Sampling weight of each clip, 1 on average; None means uniform."""
+    """Sampling weight of each clip, 1 on average; None means that every epoch has every clip."""
+    whole_epochs: bool = True
+    """Every epoch has every clip, if clips are not balanced; else it is so on average only."""
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -112,8 +119,9 @@ def plan_shapes(
             f"no clip fits data.max_text_length = {data.max_text_length} and "
             f"data.max_mel_frames = {data.max_mel_frames or 'that of the longest clip'}; raise them"
         )
+    whole_epochs = True
     if data.batching_mode != "bucketed":
-        padded = [(data.batch_size, data.max_text_length, most_frames)]
+        padded = [(config.clips_per_step, data.max_text_length, most_frames)]
     else:
         weights = balanced_weights(labels, fits, data)
         weights = None if weights is None else weights[fits]
@@ -123,8 +131,12 @@ def plan_shapes(
             )
             for size in _best_sizes(token_counts[fits], frame_counts[fits], weights, config, xla)
         ]
+        # Filling up the last batch of every shape would repeat too many clips.
+        whole_epochs = data.shape_count is not None or len(sizes) <= _shapes_with_whole_epochs(
+            int(fits.sum()), config
+        )
         mean_tokens = float(np.average(token_counts[fits], weights=weights))
-        batches = _batch_sizes(sizes, mean_tokens, config, shares)
+        batches = _batch_sizes(sizes, mean_tokens, config, shares, whole_epochs=whole_epochs)
         padded = [
             (batch, size.tokens, size.frames) for size, batch in zip(sizes, batches, strict=True)
         ]
@@ -136,6 +148,7 @@ def plan_shapes(
         shares=shares,
         dynamic=data.batching_mode == "dynamic",
         labels=labels,
+        whole_epochs=whole_epochs,
     )
 
 
@@ -148,17 +161,20 @@ def assign_shapes(
     shares: int,
     dynamic: bool = False,
     labels: ClipLabels | None = None,
+    whole_epochs: bool = True,
 ) -> ShapePlan:
     """Assigns each clip to the first shape (batch, tokens, frames) it fits, and computes the slots.
 
     Clips are balanced as configured if labels are given.
     """
-    require_equal_shares([batch for batch, _, _ in padded], shares)
+    require_equal_shares([batch for batch, _, _ in padded], shares, config)
     shape_of_clip = np.full(len(token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
         shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
     used = shape_of_clip >= 0
     weights = balanced_weights(labels, used, config.data)
+    if weights is None and not whole_epochs:
+        weights = used.astype(np.float64)
     shapes = []
     for index, (batch, tokens, frames) in enumerate(padded):
         clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
@@ -168,8 +184,20 @@ def assign_shapes(
         token_counts, frame_counts, shapes, shape_of_clip, weights, shares, config
     )
     return ShapePlan(
-        tuple(shapes), shape_of_clip, shares, *ratios, dynamic=dynamic, weights=weights
+        tuple(shapes),
+        shape_of_clip,
+        shares,
+        *ratios,
+        dynamic=dynamic,
+        weights=weights,
+        whole_epochs=whole_epochs,
     )
+
+
+def step_frame_budget(config: XTTSConfig) -> int | None:
+    """Most frames in a step, of all batches whose gradients are accumulated."""
+    budget = config.data.frame_budget
+    return None if budget is None else budget * config.training.gradient_accumulation_steps
 
 
 def frame_multiple(config: XTTSConfig) -> int:
@@ -191,12 +219,13 @@ def _slots(
     return min(round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE), most)
 
 
-def require_equal_shares(batches: Sequence[int], shares: int) -> None:
+def require_equal_shares(batches: Sequence[int], shares: int, config: XTTSConfig) -> None:
+    accumulation = config.training.gradient_accumulation_steps
     for batch in batches:
         if batch % shares:
             raise ConfigError(
-                f"data.batch_size: found a batch of {batch}, expected a multiple of {shares}: "
-                "the number of replicas times training.gradient_accumulation_steps"
+                f"data.batch_size: found a batch of {batch // accumulation}, expected a multiple "
+                f"of {shares // accumulation}, the number of replicas"
             )
 
 
@@ -213,7 +242,7 @@ def _best_sizes(
         for amounts in (token_counts, frame_counts, real_work)
     )
 
-    epochs = run_length(config.training, token_counts.size / config.data.batch_size).epochs
+    epochs = run_length(config.training, token_counts.size / config.clips_per_step).epochs
 
     def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
         """Frames and work of a padded clip, each relative to the average clip.
@@ -241,11 +270,25 @@ def _best_sizes(
             weights=weights,
         )
 
+    def real_share(sizes: list[Size]) -> float:
+        tokens, frames = _lengths_of(sizes)
+        work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
+        return mean_work / float(np.average(work, weights=[size.clips for size in sizes]))
+
     count = config.data.shape_count
     if count is not None:
         return plans_up_to(count)[-1]
-    affordable = token_counts.size // (_BATCHES_PER_SHAPE * config.data.batch_size)
-    return min(plans_up_to(max(1, min(MOST_SHAPES, affordable))), key=training_seconds)
+    usual = _shapes_with_whole_epochs(token_counts.size, config)
+    best = min(plans_up_to(min(MOST_SHAPES, usual)), key=training_seconds)
+    most = min(_MOST_UNCOMPILED_SHAPES, token_counts.size // config.clips_per_step)
+    if xla or most <= len(best) or real_share(best) >= _ENOUGH_REAL_WORK:
+        return best
+    more = plans_up_to(most)[len(best) - 1 :]
+    return next((sizes for sizes in more if real_share(sizes) >= _ENOUGH_REAL_WORK), more[-1])
+
+
+def _shapes_with_whole_epochs(clips: int, config: XTTSConfig) -> int:
+    return max(1, clips // (_BATCHES_PER_SHAPE * config.clips_per_step))
 
 
 def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
@@ -256,24 +299,34 @@ def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
 
 
 def _batch_sizes(
-    sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int
+    sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int, *, whole_epochs: bool
 ) -> list[int]:
-    """Batch sizes that cost about as much as `data.batch_size` average clips."""
+    """Clips of a step, for each size: all cost about as much as the configured number of clips."""
     tokens, frames = _lengths_of(sizes)
     clips = np.array([size.clips for size in sizes])
     slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
     work = computed_multiplications(tokens, frames, slots, config)
-    budget = config.data.batch_size * float(np.dot(clips, work)) / clips.sum()
-    multiple = math.lcm(shares, math.gcd(config.data.batch_size, _BATCH_MULTIPLE))
+    budget = config.clips_per_step * float(np.dot(clips, work)) / clips.sum()
+    accumulation = config.training.gradient_accumulation_steps
+    multiple = accumulation * math.lcm(
+        shares // accumulation, math.gcd(config.data.batch_size, _BATCH_MULTIPLE)
+    )
     batches = [max(1, round(budget / each / multiple)) * multiple for each in work]
-    frame_budget = config.data.frame_budget
+    if not whole_epochs:
+        # A shape may have fewer clips than such a batch; none should be in it twice.
+        batches = [
+            min(batch, max(1, int(size.clips) // multiple) * multiple)
+            for batch, size in zip(batches, sizes, strict=True)
+        ]
+    frame_budget = step_frame_budget(config)
     if frame_budget is None:
         return batches
     most = [frame_budget // size.frames // multiple * multiple for size in sizes]
     if min(most) == 0:
+        at_once = multiple // accumulation
         raise ConfigError(
-            f"data.frame_budget: found {frame_budget}, expected at least "
-            f"{multiple * max(size.frames for size in sizes)}: {multiple} of the longest clips"
+            f"data.frame_budget: found {config.data.frame_budget}, expected at least "
+            f"{at_once * max(size.frames for size in sizes)}: {at_once} of the longest clips"
         )
     return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
 
@@ -306,8 +359,9 @@ def _valid_ratios(
     )
 
 
-def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
-    """A table of shapes: clips, batch size, fraction of real frames."""
+def describe_plan(plan: ShapePlan, frame_counts: IntArray, config: XTTSConfig) -> str:
+    """A table of shapes: clips, clips at once, fraction of real frames."""
+    accumulation = config.training.gradient_accumulation_steps
     if plan.dynamic:
         return "Shapes     dynamic: each batch is as long as its longest clip"
     lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
@@ -318,7 +372,7 @@ def describe_plan(plan: ShapePlan, frame_counts: IntArray) -> str:
         real = mean / shape.frames
         lines.append(
             f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
-            f"{shape.batch:>7} {real:>13.1%}"
+            f"{shape.batch // accumulation:>7} {real:>13.1%}"
         )
     used = int(np.sum(plan.shape_of_clip >= 0))
     lines.append(

@@ -100,9 +100,9 @@ class LoadTimes:
     slowest_seconds: float
 
 
-def batch_sizes_to_try(now: int, shares: int, clips: int) -> list[int]:
-    """Doublings that divide into the shares and leave several batches per epoch."""
-    size = shares
+def batch_sizes_to_try(now: int, replicas: int, clips: int) -> list[int]:
+    """Doublings that divide into the replicas and leave several batches per epoch."""
+    size = replicas
     while size < _SMALLEST_BATCH:
         size *= 2
     sizes = {now}
@@ -152,11 +152,13 @@ def promising(readings: Mapping[BatchSetting, Reading], now: BatchSetting) -> li
 
 
 def choose_batch(
-    rates: Mapping[BatchSetting, Sequence[float]], now: BatchSetting
+    rates: Mapping[BatchSetting, Sequence[float]], now: BatchSetting, accumulation: int = 1
 ) -> list[Recommendation]:
     """The smallest batch that is as fast as the fastest, within the noise.
 
-    Larger batches would make fewer updates from the same clips and gain nothing.
+    Larger batches would make fewer updates from the same clips and gain nothing. Where memory
+    forces the choice, or gradients are accumulated already, a step keeps its clips: the
+    accumulation steps change with the batch.
     """
     reference = rates[now] if now in rates else next(iter(rates.values()))
     speeds = {setting: compare(values, reference) for setting, values in rates.items()}
@@ -165,18 +167,30 @@ def choose_batch(
     chosen = min(fast, key=lambda setting: setting.batch_size)
     if now in rates and chosen.batch_size > now.batch_size and not speeds[chosen].is_faster:
         chosen = now
+    clips_per_step, steps = now.batch_size * accumulation, accumulation
+    if now not in rates or accumulation > 1:
+        steps = max(1, round(clips_per_step / chosen.batch_size))
     tried = ", ".join(str(setting.batch_size) for setting in rates)
     if chosen == now:
         worth = f"fastest, or as fast as larger ones; tried: {tried}"
     elif now not in rates:
         worth = f"the current one does not fit into memory; tried: {tried}"
     else:
-        updates = now.batch_size / chosen.batch_size
+        updates = clips_per_step / (chosen.batch_size * steps)
         worth = (
             f"{speeds[chosen].median:.2f} x the frames per second, {updates:.3g} x the updates "
             "from the same clips"
         )
     found = [Recommendation("data.batch_size", now.batch_size, chosen.batch_size, worth)]
+    if steps != accumulation:
+        found.append(
+            Recommendation(
+                "training.gradient_accumulation_steps",
+                accumulation,
+                steps,
+                f"{chosen.batch_size * steps} clips in a step, as {clips_per_step} now",
+            )
+        )
     if chosen.frame_budget != now.frame_budget:
         found.append(
             Recommendation(

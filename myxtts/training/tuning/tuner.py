@@ -126,6 +126,7 @@ class Tuner:
 
     def _tune_batch(self, bench: StepBench) -> list[Recommendation]:
         now, guard = self._batch_now(), MemoryGuard(self._strategy)
+        accumulation = self._config.training.gradient_accumulation_steps
         works: dict[BatchSetting, Workload] = {}
         seconds_per_clip = 0.0
 
@@ -134,7 +135,7 @@ class Tuner:
             self._say(f"batches of {batch.batch_size} clips")
             try:
                 works[batch] = self._workload(batch)
-                frames = works[batch].largest_frames
+                frames = works[batch].largest_frames // accumulation
                 guard.require_room_for(frames)
                 with guard.watching(frames):
                     bench.frame_rate(works[batch])  # the first run of a shape is slower
@@ -155,10 +156,10 @@ class Tuner:
                 self._skipped.append(f"batches of {size} clips and more: not enough time")
             return has_time
 
-        shares = (
-            self._strategy.num_replicas_in_sync * self._config.training.gradient_accumulation_steps
+        replicas = self._strategy.num_replicas_in_sync
+        sizes = batch_sizes_to_try(
+            now.batch_size, replicas, len(self._corpus.train.cache) // accumulation
         )
-        sizes = batch_sizes_to_try(now.batch_size, shares, len(self._corpus.train.cache))
         readings = climb(sizes, now, measure, has_time_for)
         if not readings:
             raise DeviceError(
@@ -176,7 +177,7 @@ class Tuner:
         self._measurements["frames_per_second"] = {
             _describe(batch): statistics.median(values) for batch, values in rates.items()
         }
-        return choose_batch(rates, now)
+        return choose_batch(rates, now, accumulation)
 
     def _tune_loading(
         self, part: CorpusPart, work: Workload, step_seconds: float

@@ -245,7 +245,7 @@ def test_outliers_are_left_out_and_nothing_else():
         (300, 400, XTTSConfig(), 8),
         (10, 400, XTTSConfig(), 4),
         (10, 400, XTTSConfig(batch_size=2), 2),
-        (10, 400, XTTSConfig(batch_size=16, gradient_accumulation_steps=8), 8),
+        (1_000, 400, XTTSConfig(gradient_accumulation_steps=4), 8),
         (1_000, 3_000, XTTSConfig(), 8),
         (10_000, 400, XTTSConfig(batch_size=48), 48),
     ],

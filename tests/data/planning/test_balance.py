@@ -9,7 +9,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import open_corpus
 from myxtts.data.planning.balance import ClipLabels, balanced_weights
 from myxtts.data.planning.diagnosis import measured_ratios, typical_lengths
-from myxtts.data.planning.plan_files import load_padded_shapes, save_plan
+from myxtts.data.planning.plan_files import load_shapes, save_plan
 from myxtts.data.planning.schedule import Clips, Schedule
 from myxtts.data.planning.shapes import assign_shapes, describe_plan, plan_shapes
 
@@ -204,7 +204,7 @@ def test_shapes_suit_what_is_heard():
     )
     assert suited.valid_frame_ratio > unsuited.valid_frame_ratio
     assert suited.valid_work_ratio > unsuited.valid_work_ratio
-    assert describe_plan(suited, clips.frame_counts).splitlines()[-1].split()[2:] == [
+    assert describe_plan(suited, clips.frame_counts, config).splitlines()[-1].split()[2:] == [
         f"{suited.valid_frame_ratio:.1%}",
         f"{suited.valid_work_ratio:.1%}",
     ]
@@ -245,9 +245,9 @@ def test_another_balance_is_another_plan(tmp_path):
     plan, _ = schedule_of(clips, config)
     save_plan(plan, config, tmp_path / "shapes.json")
     padded = [shape.padded for shape in plan.shapes]
-    assert load_padded_shapes(tmp_path / "shapes.json", config) == padded
+    assert load_shapes(tmp_path / "shapes.json", config).padded == padded
     for change in ({}, {"speaker_balance": 0.6}, {"speaker_balance": 0.5, "language_balance": 1}):
-        assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
+        assert load_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
 
 
 @pytest.fixture(scope="module")

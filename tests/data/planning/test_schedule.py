@@ -42,6 +42,19 @@ def test_an_epoch_has_every_clip_and_fills_the_last_batch(corpus):
         assert (part.cache.token_counts[batch.clips] <= batch.shape.tokens).all()
 
 
+def test_with_hardly_a_batch_per_shape_every_clip_occurs_equally_often():
+    clips, config = typical_lengths(200), XTTSConfig()
+    plan = plan_shapes(clips.token_counts, clips.frame_counts, config)
+    assert not plan.whole_epochs
+    schedule, epochs = Schedule(clips, plan, config), 100
+    drawn = np.concatenate(
+        [batch.clips for batch in batches(schedule, 0, epochs * schedule.batches_per_epoch)]
+    )
+    counts = np.bincount(drawn, minlength=200)
+    np.testing.assert_allclose(counts, drawn.size / 200, rtol=0.1)
+    assert drawn.size == pytest.approx(200 * epochs, rel=0.05)
+
+
 def test_a_batch_depends_on_seed_epoch_and_number_alone(corpus, miniature):
     part = corpus.train
     walked = schedule_of(part, miniature(seed=5))

@@ -1,19 +1,31 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.planning.diagnosis import typical_lengths
-from myxtts.data.planning.plan_files import load_padded_shapes, save_plan
+from myxtts.data.planning.diagnosis import clips_lasting, typical_lengths
+from myxtts.data.planning.plan_files import load_shapes, save_plan
 from myxtts.data.planning.shapes import MOST_SHAPES, assign_shapes, describe_plan, plan_shapes
 from myxtts.errors import CheckpointError, ConfigError, DataError
 
+HOUR = 3_600
 LENGTHS = st.lists(st.integers(16, 400), min_size=1, max_size=30)
 
 
 def like_ljspeech(count=13_100):
     clips = typical_lengths(count)
+    return clips.token_counts, clips.frame_counts
+
+
+def widely_spread(total_seconds):
+    """Clips of 0.5 to 25 seconds, log-normal with a deviation of one."""
+    generator = np.random.default_rng(0)
+    seconds = np.exp(generator.normal(np.log(3), 1, 10_000))
+    seconds = seconds[(seconds >= 0.5) & (seconds <= 25)]
+    clips = clips_lasting(seconds[np.cumsum(seconds) <= total_seconds], generator)
     return clips.token_counts, clips.frame_counts
 
 
@@ -44,6 +56,14 @@ def test_little_is_wasted_on_a_corpus_like_ljspeech(count, least_frames):
     assert plan.valid_frame_ratio >= least_frames
     assert plan.valid_work_ratio >= 0.97
     assert frames[plan.shape_of_clip < 0].sum() <= 0.001 * frames.sum()
+
+
+@pytest.mark.parametrize("size", ["tiny", "normal"])
+@pytest.mark.parametrize("total_seconds", [HOUR / 4, HOUR, 5 * HOUR])
+def test_little_is_wasted_on_widely_spread_lengths(size, total_seconds):
+    tokens, frames = widely_spread(total_seconds)
+    plan = plan_shapes(tokens, frames, XTTSConfig(size=size))
+    assert plan.valid_work_ratio >= 0.95
 
 
 def test_steps_cost_about_the_same():
@@ -79,10 +99,11 @@ def test_the_planner_takes_fewer_shapes_where_each_is_compiled():
     assert len(longer.shapes) > len(compiled.shapes)
 
 
-def test_a_small_corpus_gets_few_shapes():
-    for clips, most in ((40, 1), (200, 3)):
-        tokens, frames = like_ljspeech(clips)
-        assert len(plan_shapes(tokens, frames, XTTSConfig()).shapes) == most
+@pytest.mark.parametrize(("clips", "compiled", "free"), [(40, 1, 2), (200, 1, 4), (500, 1, 7)])
+def test_a_small_corpus_gets_few_shapes(clips, compiled, free):
+    tokens, frames = like_ljspeech(clips)
+    for xla, count in ((True, compiled), (False, free)):
+        assert len(plan_shapes(tokens, frames, XTTSConfig(), xla=xla).shapes) == count
 
 
 def test_fixed_is_exactly_the_contract_shape():
@@ -106,7 +127,9 @@ def test_given_shapes_take_the_clips_that_fit():
 def test_batches_that_cannot_be_split_are_refused():
     tokens, frames = np.array([20]), np.array([100])
     config = XTTSConfig(batching="fixed", batch_size=6)
-    with pytest.raises(ConfigError, match="found a batch of 6, expected a multiple of 4"):
+    with pytest.raises(
+        ConfigError, match="found a batch of 6, expected a multiple of 4, the number of"
+    ):
         plan_shapes(tokens, frames, config, replicas=4)
 
 
@@ -117,21 +140,56 @@ def test_limits_that_nothing_fits():
 
 def test_the_table_counts_every_clip():
     tokens, frames = np.array([10, 20, 30]), np.array([100, 200, 300])
-    plan = plan_shapes(tokens, frames, XTTSConfig(shape_count=3))
-    table = describe_plan(plan, frames).splitlines()
+    config = XTTSConfig(shape_count=3)
+    plan = plan_shapes(tokens, frames, config)
+    table = describe_plan(plan, frames, config).splitlines()
     assert len(table) == 1 + 3 + 1
     assert table[-1].split()[:2] == ["all", "3"]
 
 
-def test_a_saved_plan_gives_the_same_shapes(tmp_path):
-    tokens, frames = like_ljspeech(200)
+@pytest.mark.parametrize(("clips", "whole_epochs"), [(200, False), (500, True)])
+def test_a_saved_plan_gives_the_same_shapes(tmp_path, clips, whole_epochs):
+    tokens, frames = like_ljspeech(clips)
     config = XTTSConfig()
     plan = plan_shapes(tokens, frames, config)
+    assert plan.whole_epochs == whole_epochs
     save_plan(plan, config, tmp_path / "shapes.json")
-    padded = load_padded_shapes(tmp_path / "shapes.json", config)
-    again = assign_shapes(tokens, frames, padded, config, shares=1)
+    saved = load_shapes(tmp_path / "shapes.json", config)
+    again = assign_shapes(
+        tokens, frames, saved.padded, config, shares=1, whole_epochs=saved.whole_epochs
+    )
     assert again.shapes == plan.shapes
     np.testing.assert_array_equal(again.shape_of_clip, plan.shape_of_clip)
+    np.testing.assert_array_equal(again.weights, plan.weights)
+
+
+def test_accumulation_plans_for_the_clips_of_a_step(tmp_path):
+    tokens, frames = like_ljspeech(3_000)
+    whole, accumulated = (
+        XTTSConfig(batch_size=size, gradient_accumulation_steps=steps, frame_budget=budget)
+        for size, steps, budget in ((112, 1, 60_000), (28, 4, 15_000))
+    )
+    plans = [plan_shapes(tokens, frames, config) for config in (whole, accumulated)]
+    assert [shape.tokens for shape in plans[0].shapes] == [
+        shape.tokens for shape in plans[1].shapes
+    ]
+    for shape in plans[1].shapes:
+        assert shape.batch % 4 == 0
+        assert shape.batch // 4 * shape.frames <= 15_000
+    (_, *rows, _) = describe_plan(plans[1], frames, accumulated).splitlines()
+    assert [int(row.split()[4]) for row in rows] == [it.batch // 4 for it in plans[1].shapes]
+
+
+def test_a_plan_from_when_accumulation_split_batches_is_taken_over(tmp_path):
+    tokens, frames = like_ljspeech(200)
+    now = XTTSConfig(batch_size=7, gradient_accumulation_steps=4, frame_budget=9_000)
+    file = tmp_path / "shapes.json"
+    save_plan(plan_shapes(tokens, frames, now), now, file)
+    content = json.loads(file.read_text())
+    assert content["settings"]["batch_size"] == 28
+    content["settings"]["frame_budget"] = 36_003
+    file.write_text(json.dumps(content))
+    assert load_shapes(file, now) is not None
 
 
 @pytest.mark.parametrize(
@@ -141,15 +199,15 @@ def test_a_saved_plan_gives_the_same_shapes(tmp_path):
 def test_other_settings_have_other_shapes(tmp_path, change):
     tokens, frames = like_ljspeech(200)
     save_plan(plan_shapes(tokens, frames, XTTSConfig()), XTTSConfig(), tmp_path / "shapes.json")
-    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
-    assert load_padded_shapes(tmp_path / "shapes.json", XTTSConfig(max_steps=7)) is not None
+    assert load_shapes(tmp_path / "shapes.json", XTTSConfig(**change)) is None
+    assert load_shapes(tmp_path / "shapes.json", XTTSConfig(max_steps=7)) is not None
 
 
 @pytest.mark.parametrize("text", ['{"shapes": [{"batch": 3}]}', '{"shapes": []}', "[", "{}"])
 def test_a_broken_plan_is_named(tmp_path, text):
     (tmp_path / "shapes.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"shapes\.json: not a valid shape plan"):
-        load_padded_shapes(tmp_path / "shapes.json", XTTSConfig())
+        load_shapes(tmp_path / "shapes.json", XTTSConfig())
 
 
 @settings(max_examples=40, deadline=None)

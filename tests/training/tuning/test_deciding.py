@@ -21,7 +21,7 @@ from myxtts.training.tuning.deciding import (
 
 
 @pytest.mark.parametrize(
-    ("now", "shares", "clips", "sizes"),
+    ("now", "replicas", "clips", "sizes"),
     [
         (16, 1, 3_000, [4, 8, 16, 32, 64, 128]),
         (12, 1, 330, [4, 8, 12, 16]),
@@ -30,8 +30,8 @@ from myxtts.training.tuning.deciding import (
         (64, 1, 100, [4, 64]),
     ],
 )
-def test_batch_sizes_to_try(now, shares, clips, sizes):
-    assert batch_sizes_to_try(now, shares, clips) == sizes
+def test_batch_sizes_to_try(now, replicas, clips, sizes):
+    assert batch_sizes_to_try(now, replicas, clips) == sizes
 
 
 def climbed(rates, now=4, fits=lambda batch: True, has_time_for=lambda size: True):
@@ -137,9 +137,25 @@ def test_a_bound_on_frames_is_recommended_with_the_batch_that_needs_it():
     rates = {BatchSetting(8): [50.0], BatchSetting(16, 800): [80.0]}
     batch, budget = choose_batch(rates, BatchSetting(8))
     assert (batch.recommended, budget.setting, budget.recommended) == (16, "data.frame_budget", 800)
-    (batch,) = choose_batch({BatchSetting(4): [50.0], BatchSetting(8): [70.0]}, BatchSetting(32))
-    assert batch.recommended == 8
-    assert "does not fit into memory" in batch.worth
+
+
+@pytest.mark.parametrize(
+    ("now", "accumulation", "batch", "steps", "worth"),
+    [
+        (32, 1, 8, 4, "32 clips in a step, as 32 now"),  # does not fit into memory
+        (4, 6, 8, 3, "24 clips in a step, as 24 now"),
+        (4, 1, 8, None, None),
+        (8, 6, 8, None, None),
+    ],
+)
+def test_a_step_keeps_its_clips(now, accumulation, batch, steps, worth):
+    rates = {BatchSetting(4): [50.0] * 3, BatchSetting(8): [70.0] * 3}
+    found = {item.setting: item for item in choose_batch(rates, BatchSetting(now), accumulation)}
+    assert found["data.batch_size"].recommended == batch
+    advised = found.get("training.gradient_accumulation_steps")
+    assert (advised and advised.recommended) == steps
+    assert (advised and advised.worth) == worth
+    assert ("does not fit into memory" in found["data.batch_size"].worth) == (now == 32)
 
 
 @pytest.mark.parametrize(
