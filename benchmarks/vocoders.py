@@ -6,7 +6,7 @@
         [--save FOLDER] [--json FILE]
 
 Rows are the recordings, their copies by Griffin-Lim with 32 and 100 iterations, and by every
---vocoder: griffin-lim:ITERATIONS or cargan. The latter is CARGAN (Morrison et al., 2022; MIT),
+--vocoder: the folder of a vocoder's run, griffin-lim:ITERATIONS or cargan. The latter is CARGAN (Morrison et al., 2022; MIT),
 whose wheel carries weights trained on VCTK: pip install cargan. Choose voices that no vocoder was
 trained on.
 
@@ -36,7 +36,7 @@ import numpy as np  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio, write_wav  # noqa: E402
 from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
-from myxtts.config.config import AudioConfig  # noqa: E402
+from myxtts.config.config import AudioConfig, XTTSConfig  # noqa: E402
 from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance  # noqa: E402
 from myxtts.errors import ConfigError, DataError, MyXTTSError  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
@@ -52,6 +52,7 @@ from myxtts.evaluation.measure import (  # noqa: E402
 )
 from myxtts.evaluation.quality import torchaudio_or_blank  # noqa: E402
 from myxtts.evaluation.toolbox import SPEECH_METRICS, open_toolbox  # noqa: E402
+from myxtts.runs.vocoders import find_vocoder  # noqa: E402
 from myxtts.wording import plural  # noqa: E402
 
 AUDIO = AudioConfig()
@@ -97,7 +98,7 @@ def open_vocoder(name: str) -> Copier:
         return copier(AUDIO, vocoder.samples)
     if name == "cargan":
         return open_cargan()
-    raise ConfigError(f"--vocoder: found '{name}', expected griffin-lim:ITERATIONS or cargan")
+    return copier(AUDIO, find_vocoder(name, XTTSConfig()).samples)
 
 
 def copier(audio: AudioConfig, vocode: Callable[[FloatArray], FloatArray]) -> Copier:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.wording import plural
 
@@ -51,6 +52,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TAG",
         help="language of --sentences (default: the model's first language)",
     )
+    add_vocoder_flag(parser)
     parser.add_argument(
         "--count",
         type=int,
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.runs.run_dir import RunDir
     from myxtts.synthesis.tts import TTS
 
-    tts = TTS(options.run_dir)
+    tts = TTS(options.run_dir, vocoder=options.vocoder)
     sentences = _sentences(options, tts)
     only = options.only.split(",") if options.only else ()
     toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import say
+from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 
@@ -34,11 +35,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language", metavar="TAG", help="such as en (default: the model's first language)"
     )
-    parser.add_argument(
-        "--vocoder",
-        metavar="RUN",
-        help="run that was trained with --task vocoder, or griffin-lim (default: the included one)",
-    )
+    add_vocoder_flag(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="WAV file to write")
     parser.add_argument(
         "--steps",

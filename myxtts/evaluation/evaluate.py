@@ -20,6 +20,7 @@ from myxtts.evaluation.sentences import Sentence
 from myxtts.evaluation.similarity import OwnVoiceEncoder
 from myxtts.evaluation.toolbox import LeftOut, Toolbox
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.runs.vocoders import GRIFFIN_LIM
 from myxtts.synthesis.tts import TTS
 
 RECORDINGS, MODEL = "recordings", "model"
@@ -87,8 +88,11 @@ def copies_by(vocoder: str) -> str:
 
 
 def copying_vocoders(tts: TTS) -> dict[str, Vocoder]:
-    """All that understand the run's mels, by name."""
-    return {"griffin-lim": GriffinLim(tts.config.audio)}
+    """Griffin-Lim, and the trained one that the run speaks with if there is one."""
+    vocoders: dict[str, Vocoder] = {GRIFFIN_LIM: GriffinLim(tts.config.audio)}
+    if not isinstance(tts.vocoder, GriffinLim):
+        vocoders["vocoder"] = tts.vocoder
+    return vocoders
 
 
 def own_voice(tts: TTS) -> OwnVoiceEncoder:
