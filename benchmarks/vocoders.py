@@ -7,8 +7,8 @@
 
 Rows are the recordings, their copies by Griffin-Lim with 32 and 100 iterations, and by every
 --vocoder: the folder of a vocoder's run, griffin-lim:ITERATIONS or cargan. The latter is CARGAN
-(Morrison et al., 2022; MIT), whose wheel carries weights trained on VCTK: pip install cargan. Choose
-voices that no vocoder was trained on.
+(Morrison et al., 2022; MIT), whose wheel carries weights trained on VCTK: pip install cargan.
+Choose voices that no vocoder was trained on.
 
 FILE has a clip's id or file name per line. Figures are means with bootstrapped standard errors;
 the JSON also has every clip, and differences from the recordings, clip by clip. The real-time
