@@ -110,7 +110,7 @@ def test_every_replica_compiles(capsys, monkeypatch, settings, replicas):
 def test_a_batch_that_replicas_cannot_share(capsys):
     flags = [f"--set={it}" for it in ("devices.model_gpu=1,2,3", "data.batching=fixed")]
     assert main(["diagnose", *flags, "--set=data.batch_size=32"]) == 2
-    assert "expected a multiple of 3: the number of replicas" in capsys.readouterr().err
+    assert "expected a multiple of 3, the number of replicas" in capsys.readouterr().err
 
 
 def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):

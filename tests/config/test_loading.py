@@ -85,7 +85,7 @@ def test_assignments_take_yaml_values():
     [
         (
             "trainig:\n  seed: 1\n",
-            "unknown section 'trainig', allowed: audio, text, data, model, training, "
+            "unknown section 'trainig', allowed: audio, text, data, model, vocoder, training, "
             "augmentation, evaluation, saving, devices; did you mean 'training'?",
         ),
         (
@@ -120,8 +120,8 @@ def test_broken_yaml_and_missing_file(tmp_path):
         ("data.batch_size", "--set data.batch_size: expected section.key=value"),
         (
             "dat.batch_size=8",
-            "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, "
-            "model, training, augmentation, evaluation, saving, devices; did you mean 'data'?",
+            "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, model, "
+            "vocoder, training, augmentation, evaluation, saving, devices; did you mean 'data'?",
         ),
         (
             "data.batch=8",
