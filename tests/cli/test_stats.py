@@ -161,7 +161,7 @@ def test_an_older_picture_is_replaced_as_a_whole(corpus_folder, tmp_path, capsys
         (["corpus", "--plot", "none/plot.png"], "none/plot.png: cannot be written (no folder none"),
         (["corpus", "--plot", "folder.png"], "folder.png: is a folder, expected a PNG file"),
         (["corpus", "--config", "none.yaml"], "none.yaml: found neither a file nor a built-in"),
-        (["corpus", "--set", "text.token=x"], "unknown setting 'text.token'; did you mean"),
+        (["corpus", "--set", "text.token=x"], "--set: unknown setting 'text.token'; did you mean"),
         (
             ["corpus", "--subset", "eval", "--set", "data.validation_fraction=0"],
             "corpus: has no clips in its eval subset",

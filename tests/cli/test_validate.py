@@ -168,7 +168,7 @@ def test_a_layout_that_is_forced(tmp_path, capsys, rows, options, described):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--workers=0"], "data.workers: found 0, allowed: 1 or more"),
+        (["--workers=0"], "--workers: found 0, allowed: 1 or more"),
         (["--set=data.max_txt_length=3"], "unknown setting 'data.max_txt_length'; did you mean"),
         (["--config=none.yaml"], "none.yaml: found neither a file nor a built-in"),
         (["--fix=none/clean.csv"], "none/clean.csv: cannot be written (no folder none)"),

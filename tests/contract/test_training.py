@@ -80,11 +80,14 @@ def test_both_names_of_the_flag_for_static_shapes(terminal):
 
 def test_clips_over_the_limits_are_left_out_and_counted(terminal):
     done = terminal(
-        "myxtts train --dry-run --json --train-data my-corpus --max-mel-frames 256", *GPUS
+        "myxtts train --dry-run --json --train-data my-corpus --max-mel-frames 220",
+        *GPUS,
+        "--set=data.max_rejected_fraction=1",
     )
+    assert done.code == 0, done.errors
     plan = json.loads(done.output)
     assert sum(plan["rejected"].values()) > 0
-    assert plan["clips"] + sum(plan["rejected"].values()) >= 18
+    assert sum(plan["clips_of_shapes"]) + sum(plan["rejected"].values()) == 18
 
 
 def test_retracing_is_diagnosed_without_training(terminal):
