@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class Terminal:
         return self(f"python3 -c {shlex.quote(textwrap.dedent(snippet))}")
 
     def start(self, command: str, *more: str) -> None:
+        for file in (self._output, self._errors):
+            file.write_text("")  # what the command before said is not this one's
         request = {
             "words": [*shlex.split(command), *more],
             "output": str(self._output),
@@ -60,11 +63,14 @@ class Terminal:
         texts = (file.read_text(encoding="utf-8") for file in (self._output, self._errors))
         return Done(json.loads(answer), *texts)
 
-    def signal_once_it_said(self, text: str, number: int) -> None:
-        while text not in self._output.read_text(encoding="utf-8"):
+    def send_signal_once(self, is_time: Callable[[], bool], number: int) -> None:
+        while not is_time():
             assert self._process.poll() is None, self._errors.read_text(encoding="utf-8")
             time.sleep(0.1)
         self._process.send_signal(number)
+
+    def said(self, text: str) -> bool:
+        return text in self._output.read_text(encoding="utf-8")
 
     def report(self, run: str) -> dict:
         return json.loads((self.folder / run / "report.json").read_text(encoding="utf-8"))

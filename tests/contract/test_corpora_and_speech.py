@@ -44,8 +44,9 @@ def test_statistics_by_their_promised_names(demo_corpus):
 
 
 @pytest.fixture
-def typed(capsys):
-    """Exit code and standard output of a command."""
+def typed(capsys, monkeypatch, tmp_path):
+    """Exit code and standard output of a command, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
 
     def run(*words):
         code = main([str(word) for word in words])
