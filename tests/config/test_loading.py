@@ -85,8 +85,8 @@ def test_assignments_take_yaml_values():
     [
         (
             "trainig:\n  seed: 1\n",
-            "unknown section 'trainig', allowed: audio, text, data, model, training, "
-            "augmentation, evaluation, saving, devices; did you mean 'training'?",
+            "unknown section 'trainig', allowed: audio, text, data, model, vocoder, "
+            "training, augmentation, evaluation, saving, devices; did you mean 'training'?",
         ),
         (
             "data:\n  bach_size: 1\n",
@@ -121,7 +121,8 @@ def test_broken_yaml_and_missing_file(tmp_path):
         (
             "dat.batch_size=8",
             "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, "
-            "model, training, augmentation, evaluation, saving, devices; did you mean 'data'?",
+            "model, vocoder, training, augmentation, evaluation, saving, devices; did you mean "
+            "'data'?",
         ),
         (
             "data.batch=8",

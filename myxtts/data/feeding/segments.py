@@ -43,7 +43,7 @@ class SegmentLoader:
         self._cache = part.cache
         self._audio = config.audio
         self._changes = SegmentChanges(config)
-        self._frames = config.vocoder.segment_frames
+        self._frames = config.vocoder.frames_per_segment
         self._width = _padded_width(config)
 
     def load(
@@ -99,7 +99,7 @@ class SegmentSource:
         self._config = config
         self._place = worker, workers
         self._loader = SegmentLoader(part, config)
-        numbers = _padded_width(config) + config.vocoder.segment_frames * config.data.n_mels
+        numbers = _padded_width(config) + config.vocoder.frames_per_segment * config.data.n_mels
         self.largest_batch_bytes = 4 * part.plan.shapes[0].batch * numbers
 
     @property
@@ -136,7 +136,7 @@ def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
     weights = mel_weights(audio, config.data.n_mels)
     frames = tf.signal.frame(segments.samples, audio.fft_samples, audio.hop_samples)
     before, _ = padding_samples(audio)
-    span = span_samples(config.vocoder.segment_frames, audio)
+    span = span_samples(config.vocoder.frames_per_segment, audio)
     return SegmentBatch(
         segments.samples[:, before : before + span],
         log_mel_of_frames(frames, weights[: used_bins(weights)]),
@@ -145,7 +145,7 @@ def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
 
 
 def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> SegmentBatch:
-    frames = config.vocoder.segment_frames
+    frames = config.vocoder.frames_per_segment
     size = None if plan is None else plan.shapes[0].batch
     return SegmentBatch(
         tf.TensorSpec([size, span_samples(frames, config.audio)], tf.float32),
@@ -155,4 +155,5 @@ def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Segm
 
 
 def _padded_width(config: XTTSConfig) -> int:
-    return padded_samples(span_samples(config.vocoder.segment_frames, config.audio), config.audio)
+    span = span_samples(config.vocoder.frames_per_segment, config.audio)
+    return padded_samples(span, config.audio)
