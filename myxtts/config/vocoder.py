@@ -12,11 +12,7 @@ class VocoderConfig(Section):
     section_name = "vocoder"
     width: int = setting(256, "Channels of the vocoder.", least=8, most=2_048)
     blocks: int = setting(6, "Blocks of the vocoder.", least=1, most=64)
-<<<<<<< HEAD
-    excerpt_frames: int = setting(
-=======
     frames_per_segment: int = setting(
->>>>>>> vocdocs
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )
     adversarial_weight: float = setting(

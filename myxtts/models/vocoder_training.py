@@ -42,11 +42,7 @@ class TrainedVocoder(keras.Model):
         super().__init__(name="vocoder_training")
         settings, audio = config.vocoder, config.audio
         self._audio = audio
-<<<<<<< HEAD
-        self._span = span_samples(settings.excerpt_frames, audio)
-=======
         self._span = span_samples(settings.frames_per_segment, audio)
->>>>>>> vocdocs
         self._adversarial_weight = settings.adversarial_weight
         self.network = VocoderNetwork(config, precision=config.training.precision)
         self.discriminators = None

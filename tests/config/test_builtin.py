@@ -59,11 +59,6 @@ def test_every_command_names_the_nearest_in_one_line(command, tmp_path, monkeypa
         assert main([*command, "--config", wrong]) == 2
         assert capsys.readouterr().err == (
             f"myxtts {command[0]}: {wrong}: found neither a file nor a built-in configuration of "
-<<<<<<< HEAD
-            "this name; built in are config, demo, miniature, persian, vocoder; did you "
-            "mean 'persian'?\n"
-=======
             "this name; built in are config, demo, miniature, persian, vocoder; did you mean "
             "'persian'?\n"
->>>>>>> vocdocs
         )

@@ -85,13 +85,8 @@ def test_assignments_take_yaml_values():
     [
         (
             "trainig:\n  seed: 1\n",
-<<<<<<< HEAD
-            "unknown section 'trainig', allowed: audio, text, data, model, vocoder, training, "
-            "augmentation, evaluation, saving, devices; did you mean 'training'?",
-=======
             "unknown section 'trainig', allowed: audio, text, data, model, vocoder, "
             "training, augmentation, evaluation, saving, devices; did you mean 'training'?",
->>>>>>> vocdocs
         ),
         (
             "data:\n  bach_size: 1\n",
@@ -125,14 +120,9 @@ def test_broken_yaml_and_missing_file(tmp_path):
         ("data.batch_size", "--set data.batch_size: expected section.key=value"),
         (
             "dat.batch_size=8",
-<<<<<<< HEAD
-            "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, model, "
-            "vocoder, training, augmentation, evaluation, saving, devices; did you mean 'data'?",
-=======
             "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, "
             "model, vocoder, training, augmentation, evaluation, saving, devices; did you mean "
             "'data'?",
->>>>>>> vocdocs
         ),
         (
             "data.batch=8",

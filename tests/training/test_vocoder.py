@@ -34,11 +34,7 @@ def weights(run_dir) -> dict[str, np.ndarray]:
 def test_one_shape_is_compiled_and_none_after(vocoder_run, miniature):
     report = json.loads((vocoder_run / "report.json").read_text())
     config = miniature()
-<<<<<<< HEAD
-    assert report["shapes"] == [[config.data.batch_size, 0, config.vocoder.excerpt_frames]]
-=======
     assert report["shapes"] == [[config.data.batch_size, 0, config.vocoder.frames_per_segment]]
->>>>>>> vocdocs
     assert report["traces"] == 1
     assert report["compilations_after_warmup"] == 0
     assert report["state"] == "complete"

@@ -43,11 +43,7 @@ class SegmentLoader:
         self._cache = part.cache
         self._audio = config.audio
         self._changes = SegmentChanges(config)
-<<<<<<< HEAD
-        self._frames = config.vocoder.excerpt_frames
-=======
         self._frames = config.vocoder.frames_per_segment
->>>>>>> vocdocs
         self._width = _padded_width(config)
 
     def load(
@@ -103,11 +99,7 @@ class SegmentSource:
         self._config = config
         self._place = worker, workers
         self._loader = SegmentLoader(part, config)
-<<<<<<< HEAD
-        numbers = _padded_width(config) + config.vocoder.excerpt_frames * config.data.n_mels
-=======
         numbers = _padded_width(config) + config.vocoder.frames_per_segment * config.data.n_mels
->>>>>>> vocdocs
         self.largest_batch_bytes = 4 * part.plan.shapes[0].batch * numbers
 
     @property
@@ -144,11 +136,7 @@ def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
     weights = mel_weights(audio, config.data.n_mels)
     frames = tf.signal.frame(segments.samples, audio.fft_samples, audio.hop_samples)
     before, _ = padding_samples(audio)
-<<<<<<< HEAD
-    span = span_samples(config.vocoder.excerpt_frames, audio)
-=======
     span = span_samples(config.vocoder.frames_per_segment, audio)
->>>>>>> vocdocs
     return SegmentBatch(
         segments.samples[:, before : before + span],
         log_mel_of_frames(frames, weights[: used_bins(weights)]),
@@ -157,11 +145,7 @@ def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
 
 
 def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> SegmentBatch:
-<<<<<<< HEAD
-    frames = config.vocoder.excerpt_frames
-=======
     frames = config.vocoder.frames_per_segment
->>>>>>> vocdocs
     size = None if plan is None else plan.shapes[0].batch
     return SegmentBatch(
         tf.TensorSpec([size, span_samples(frames, config.audio)], tf.float32),
@@ -171,9 +155,5 @@ def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Segm
 
 
 def _padded_width(config: XTTSConfig) -> int:
-<<<<<<< HEAD
-    return padded_samples(span_samples(config.vocoder.excerpt_frames, config.audio), config.audio)
-=======
     span = span_samples(config.vocoder.frames_per_segment, config.audio)
     return padded_samples(span, config.audio)
->>>>>>> vocdocs

@@ -13,11 +13,7 @@ from myxtts.data.planning.shapes import Shape, ShapePlan, require_equal_shares
 def plan_segments(
     frame_counts: IntArray, config: XTTSConfig, *, shares: int, labels: ClipLabels | None = None
 ) -> ShapePlan:
-<<<<<<< HEAD
-    batch, frames = config.clips_per_step, config.vocoder.excerpt_frames
-=======
     batch, frames = config.clips_per_step, config.vocoder.frames_per_segment
->>>>>>> vocdocs
     require_equal_shares([batch], shares, config)
     used = np.ones(len(frame_counts), bool)
     weights = balanced_weights(labels, used, config.data)
