@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +24,10 @@ class ResemblyzerVectors:
     """Embeddings of a speaker encoder trained for speaker verification."""
 
     def __init__(self) -> None:
-        import resemblyzer
+        with warnings.catch_warnings():
+            # It imports names that are to be removed, which its users cannot change.
+            warnings.simplefilter("ignore")
+            import resemblyzer
 
         self._prepare: Any = resemblyzer.preprocess_wav
         self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)

@@ -25,10 +25,8 @@ def test_a_recogniser_follows_speech_and_not_noise(speech_of):
 
 
 def test_another_voice_is_less_similar(speech_of):
-    recording, copy, other, noise = scores_of(
-        "similarity", speech_of, "recording", "copy", "other voice", "noise"
-    )
-    assert min(recording, copy) > other > noise
+    recording, copy, other = scores_of("similarity", speech_of, "recording", "copy", "other voice")
+    assert min(recording, copy) > other
 
 
 def test_the_level_is_no_part_of_a_voice(speech_of):
