@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,10 @@ def test_json_and_what_is_broken(
     assert "soxr" in broken[0]["text"]
     assert "install --force-reinstall soundfile soxr" in broken[0]["remedy"]
     assert answer["machine"]["hidden_by"] == "-1"
+    assert answer["tensorflow"]["version"] == version("tensorflow")
+    assert answer["tensorflow"]["failure"] is None
     assert answer["tensorflow"]["gpus"] == []
+    assert any("cuda" in line.lower() for line in answer["tensorflow"]["words"])
     assert "cards" in answer["nvml"]
 
 
