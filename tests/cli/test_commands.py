@@ -103,7 +103,7 @@ def test_help_shows_the_default_of_every_flag(command, capsys):
     usage, _, explained = capsys.readouterr().out.partition("\n\n")
     flags = re.findall(r"\n  (--?\S.*(?:\n {4,}.*)*)", explained)
     for flag in flags:
-        optional = re.search(rf"\[{flag.split()[0].rstrip(',')}[ \]]", usage)
+        optional = re.search(rf"\[{flag.split()[0].rstrip(',')}[\s\]]", usage)
         if optional and not flag.startswith("-h"):
             assert "(default: " in " ".join(flag.split())
     assert any("--traceback" in flag for flag in flags)
