@@ -26,8 +26,8 @@ class EvaluationConfig(Section):
     measured_sentences: int = setting(12, "Number of held-out sentences to score.", least=1)
     best_metric: str = setting(
         "validation_loss",
-        "Metric that selects the best checkpoint; any metric other than a loss needs "
-        "measure_every.",
+        "Metric that selects the best checkpoint; one whose name does not begin with validation "
+        "needs measure_every.",
         choices=JUDGING_METRICS,
     )
     early_stopping_evaluations: int | None = setting(
