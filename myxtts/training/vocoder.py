@@ -110,7 +110,10 @@ class VocoderTask:
     def starting_weights(
         self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
     ) -> StartingWeights:
-        return matching_weights(checkpoint, own, self._config, partially=partially)
+        """Discriminators may join a vocoder that was trained without, and leave it."""
+        return matching_weights(
+            checkpoint, own, self._config, optional_part="discriminators", partially=partially
+        )
 
 
 class VocoderValidation:

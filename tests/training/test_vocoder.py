@@ -8,6 +8,7 @@ import soundfile
 from safetensors.numpy import load_file
 
 from myxtts.data.opening import open_corpus
+from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 
@@ -21,7 +22,7 @@ def train(miniature):
         if resume:
             trainer.resume()
         if init_from is not None:
-            trainer.start_from(find_checkpoint(init_from, for_synthesis=True), partially=True)
+            trainer.start_from(find_checkpoint(init_from, for_synthesis=True))
         return trainer.fit()
 
     return fit
@@ -81,3 +82,10 @@ def test_discriminators_join_a_trained_vocoder(vocoder_run, train, tmp_path):
     assert all(name.startswith("discriminators/") for name in after.keys() - before.keys())
     moved = [np.abs(after[name] - before[name]).max() for name in before]
     assert 0 < max(moved) < 0.1
+
+
+def test_resuming_or_starting_with_another_size_is_refused(vocoder_run, train, tmp_path):
+    with pytest.raises(CheckpointError, match=r"vocoder\.width"):
+        train(vocoder_run, resume=True, max_steps=8, width=24)
+    with pytest.raises(CheckpointError, match=r"vocoder\.width"):
+        train(tmp_path / "run", init_from=vocoder_run, width=24)
