@@ -110,7 +110,7 @@ def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, co
     message = str(caught.value)
     largest = max(corpus.train.plan.shapes, key=lambda shape: shape.frames)
     assert f"{largest.batch} clips of {largest.tokens} tokens" in message
-    assert "lower data.batch_size (now 4)" in message
+    assert "halve data.batch_size (now 4)" in message
     assert "\n" not in message
 
 
