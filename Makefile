@@ -29,7 +29,7 @@ demo: $(STAMP)
 	echo "Next:      your own recordings: docs/en/quick-start.md"
 
 quick: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow and not training'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow and not training and not program'
 
 # Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
 test: $(STAMP)

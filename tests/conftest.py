@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         trains = folder in TRAINING_FOLDERS and "demo_corpus" in item.fixturenames
         if trains or {"trained_run", "vocoder_run"} & set(item.fixturenames):
             item.add_marker("training")
+        if "user_environment" in item.fixturenames:
+            item.add_marker("program")
 
 
 def pytest_sessionfinish() -> None:
