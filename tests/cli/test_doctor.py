@@ -17,6 +17,7 @@ from myxtts.cli.main import main
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.program
 def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     """Without a GPU everything else is in order."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}

@@ -88,6 +88,7 @@ def test_mels_of_the_cached_samples_equal_the_cached_mels(corpus, miniature):
     np.testing.assert_allclose(again[loud], cache.clip_mel(3)[loud], atol=0.05)
 
 
+@pytest.mark.program
 def test_two_workers_make_the_bytes_that_this_process_makes(
     demo_corpus, miniature, tmp_path, monkeypatch
 ):
@@ -232,11 +233,13 @@ def made_by_two(demo_corpus, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.program
 def test_two_at_once_make_one_cache(made_by_two):
     (cache,) = caches_in(made_by_two)
     assert len(open_cache(cache)) == 18
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_after_kills_a_run_goes_on_to_the_same_bytes(demo_corpus, made_by_two, tmp_path, times):
     assert kill_at_random(demo_corpus, tmp_path, times) > 0
