@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     say("\n".join(_table(runs)))
     if len({run.sentences for run in runs.values() if run.sentences}) > 1:
-        say("\nThe runs were evaluated on different sentences, so their metrics do not compare.")
+        say(
+            "\nThe runs were evaluated on different sentences, so their metrics cannot be compared."
+        )
     say(f"\nCurves: {', '.join(str(file) for file in pictures.values())}")
     return 0
 

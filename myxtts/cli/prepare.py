@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             f"{time.monotonic() - started:.1f} s, in {cache.folder}"
         )
         for reason, count in cache.rejected.items():
-            say(f"  left out: {count} {reason}")
+            say(f"  left out: {count} {plural(count, 'clip')}, {reason}")
     return 0
 
 

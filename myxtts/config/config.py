@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from myxtts.config.audio import AudioConfig
@@ -24,7 +23,7 @@ from myxtts.config.moved import announce, old_place_of, relocated
 from myxtts.config.names import did_you_mean, nearest
 from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
-from myxtts.config.schema import Layer, Section
+from myxtts.config.schema import Layer, Section, frozen_settings
 from myxtts.config.text import TextConfig
 from myxtts.config.training import OPTIMIZATION_LEVELS, PRECISIONS, TASKS, Guidance, TrainingConfig
 from myxtts.config.vocoder import VocoderConfig
@@ -57,7 +56,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True, init=False)
+@frozen_settings
 class XTTSConfig:
     """The whole configuration of a run."""
 

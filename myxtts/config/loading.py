@@ -143,8 +143,8 @@ def _read_versioned(file: Path | str) -> tuple[int | None, Layer]:
     version = content.pop("version", None)
     if version not in (None, *range(1, _VERSION + 1)):
         raise ConfigError(
-            f"{file}: version: found {version!r}, expected at most {_VERSION}; a newer MyXTTS "
-            "wrote it, use that"
+            f"{file}: version: found {version!r}, expected at most {_VERSION}; it was "
+            "written by a newer MyXTTS: update this one"
         )
     for section, values in content.items():
         if section not in SECTIONS:

@@ -39,6 +39,7 @@ MOVED = {
     "data.pipeline_buffer_size": "data.buffer_size",
     "data.num_workers": "data.workers",
     "data.enable_xla": "training.xla",
+    "data.enable_static_shapes": "data.pad_to_fixed_length",
 }
 
 # With the value that each now always has.

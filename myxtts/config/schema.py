@@ -40,12 +40,15 @@ def setting(
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
 def frozen_settings(cls: type[_Settings]) -> type[_Settings]:
     """A frozen, keyword-only dataclass; assigning to a field says what to write instead."""
-    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    has_own_init = "__init__" in vars(cls)
+    cls = dataclasses.dataclass(frozen=True, kw_only=True, init=not has_own_init)(cls)
+    section = f"{cls.section_name}." if issubclass(cls, Section) else ""
 
     def refuse(self: Any, name: str, value: Any) -> None:
+        shown = "..." if isinstance(value, Section) else repr(value)
         raise ConfigError(
-            f"{self.section_name}.{name}: settings cannot be assigned; write config = "
-            f"config.with_({name}={value!r})"
+            f"{section}{name}: settings cannot be assigned; write config = "
+            f"config.with_({name}={shown})"
         )
 
     cls.__setattr__ = refuse  # type: ignore[method-assign]

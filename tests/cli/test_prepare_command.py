@@ -25,7 +25,7 @@ def test_it_says_what_it_made_and_makes_it_once(own_corpus, capsys):
 def test_what_was_left_out_is_said(own_corpus, capsys):
     next((own_corpus / "wavs").glob("en-0[0-4]*.wav")).unlink()
     assert main(["prepare", str(own_corpus)]) == 0
-    assert "  left out: 1 missing audio" in capsys.readouterr().out
+    assert "  left out: 1 clip, missing audio" in capsys.readouterr().out
 
 
 def test_one_part_of_many_waits_for_the_others(own_corpus, capsys):

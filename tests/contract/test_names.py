@@ -38,6 +38,10 @@ def test_a_configuration_is_changed_by_a_copy():
     config = XTTSConfig()
     with pytest.raises(ConfigError, match=r"config\.with_\(pad_to_fixed_length=True\)"):
         config.data.pad_to_fixed_length = True
+    with pytest.raises(ConfigError, match=r"^multi_gpu: .* config\.with_\(multi_gpu=True\)"):
+        config.multi_gpu = True
+    with pytest.raises(ConfigError, match=r"^data: .* config\.with_\(data=\.\.\.\)"):
+        config.data = config.data
     config = config.with_(pad_to_fixed_length=True)
     assert config.data.pad_to_fixed_length is True
 
@@ -95,6 +99,7 @@ def read(tmp_path):
 
 
 def test_static_shapes_in_yaml(read):
+    assert read(FIXED.replace("pad_to_fixed_length", "enable_static_shapes")) == read(FIXED)
     config = read(FIXED)
     assert config.data.batching_mode == "fixed"
     assert (config.data.max_text_length, config.data.max_mel_frames) == (200, 800)

@@ -40,3 +40,9 @@ def test_choices_stay_apart_where_text_runs_from_right_to_left():
     assert settings_page.PERSIAN.one_of(("tiny", "big")) == (
         '<span dir="ltr">`tiny`</span>، <span dir="ltr">`big`</span>'
     )
+
+
+def test_a_setting_of_another_section_is_code_as_a_whole():
+    (english, _) = settings_page.pages().values()
+    assert "as `training.gradient_accumulation_steps` says" in english
+    assert ".`" not in english

@@ -216,12 +216,13 @@ def _left_to_right(text: str) -> str:
 def _with_names_in_code(explanations: Mapping[str, str]) -> dict[str, str]:
     """Explanations are plain text; on a page, setting names are code."""
     names = {key.partition(".")[2] for key in explanations if "_" in key} | {"null"}
+    names |= {key for key in explanations if "." in key}
 
     def mark(match: re.Match[str]) -> str:
         return f"`{match[0]}`" if match[0] in names else match[0]
 
     # Existing code is matched as a whole and left unchanged.
-    words = re.compile(r"`[^`]*`|[a-z0-9_]+")
+    words = re.compile(r"`[^`]*`|[a-z0-9_]+(?:\.[a-z0-9_]+)?")
     return {key: words.sub(mark, text) for key, text in explanations.items()}
 
 

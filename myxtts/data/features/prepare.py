@@ -345,7 +345,7 @@ def _stop_when_too_many_rejected(
     if not too_many_rejected(reasons, clips, config):
         return
     left_out = sum(reasons.values())
-    counted = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
+    counted = ", ".join(f"{reason}: {count}" for reason, count in Counter(reasons).most_common())
     sentence = (
         f"{left_out} of {clips} clips are unusable ({counted}), more than "
         f"data.max_rejected_fraction = {config.data.max_rejected_fraction:g} allows; "

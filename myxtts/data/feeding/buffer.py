@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from myxtts.errors import DeviceError
@@ -25,6 +25,7 @@ class Buffer(Generic[Item]):
         self._source = source
         self._size = size
         self._items: deque[Item] = deque()
+        self._made = 0
         self._changed = threading.Condition()
         # Reported if the thread is killed from outside.
         self._error: Exception | None = DeviceError(
@@ -39,7 +40,7 @@ class Buffer(Generic[Item]):
 
     def __next__(self) -> Item:
         with self._changed:
-            self._wait_for_items(1)
+            self._wait_until(lambda: bool(self._items))
             if self._closed or not self._items:
                 raise StopIteration
             item = self._items.popleft()
@@ -59,10 +60,14 @@ class Buffer(Generic[Item]):
             self._size = size
             self._changed.notify_all()
 
-    def wait_for_items(self, count: int) -> None:
-        """Returns when there are `count` items or no more will come; raises the source's error."""
+    def wait_until_made(self, count: int) -> int:
+        """Waits for the first `count` items, taken or not, or for the last one.
+
+        Returns how many were made so far; raises the source's error.
+        """
         with self._changed:
-            self._wait_for_items(count)
+            self._wait_until(lambda: self._made >= count)
+            return self._made
 
     def stop(self) -> None:
         """Stops the thread, wakes waiting consumers and drops all items."""
@@ -76,8 +81,8 @@ class Buffer(Generic[Item]):
         self.stop()
         self._thread.join(_SECONDS_TO_END)
 
-    def _wait_for_items(self, count: int) -> None:
-        while len(self._items) < count and not (self._ended or self._closed):
+    def _wait_until(self, is_time: Callable[[], bool]) -> None:
+        while not (is_time() or self._ended or self._closed):
             self._changed.wait()
         if self._ended and self._error is not None:
             raise self._error
@@ -102,5 +107,6 @@ class Buffer(Generic[Item]):
                 self._changed.wait()
             if not self._closed:
                 self._items.append(item)
+                self._made += 1
                 self._changed.notify_all()
             return not self._closed

@@ -61,6 +61,10 @@ class Feed:
         self._is_first = True
 
     def start(self, first_step: int) -> None:
+        # How many batches `wait_until_ready` waits for.
+        self.batches_before_model = min(
+            _BATCHES_BEFORE_MODEL, self.buffer_size, self._last_step - first_step
+        )
         self._started_at = time.monotonic()
         self._hold_in_memory()
         self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
@@ -73,20 +77,17 @@ class Feed:
         # Stop both first, so that neither makes another batch.
         self._closing.callback(self._nearest.stop)
 
-    @property
-    def batches_before_model(self) -> int:
-        """How many batches `wait_until_ready` waits for, unless the run has fewer."""
-        return min(_BATCHES_BEFORE_MODEL, self.buffer_size)
-
     def wait_until_ready(self, delay_seconds: float) -> tuple[float, int]:
         """Waits `delay_seconds` from the start and for the first batches.
 
-        Returns how long that took and how many batches there are then.
+        Returns how long that took and how many batches there are then, including those that are
+        on the model device already.
         """
         with self._unwrapped_errors():
-            self._buffer.wait_for_items(self.batches_before_model)
-        time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
-        return time.monotonic() - self._started_at, len(self._buffer)
+            self._buffer.wait_until_made(self.batches_before_model)
+            time.sleep(max(0.0, self._started_at + delay_seconds - time.monotonic()))
+            ready = self._buffer.wait_until_made(self.batches_before_model)
+        return time.monotonic() - self._started_at, ready
 
     def __next__(self) -> Any:
         ready, waits = len(self._buffer), len(self._nearest) == 0

@@ -8,6 +8,7 @@ from typing import Any
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.devices.compilations import CompilationLog
 from myxtts.errors import DataError
+from myxtts.wording import plural
 
 _log = logging.getLogger(__name__)
 
@@ -94,11 +95,13 @@ class RetracingMonitor:
         else:
             cause = "undeclared shape; batching: bucketed declares all shapes"
         _log.warning(
-            "step %d recompiled for shape %s: %s; %d traces and %d compilations in total",
+            "step %d recompiled for shape %s: %s; %d %s and %d %s in total",
             step,
             list(shape),
             cause,
             traces,
+            plural(traces, "trace"),
             compilations,
+            plural(compilations, "compilation"),
         )
         self._traces_before, self._compilations_before = traces, compilations

@@ -62,6 +62,14 @@ def test_no_more_than_its_size_is_made_ahead(open_buffer):
     assert source.asked == 8
 
 
+def test_items_that_were_taken_count_as_made(open_buffer):
+    buffer = open_buffer(range(3))
+    assert next(buffer) == 0
+    assert buffer.wait_until_made(3) == 3
+    # No more will come.
+    assert buffer.wait_until_made(9) == 3
+
+
 def test_an_error_comes_before_what_is_ready(open_buffer):
     def failing():
         yield from range(2)
@@ -73,7 +81,7 @@ def test_an_error_comes_before_what_is_ready(open_buffer):
     with pytest.raises(OSError, match="disk on fire"):
         next(buffer)
     with pytest.raises(OSError, match="disk on fire"):
-        buffer.wait_for_items(1)
+        buffer.wait_until_made(1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

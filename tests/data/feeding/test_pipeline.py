@@ -145,6 +145,14 @@ def test_the_model_waits_for_data_and_for_its_delay(open_feed, monkeypatch):
     assert 900 < slept[0] <= 1_000
 
 
+def test_batches_on_the_model_device_count_as_ready(open_feed):
+    # By its other name the same device stands in for a second one.
+    feed = open_feed(data_device="CPU:0", model_device="/CPU:0", first_step=9)
+    assert feed.batches_before_model == 3, "no more are to come"
+    _, ready = feed.wait_until_ready(0.5)
+    assert ready == 3
+
+
 def test_a_buffer_takes_no_more_memory_than_its_share(open_feed):
     feed = open_feed(settings={"buffer_size": 10_000, "memory_share": 0.01})
     assert feed.buffer_size < 10_000

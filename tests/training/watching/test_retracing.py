@@ -142,6 +142,7 @@ def test_a_new_trace_is_a_warning_with_step_shape_and_cause(corpus, caplog):
         monitor.check(8, shape)
     (message,) = caplog.messages
     assert message.startswith(f"step 7 recompiled for shape {list(shape)}: the step was retraced")
+    assert message.endswith("; 2 traces and 0 compilations in total")
     assert monitor.compilations_after_warmup == 1
 
 
