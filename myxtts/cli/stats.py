@@ -20,7 +20,7 @@ from myxtts.wording import plural
 if TYPE_CHECKING:
     from myxtts.data.corpus.dataset import LJSpeechDataset
     from myxtts.data.corpus.statistics import CorpusMeasures
-    from myxtts.data.planning.recommendation import Choice, Recommendation
+    from myxtts.data.planning.recommendation import Choice, DataRecommendation
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -136,7 +136,7 @@ def _as_json(
     config: XTTSConfig,
     statistics: Mapping[str, Any],
     choices: Sequence[Choice],
-    recommendation: Recommendation,
+    recommendation: DataRecommendation,
 ) -> str:
     content = {
         "corpus": str(options.dir),
@@ -247,7 +247,7 @@ def _choice_table(choices: Sequence[Choice]) -> list[str]:
     return lines
 
 
-def _yaml_lines(recommendation: Recommendation) -> list[str]:
+def _yaml_lines(recommendation: DataRecommendation) -> list[str]:
     lines = ["Recommended settings, to paste into the configuration:", "data:"]
     for name, value in recommendation.settings.items():
         as_yaml = json.dumps(value) if value is None or isinstance(value, bool) else value

@@ -10,7 +10,7 @@ from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, TAS
 
 
 def add_setting_flags(parser: argparse.ArgumentParser) -> None:
-    """One flag per setting that the contract names; absent from the result unless given."""
+    """One flag per setting; absent from the result unless given."""
     _add_data_flags(parser.add_argument_group("data and shapes"))
     _add_model_flags(parser.add_argument_group("model and optimisation"))
     _add_length_flags(parser.add_argument_group("length and saving"))

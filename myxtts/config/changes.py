@@ -1,4 +1,4 @@
-"""What differs between two configurations, and what of it a trained model does not survive."""
+"""What differs between two configurations, and which differences break a trained model."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ __all__ = [
     "TrainingConfig",
     "VocoderConfig",
     "XTTSConfig",
-    "place_of",
+    "find_setting",
     "section_by_setting",
     "section_of",
 ]
@@ -177,7 +177,7 @@ def section_by_setting() -> dict[str, str]:
     return {key: section for section in SECTIONS for key in _settings_of(section)}
 
 
-def place_of(flat_name: str) -> tuple[str, str]:
+def find_setting(flat_name: str) -> tuple[str, str]:
     """Section and name of a setting that is given without its section, by any of its names."""
     return old_place_of(flat_name) or (section_of(flat_name), flat_name)
 
@@ -189,7 +189,7 @@ def _given(settings: Mapping[str, Any]) -> Layer:
         if name in SECTIONS:
             layer.setdefault(name, {}).update(_section_settings(name, value))
         else:
-            section, key = place_of(name)
+            section, key = find_setting(name)
             layer.setdefault(section, {})[key] = value
     given, moves = relocated(layer)
     announce(moves)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from myxtts.config.builtin import find_config
-from myxtts.config.config import SECTIONS, XTTSConfig, place_of
+from myxtts.config.config import SECTIONS, XTTSConfig, find_setting
 from myxtts.config.moved import announce, relocated, with_accumulated_batches
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
@@ -183,7 +183,7 @@ def _place_of_assigned(key: str) -> tuple[str, str]:
         raise ConfigError(f"unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}")
     if section in SECTIONS and not name:
         raise ConfigError("expected section.key=value")
-    return (section, name) if dot else place_of(key)
+    return (section, name) if dot else find_setting(key)
 
 
 def save_config(config: XTTSConfig, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The figures of a run that have a better direction, and which it is.
+"""The metrics of a run for which lower or higher is better, and which of the two.
 
 Losses come from every evaluation of a run, measures from `myxtts.evaluation`. Measures that have
 no better direction of their own, such as the pace of speech, are not here.

@@ -1,6 +1,6 @@
 """The length limits of a corpus: what to change if they leave out many clips.
 
-`train` stops with these words and `diagnose` predicts it with the same.
+`train` says so when it stops, `diagnose` when it predicts that.
 """
 
 from __future__ import annotations

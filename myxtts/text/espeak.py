@@ -87,7 +87,7 @@ def _choose_voice(library: Any, voice: str) -> None:
     _chosen_voice = voice
 
 
-def voice_names() -> dict[str, str]:
+def voices_by_language() -> dict[str, str]:
     """Voices by lower-case English language name; does not load the library.
 
     For a language with several voices, the one with the shortest name, which is the main one.

@@ -104,7 +104,9 @@ def _codes_by_name() -> dict[str, str]:
     """Tags and English names of languages, in lower case."""
     names: dict[str, str] = {}
     with contextlib.suppress(ImportError, OSError):  # a hint must not cause an error
-        names = {name: find_language(voice).code for name, voice in espeak.voice_names().items()}
+        names = {
+            name: find_language(voice).code for name, voice in espeak.voices_by_language().items()
+        }
     names |= {code: code for code in VOICES}
     for code, entry in REGISTRY.items():
         names |= {name.lower(): code for name in (code, *entry.names)}

@@ -118,7 +118,7 @@ def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class DataRecommendation:
     """Settings of section `data`, with reasons."""
 
     settings: Mapping[str, Any]
@@ -127,7 +127,7 @@ class Recommendation:
 
 def recommend(
     measures: CorpusMeasures, choices: Sequence[Choice], config: XTTSConfig
-) -> Recommendation:
+) -> DataRecommendation:
     """Bucketed batching with limits and a batch size for this corpus.
 
     The planner chooses the number of shapes.
@@ -144,7 +144,7 @@ def recommend(
     if config.data.shape_count is not None:
         settings["shape_count"] = None
     settings |= {**limits, "batch_size": batch_size}
-    return Recommendation(settings, reasons)
+    return DataRecommendation(settings, reasons)
 
 
 def _left_out(clips: int) -> str:

@@ -25,7 +25,7 @@ _HIGH_RATE = 0.5
 _MEASURE = "The loss does not tell how the speech sounds: check with myxtts evaluate"
 
 
-class Evaluation(NamedTuple):
+class ValidationPoint(NamedTuple):
     step: int
     learning_rate: float
     losses: Mapping[str, float]
@@ -67,7 +67,7 @@ class _Change(NamedTuple):
         return f"{self.before:.3f} to {self.recent:.3f}"
 
 
-def judge(history: Sequence[Evaluation]) -> Verdict | None:
+def judge(history: Sequence[ValidationPoint]) -> Verdict | None:
     """None if the loss falls, or there are too few evaluations to tell."""
     size = max(_LEAST_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
@@ -134,7 +134,7 @@ def _overfitted_part(changes: Mapping[str, _Change]) -> str | None:
     return max(rises, key=lambda name: rises[name].recent - rises[name].before, default=None)
 
 
-def _rate_share(history: Sequence[Evaluation]) -> float:
+def _rate_share(history: Sequence[ValidationPoint]) -> float:
     rates = [evaluation.learning_rate for evaluation in history]
     return rates[-1] / max(rates) if max(rates) > 0 else 0.0
 
@@ -153,7 +153,7 @@ class LossWatch:
     def __init__(self) -> None:
         self.verdict: Verdict | None = None
         """As of the last evaluation."""
-        self._history: list[Evaluation] = []
+        self._history: list[ValidationPoint] = []
         self._training: list[list[float]] = []
         self._found: set[str] = set()
 
@@ -170,7 +170,7 @@ class LossWatch:
         means = np.mean(self._training, axis=0).tolist()
         self._training = []
         losses = dict(zip((*names, *validated), (*means, *validation), strict=True))
-        self._history.append(Evaluation(step, rate, losses))
+        self._history.append(ValidationPoint(step, rate, losses))
         self.verdict = judge(self._history)
         if self.verdict is None or self.verdict.kind in self._found:
             return None
