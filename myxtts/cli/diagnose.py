@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.stats import measure_part
-from myxtts.cli.train import add_training_flags, configuration_of_run, find_start
+from myxtts.cli.train import configuration_of_run, find_start
+from myxtts.cli.training_flags import add_training_flags
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -25,12 +26,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="predict the traces and compilations of a configuration",
         description="Predict, without training, how often the training step would be traced and "
         "compiled with this configuration and corpus, and compare the batching modes. Takes the "
-        "flags of train, with --json for one JSON object; without --train-data it assumes clip "
-        "lengths like LJSpeech's, without --xla a GPU. Exit code 1 if training would recompile or "
-        "stop because too many clips are left out.",
+        "flags of train; without --xla it assumes a GPU. Exit code 1 if training would recompile "
+        "or stop because too many clips are left out.",
         argument_default=argparse.SUPPRESS,
     )
-    add_training_flags(parser)
+    add_training_flags(
+        parser,
+        json_help="print one JSON object",
+        without_corpus="assume clip lengths like LJSpeech's",
+    )
     return parser
 
 

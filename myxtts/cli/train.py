@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
-from myxtts.cli.options import add_config_options, configuration
-from myxtts.cli.training_flags import add_setting_flags
+from myxtts.cli.options import configuration
+from myxtts.cli.training_flags import add_training_flags
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.training.interruption import exit_code_of_signal
@@ -45,56 +45,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     add_training_flags(parser)
     return parser
-
-
-def add_training_flags(parser: argparse.ArgumentParser) -> None:
-    """For a parser whose absent flags are absent from the result."""
-    _add_run_flags(parser.add_argument_group("run"))
-    add_setting_flags(parser)
-
-
-def _add_run_flags(group: Any) -> None:
-    add_config_options(group)
-    group.add_argument(
-        "--run-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="folder for checkpoints, logs and samples (default: a new folder in runs/)",
-    )
-    group.add_argument(
-        "--resume",
-        type=Path,
-        nargs="?",
-        const=True,
-        default=None,
-        metavar="DIR",
-        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any "
-        "(default: start a new run)",
-    )
-    group.add_argument(
-        "--init-from",
-        type=Path,
-        default=None,
-        metavar="RUN",
-        help="initialise from another run's EMA weights, which must fit the model; its model and "
-        "audio settings become the defaults (default: train from scratch)",
-    )
-    group.add_argument(
-        "--init-partially",
-        action="store_true",
-        default=False,
-        help="with --init-from: load the weights that fit, initialise the rest from scratch",
-    )
-    group.add_argument(
-        "--dry-run", action="store_true", default=False, help="show the plan without training"
-    )
-    group.add_argument(
-        "--json",
-        action="store_true",
-        default=False,
-        help="with --dry-run: print the plan as one JSON object",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,17 +1,25 @@
-"""The flags of `myxtts train` for settings that users change often."""
+"""The flags of `myxtts train`: of the run, and of settings that users change often."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+from myxtts.cli.options import add_config_options
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, TASKS, section_of
 
 
-def add_setting_flags(parser: argparse.ArgumentParser) -> None:
-    """One flag per setting; absent from the result unless given."""
-    _add_data_flags(parser.add_argument_group("data and shapes"))
+def add_training_flags(
+    parser: argparse.ArgumentParser,
+    *,
+    json_help: str = "with --dry-run: print the plan as one JSON object",
+    without_corpus: str = "generate the demo corpus",
+) -> None:
+    """For a parser whose absent flags are absent from the result: each setting has at most one."""
+    _add_run_flags(parser.add_argument_group("run"), json_help)
+    _add_data_flags(parser.add_argument_group("data and shapes"), without_corpus)
     _add_model_flags(parser.add_argument_group("model and optimisation"))
     _add_length_flags(parser.add_argument_group("length and saving"))
     _add_device_flags(parser.add_argument_group("devices"))
@@ -22,9 +30,48 @@ def _default(setting: str) -> Any:
     return next(field.default for field in fields if field.name == setting)
 
 
-def _add_data_flags(group: Any) -> None:
+def _add_run_flags(group: Any, json_help: str) -> None:
+    add_config_options(group)
     group.add_argument(
-        "--train-data", metavar="DIR", help="training corpus (default: generate the demo corpus)"
+        "--run-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="folder for checkpoints, logs and samples (default: a new folder in runs/)",
+    )
+    group.add_argument(
+        "--resume",
+        type=Path,
+        nargs="?",
+        const=True,
+        default=None,
+        metavar="DIR",
+        help="resume the run in DIR or --run-dir; auto resumes the newest run, if any "
+        "(default: start a new run)",
+    )
+    group.add_argument(
+        "--init-from",
+        type=Path,
+        default=None,
+        metavar="RUN",
+        help="initialise from another run's EMA weights, which must fit the model; its model and "
+        "audio settings become the defaults (default: train from scratch)",
+    )
+    group.add_argument(
+        "--init-partially",
+        action="store_true",
+        default=False,
+        help="with --init-from: load the weights that fit, initialise the rest from scratch",
+    )
+    group.add_argument(
+        "--dry-run", action="store_true", default=False, help="show the plan without training"
+    )
+    group.add_argument("--json", action="store_true", default=False, help=json_help)
+
+
+def _add_data_flags(group: Any, without_corpus: str) -> None:
+    group.add_argument(
+        "--train-data", metavar="DIR", help=f"training corpus (default: {without_corpus})"
     )
     group.add_argument(
         "--val-data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -121,6 +121,18 @@ def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
         # TensorFlow's default strategy, used here for the CPU, has no list of devices.
         return ["CPU:0"]
     return [device.rpartition("device:")[2] for device in devices]
+
+
+def devices_holding(
+    strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]
+) -> list[str]:
+    """The devices that hold copies of the variables, read from the variables themselves."""
+    names = {
+        copy.device.rpartition("device:")[2]
+        for variable in variables
+        for copy in strategy.experimental_local_results(variable)
+    }
+    return sorted(names)
 
 
 def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:

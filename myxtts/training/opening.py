@@ -70,7 +70,7 @@ class OpenedRun:
     @functools.cached_property
     def feed(self) -> Feed:
         """Not started yet."""
-        from myxtts.training.trainer import make_feed
+        from myxtts.training.inputs import make_feed
 
         last_step = self.corpus.train.schedule.planned_steps(self.config.training)
         return make_feed(

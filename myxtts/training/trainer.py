@@ -10,7 +10,6 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -18,17 +17,17 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
-from myxtts.data.feeding.sources import HOST
-from myxtts.data.opening import Corpus, replanned_corpus
+from myxtts.data.opening import Corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
+from myxtts.devices.strategy import devices_here, devices_holding, place_of, wait_for_all
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteLossError
+from myxtts.errors import CheckpointError, DataError, DeviceError, NonFiniteLossError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.device_setup import set_up_devices
+from myxtts.training.inputs import make_feed, planned_for, require_planned_for
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
 from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatchError
@@ -78,7 +77,7 @@ class XTTSTrainer:
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         if strategy is None:
             strategy, self._data_device = set_up_devices(config)
-            self.corpus = corpus = _planned_for(strategy, corpus, config)
+            self.corpus = corpus = planned_for(strategy, corpus, config)
         self.strategy = strategy
         self.task = task or task_of(config, corpus)
         self.observer = observer or Observer()
@@ -90,7 +89,7 @@ class XTTSTrainer:
         self._seconds_before: dict[str, float] = {}
         self._start: StartReport | None = None
         self.stepper: Stepper | None = None
-        _require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
+        require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         self.place = place_of(self.strategy)
         evidence = self.run_dir.evidence if self.place.is_chief else None
@@ -301,7 +300,7 @@ class XTTSTrainer:
 
     def _model_devices(self) -> list[str]:
         weights = [variable.value for variable in self.model.trainable_variables]
-        return device_names(self.strategy, weights)
+        return devices_holding(self.strategy, weights)
 
     def _describe_frozen(self) -> str:
         frozen, total = (
@@ -309,46 +308,3 @@ class XTTSTrainer:
             for variables in (self.optimizer.frozen, self.model.trainable_variables)
         )
         return f"Frozen: {frozen:,} of {total:,} weights ({self.config.training.freeze})"
-
-
-def make_feed(
-    task: Task,
-    config: XTTSConfig,
-    strategy: tf.distribute.Strategy,
-    last_step: int,
-    data_device: str | None = None,
-) -> Feed:
-    """The feed that brings the batches of a task to the devices of a strategy."""
-    devices, place = devices_here(strategy), place_of(strategy)
-    # Replicas take their shares of a batch from the host or from the first model device.
-    model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
-    source = task.source(data_device=data_device, **place._asdict())
-    return Feed(source, config, last_step, model_device=model_device)
-
-
-def device_names(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> list[str]:
-    """The devices that hold copies of the variables, read from the variables themselves."""
-    names = {
-        copy.device.rpartition("device:")[2]
-        for variable in variables
-        for copy in strategy.experimental_local_results(variable)
-    }
-    return sorted(names)
-
-
-def _planned_for(strategy: tf.distribute.Strategy, corpus: Corpus, config: XTTSConfig) -> Corpus:
-    replicas = strategy.num_replicas_in_sync
-    if corpus.train.plan.shares == replicas * config.training.gradient_accumulation_steps:
-        return corpus
-    xla = uses_xla(strategy, config.training.xla)
-    return replanned_corpus(corpus, config, replicas=replicas, xla=xla)
-
-
-def _require_planned_for(corpus: Corpus, config: XTTSConfig, replicas: int) -> None:
-    shares = replicas * config.training.gradient_accumulation_steps
-    if corpus.train.plan.shares != shares:
-        raise ConfigError(
-            f"the corpus was planned for {corpus.train.plan.shares} micro-batches per step, but "
-            f"{replicas} replicas times training.gradient_accumulation_steps make {shares}; open "
-            f"it with replicas={replicas}"
-        )
