@@ -153,7 +153,7 @@ def choose_clips(
             of_speaker[clip.speaker].append((corpus, clip))
     for speaker in speakers:
         if speaker not in of_speaker:
-            raise DataError(f"--speakers: nobody is called '{speaker}'")
+            raise DataError(f"--speakers: no speaker is called '{speaker}'")
     turns = itertools.zip_longest(*of_speaker.values())
     return [item for turn in turns for item in turn if item is not None][:count]
 
