@@ -77,6 +77,27 @@ def test_an_answer_that_is_no_and_a_mistake_of_the_user(typed, tmp_path, demo_co
     assert typed("validate", tmp_path / "none")[0] == 2
 
 
+def test_from_nothing_to_prepared_features(typed, tmp_path):
+    assert typed("demo-data", "corpus", "--utterances", 6, "--speakers", 1)[0] == 0
+    assert (tmp_path / "corpus" / "metadata_train.csv").is_file()
+    code, output = typed("prepare", "corpus")
+    assert code == 0
+    assert output.startswith("Training: 6 clips, ")
+
+
+def test_a_voice_is_kept_by_its_name(typed, trained_run, demo_corpus):
+    reference = next((demo_corpus / "wavs").glob("*.wav"))
+    run = ("--checkpoint", trained_run)
+    assert typed("voice", "add", "anna", reference, *run)[0] == 0
+    code, output = typed("voice", "list", *run, "--json")
+    assert code == 0
+    assert [voice["name"] for voice in json.loads(output)["voices"]] == ["anna"]
+    spoken = ("synthesize", *run, "--text", "Good morning.", "--voice", "anna")
+    assert typed(*spoken, "--out", "anna.wav")[0] == 0
+    assert soundfile.info("anna.wav").frames > 0
+    assert typed("voice", "remove", "anna", *run)[0] == 0
+
+
 def test_speech_by_command_and_from_python(typed, trained_run, demo_corpus, tmp_path):
     from myxtts import TTS
 

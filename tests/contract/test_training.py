@@ -65,7 +65,9 @@ def test_what_programs_read_of_a_run(fixed, terminal):
     metrics = [json.loads(line) for line in lines]
     assert [line["step"] for line in metrics] == [1, 2]
     always = {"step", "time", "loss", "learning_rate", "step_seconds", "data_wait_seconds"}
-    assert always | {"valid_frame_ratio"} <= metrics[0].keys()
+    parts = {"prior_loss", "duration_loss", "flow_loss"}
+    assert always | parts | {"valid_frame_ratio"} <= metrics[0].keys()
+    assert metrics[0]["loss"] == pytest.approx(sum(metrics[0][part] for part in parts))
 
 
 def test_both_names_of_the_flag_for_static_shapes(terminal):
