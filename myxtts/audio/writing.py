@@ -1,0 +1,96 @@
+"""Writes audio files piece by piece: the format by the name's ending, whole or not at all.
+
+No TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import soundfile
+
+from myxtts.audio.files import FloatArray
+from myxtts.config.names import did_you_mean
+from myxtts.errors import DataError
+from myxtts.whole_files import whole_file
+
+
+class _Format(NamedTuple):
+    name: str
+    subtype: str
+
+
+_FORMATS = {
+    ".wav": _Format("WAV", "PCM_16"),
+    ".flac": _Format("FLAC", "PCM_16"),
+    ".ogg": _Format("OGG", "VORBIS"),
+    ".mp3": _Format("MP3", "MPEG_LAYER_III"),
+}
+AUDIO_ENDINGS = tuple(ending.removeprefix(".") for ending in _FORMATS)
+
+
+def require_writable(file: Path) -> None:
+    """Raises an error for an ending that is not written, or a folder that is not there."""
+    ending = file.suffix.lower()
+    if ending not in _FORMATS:
+        raise DataError(
+            f"{file}: cannot be written (its name ends in {ending or 'nothing'!r}, expected "
+            f"{', '.join(_FORMATS)}{did_you_mean(ending, list(_FORMATS))})"
+        )
+    if file.is_dir():
+        raise DataError(f"{file}: cannot be written (is a folder)")
+    if not file.parent.is_dir():
+        raise DataError(f"{file}: cannot be written (no folder {file.parent})")
+
+
+@contextlib.contextmanager
+def audio_writer(
+    file: Path, sample_rate_hz: int, tags: Mapping[str, str] | None = None
+) -> Iterator[Callable[[FloatArray], None]]:
+    """A function that appends samples; the file appears when the block ends without an error.
+
+    `tags` are names that libsndfile knows, such as title, artist, comment and date.
+    """
+    require_writable(file)
+    file = file.resolve()
+    kind = _FORMATS[file.suffix.lower()]
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(whole_file(file))
+            # By file descriptor: libsndfile would swallow errors of a Python file object.
+            sound = stack.enter_context(
+                soundfile.SoundFile(
+                    stream.fileno(),
+                    "w",
+                    samplerate=sample_rate_hz,
+                    channels=1,
+                    format=kind.name,
+                    subtype=kind.subtype,
+                    closefd=False,
+                )
+            )
+            for name, value in (tags or {}).items():
+                setattr(sound, name, value)
+            yield sound.write
+            stack.close()
+        except soundfile.SoundFileError as error:
+            raise DataError(f"{file}: cannot be written ({error})") from None
+        except OSError as error:
+            raise DataError(f"{file}: cannot be written ({error.strerror})") from None
+
+
+def write_audio(
+    file: Path, waveform: FloatArray, sample_rate_hz: int, tags: Mapping[str, str] | None = None
+) -> None:
+    with audio_writer(file, sample_rate_hz, tags) as write:
+        write(waveform)
+
+
+def read_tags(file: Path) -> dict[str, str]:
+    """The tags of an audio file, by the names that libsndfile has for them."""
+    with soundfile.SoundFile(file) as sound:
+        tags: dict[str, str] = sound.copy_metadata()
+    return tags
