@@ -58,5 +58,4 @@ def _log_envelope(magnitudes: npt.NDArray[np.float64], coefficients: int) -> Flo
     floor = _FLOOR + 1e-3 * magnitudes.max(axis=1, keepdims=True)
     cepstrum = np.fft.irfft(np.log(np.maximum(magnitudes, floor)))
     cepstrum[:, coefficients + 1 : -coefficients] = 0.0
-    smooth: FloatArray = np.fft.rfft(cepstrum).real
-    return smooth
+    return np.fft.rfft(cepstrum).real.astype(np.float32)

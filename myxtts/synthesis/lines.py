@@ -12,21 +12,11 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float32]
 
 
-class SpokenPart(NamedTuple):
-    """Words of one language, or a pronunciation in IPA."""
-
-    text: str
-    language: str
-    is_ipa: bool = False
-
-
 class Line(NamedTuple):
     """A sentence to speak, and the pause after it; without tokens it is only the pause."""
 
     text: str
     """As it was written."""
-    parts: Sequence[SpokenPart]
-    """As it is said."""
     token_ids: Sequence[int]
     language_id: int
     pause_seconds: float

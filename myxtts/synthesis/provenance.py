@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from myxtts import __version__
+from myxtts.version import VERSION
 
 
 def tags_of(run: str, step: int, voice: str) -> dict[str, str]:
     """Names as in `audio.writing.audio_writer`."""
     return {
-        "comment": f"Synthetic speech, not a recording. Made by MyXTTS {__version__} with the "
+        "comment": f"Synthetic speech, not a recording. Made by MyXTTS {VERSION} with the "
         f"model {run} (step {step}) in the voice: {voice}",
         "artist": f"MyXTTS (synthetic voice: {voice})",
         "date": datetime.now(UTC).date().isoformat(),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from myxtts.errors import DataError
-from myxtts.synthesis.lines import Line, SpokenPart
+from myxtts.synthesis.lines import Line
 from myxtts.text.language_parts import language_parts, main_language
 from myxtts.text.languages import find_language
 from myxtts.text.lexicon import Lexicon
@@ -24,6 +25,14 @@ _PAUSE_WITHIN_SENTENCE_SECONDS = 0.1
 # Memory grows with the square of the number of tokens; no real sentence comes close.
 _MOST_TOKENS = 2_000
 _MOST_CHARACTERS = 1_000_000
+
+
+class _Part(NamedTuple):
+    """Words of one language, or a pronunciation in IPA."""
+
+    text: str
+    language: str
+    is_ipa: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class ScriptWriter:
             if own:
                 own[-1] = own[-1]._replace(pause_seconds=pause_seconds or 0.0)
             elif pause_seconds is not None:
-                own = [Line("", (), (), 0, pause_seconds)]
+                own = [Line("", (), 0, pause_seconds)]
             lines += own
         if not any(line.token_ids for line in lines):
             self.tokenizer.encode_symbols((), text)  # raises the error that names the text
@@ -91,17 +100,17 @@ class ScriptWriter:
         spoken_in = main_language([part[:2] for part in parts if not part.is_ipa], language)
         language_id = self.tokenizer.language_id(spoken_in)
         shown = without_pronunciations(sentence)
-        return Line(shown, tuple(parts), token_ids, language_id, pause_seconds)
+        return Line(shown, token_ids, language_id, pause_seconds)
 
-    def _parts(self, text: str, language: str) -> Iterator[SpokenPart]:
+    def _parts(self, text: str, language: str) -> Iterator[_Part]:
         for stretch, is_ipa in split_at_pronunciations(text):
             if is_ipa:
-                yield SpokenPart(stretch.strip(), language, is_ipa=True)
+                yield _Part(stretch.strip(), language, is_ipa=True)
             else:
                 for part in language_parts(stretch, language, self.tokenizer.languages):
-                    yield SpokenPart(*part)
+                    yield _Part(*part)
 
-    def _symbols(self, part: SpokenPart) -> list[str]:
+    def _symbols(self, part: _Part) -> list[str]:
         if not part.is_ipa:
             return list(text_symbols(part.text, part.language, self.tokenizer.kind))
         if self.tokenizer.kind != "phonemes":

@@ -59,7 +59,6 @@ def test_what_cannot_be_said_is_skipped_unless_it_is_all(writer):
 
 def test_each_part_is_said_in_its_language(writer, tokenizer):
     [line] = writer.lines("سلام دوست من the fox، صبح بخیر.", "fa")
-    assert [part.language for part in line.parts] == ["fa", "en", "fa"]
     assert tokenizer.languages[line.language_id] == "fa"
     english = [tokenizer.symbols.index(s) for s in text_symbols("the fox", "en", "phonemes")]
     joined = ",".join(map(str, line.token_ids))
