@@ -8,42 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import soundfile
 
 from myxtts.audio.files import FloatArray
-from myxtts.config.names import did_you_mean
+from myxtts.audio.formats import FORMATS, require_writable
 from myxtts.errors import DataError
 from myxtts.whole_files import whole_file
-
-
-class _Format(NamedTuple):
-    name: str
-    subtype: str
-
-
-_FORMATS = {
-    ".wav": _Format("WAV", "PCM_16"),
-    ".flac": _Format("FLAC", "PCM_16"),
-    ".ogg": _Format("OGG", "VORBIS"),
-    ".mp3": _Format("MP3", "MPEG_LAYER_III"),
-}
-AUDIO_ENDINGS = tuple(ending.removeprefix(".") for ending in _FORMATS)
-
-
-def require_writable(file: Path) -> None:
-    """Raises an error for an ending that is not written, or a folder that is not there."""
-    ending = file.suffix.lower()
-    if ending not in _FORMATS:
-        raise DataError(
-            f"{file}: cannot be written (its name ends in {ending or 'nothing'!r}, expected "
-            f"{', '.join(_FORMATS)}{did_you_mean(ending, list(_FORMATS))})"
-        )
-    if file.is_dir():
-        raise DataError(f"{file}: cannot be written (is a folder)")
-    if not file.parent.is_dir():
-        raise DataError(f"{file}: cannot be written (no folder {file.parent})")
 
 
 @contextlib.contextmanager
@@ -56,7 +27,7 @@ def audio_writer(
     """
     require_writable(file)
     file = file.resolve()
-    kind = _FORMATS[file.suffix.lower()]
+    kind = FORMATS[file.suffix.lower()]
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(whole_file(file))

@@ -44,12 +44,9 @@ def _srt(lines: Sequence[TimedLine]) -> str:
 def _vtt(lines: Sequence[TimedLine]) -> str:
     cues = []
     for line in lines:
-        words = " ".join(
-            _escaped(word.text)
-            if not index
-            else f"<{_time(word.start_seconds)}>{_escaped(word.text)}"
-            for index, word in enumerate(line.words)
-        )
+        first, *others = line.words
+        timed = (f"<{_time(word.start_seconds)}>{_escaped(word.text)}" for word in others)
+        words = " ".join([_escaped(first.text), *timed])
         cues.append(f"{_time(line.start_seconds)} --> {_time(line.end_seconds)}\n{words}\n")
     return "\n".join(["WEBVTT\n", *cues])
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.formats import require_writable
 from myxtts.audio.mel import clip_log_mel
 from myxtts.audio.vocoder import Vocoder
-from myxtts.audio.writing import audio_writer, require_writable
+from myxtts.audio.writing import audio_writer
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
@@ -25,6 +26,7 @@ from myxtts.synthesis.provenance import tags_of
 from myxtts.synthesis.references import Paths, read_reference, reference_files, reference_state
 from myxtts.synthesis.script import ScriptWriter
 from myxtts.synthesis.speaker import Speaker
+from myxtts.synthesis.subtitles import require_subtitle_file, write_subtitles
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
@@ -35,7 +37,11 @@ from myxtts.synthesis.voices import (
     voices_folder,
     write_voice,
 )
+from myxtts.synthesis.word_times import TimedLine, timed_line
 from myxtts.text.lexicon import Lexicon
+
+# done, total
+OnProgress = Callable[[int, int], None]
 
 # Computing a mel takes dozens of times its own memory, so long recordings are cut.
 _MEL_STRETCH_SECONDS = 60
@@ -187,20 +193,37 @@ class TTS:
         split_sentences: bool = True,
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
-        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        subtitles: str | Path | None = None,
+        on_progress: OnProgress = lambda done, total: None,
+        on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
-        """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken."""
+        """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
+
+        `subtitles` is a file for the times of sentences and words: srt, vtt or json. `on_progress`
+        counts sentences. `on_samples` is given what is written, in chunks as from `stream`; then
+        there are no subtitles.
+        """
         file = Path(file_path)
         require_writable(file)
+        if subtitles is not None:
+            require_subtitle_file(Path(subtitles))
         options = options or SpeechOptions()
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         tags = tags_of(self._run_name, self.step, chosen.name)
         with audio_writer(file, self.sample_rate_hz, tags) as write:
-            for done, spoken in enumerate(self._speaker.speak(lines, chosen.voice, options)):
-                on_progress(done, len(lines))
-                write(self._with_pause(spoken))
-            on_progress(len(lines), len(lines))
+            if on_samples is not None:
+                for chunk in self._stream(lines, chosen.voice, options):
+                    write(chunk)
+                    on_samples(chunk)
+            else:
+                spoken = self._speaker.speak(lines, chosen.voice, options)
+                timed: list[TimedLine] = []
+                for one, seconds in self._written(spoken, write, len(lines), on_progress):
+                    if subtitles is not None:
+                        timed.append(timed_line(one, self.tokenizer, seconds))
+                if subtitles is not None:
+                    write_subtitles(Path(subtitles), timed)
         return file
 
     def stream(
@@ -284,6 +307,24 @@ class TTS:
             yield from self._speaker.stream(line, voice, options)
             if line.pause_seconds:
                 yield self._silence(line.pause_seconds)
+
+    def _written(
+        self,
+        spoken: Iterator[SpokenLine],
+        write: Callable[[FloatArray], None],
+        total: int,
+        on_progress: OnProgress,
+    ) -> Iterator[tuple[SpokenLine, float]]:
+        """Lines that were written, but for those of silence, and the second each begins at."""
+        samples_before = 0
+        for done, one in enumerate(spoken):
+            on_progress(done, total)
+            samples = self._with_pause(one)
+            write(samples)
+            if one.line.token_ids:
+                yield one, samples_before / self.sample_rate_hz
+            samples_before += samples.size
+        on_progress(total, total)
 
     def _with_pause(self, spoken: SpokenLine) -> FloatArray:
         return np.concatenate([spoken.samples, self._silence(spoken.line.pause_seconds)])

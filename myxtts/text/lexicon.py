@@ -16,8 +16,8 @@ from pathlib import Path
 
 from myxtts.errors import DataError
 from myxtts.text.characters import any_of
+from myxtts.text.files import read_text
 
-_LARGEST_FILE_BYTES = 1 << 24
 _SEPARATOR = re.compile(r"\t|\|")
 
 
@@ -29,7 +29,7 @@ class Lexicon:
     @classmethod
     def read(cls, file: str | Path) -> Lexicon:
         sayings: dict[str, str] = {}
-        for number, line in enumerate(_lines(Path(file)), start=1):
+        for number, line in enumerate(read_text(Path(file)).splitlines(), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
             word, *rest = (part.strip() for part in _SEPARATOR.split(line))
@@ -54,17 +54,6 @@ class Lexicon:
 
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(rf"(?<!\w)(?:{any_of(self.sayings)})(?!\w)", re.IGNORECASE)
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
-            raise DataError(f"{file}: too large for a lexicon, expected at most 16 MB")
-        return file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file}: is not UTF-8 text; save it as UTF-8") from None
 
 
 def _as_markup(saying: str) -> str:

@@ -271,8 +271,7 @@ def test_a_misspelt_command_or_flag_is_one_line_with_the_nearest(capsys, argumen
 
 
 def test_a_text_that_begins_like_a_flag_is_still_a_text(capsys):
-    with pytest.raises(SystemExit):
-        main(["synthesize", "--text", "--so it began", "--checkpoint", "none"])
+    assert main(["synthesize", "--text", "--so it began", "--checkpoint", "none"]) == 2
     assert "unknown flag" not in capsys.readouterr().err
 
 

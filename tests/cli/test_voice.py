@@ -109,14 +109,6 @@ def test_bad_input_changes_nothing(run_dir, recordings, capsys, arguments, line)
     (folder / "kept.json").unlink()
 
 
-@pytest.mark.parametrize("voice", [[], ["--voice", "anna", "--speaker-wav", "me.wav"]])
-def test_exactly_one_voice_is_asked_for(voice, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["synthesize", "--checkpoint", "run", "--text", "Hello.", "--out", "out.wav", *voice])
-    assert stop.value.code == 2
-    assert "--voice" in capsys.readouterr().err
-
-
 def test_the_traceback_is_shown_wherever_it_is_asked_for(tmp_path, capsys):
     of_none = ["list", "--checkpoint", str(tmp_path / "none")]
     for arguments in (["voice", "--traceback", *of_none], ["voice", *of_none, "--traceback"]):
