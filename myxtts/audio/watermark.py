@@ -39,6 +39,10 @@ _QUIET_PERCENT = 10.0
 _NOISE_ABOVE_QUIET = 1.5
 
 
+SHORTEST_SECONDS = 1.0
+"""Less holds too little of the mark to say that there is none."""
+
+
 class Detection(NamedTuple):
     is_marked: bool
     score: float
@@ -60,8 +64,21 @@ def with_watermark(waveform: FloatArray, sample_rate_hz: int, first_sample: int 
     return np.clip(marked, -1.0, 1.0)
 
 
+class Marker:
+    """Marks a file that is made piece by piece."""
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        self._sample_rate_hz = sample_rate_hz
+        self._samples_before = 0
+
+    def __call__(self, piece: FloatArray) -> FloatArray:
+        marked = with_watermark(piece, self._sample_rate_hz, self._samples_before)
+        self._samples_before += piece.size
+        return marked
+
+
 def find_watermark(waveform: FloatArray, sample_rate_hz: int) -> Detection:
-    """In a recording of at least a second; shorter ones hold too little of it."""
+    """In mono samples at any rate."""
     sound = np.asarray(soxr.resample(waveform, sample_rate_hz, _RATE_HZ), np.float32)
     if sound.size < _PERIOD_SAMPLES:
         sound = np.pad(sound, (0, _PERIOD_SAMPLES - sound.size))

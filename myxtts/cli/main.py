@@ -11,6 +11,7 @@ from myxtts import __version__
 from myxtts.cli import (
     compare,
     demo_data,
+    detect,
     diagnose,
     doctor,
     evaluate,
@@ -36,6 +37,7 @@ _COMMANDS = (
     train,
     voice,
     synthesize,
+    detect,
     evaluate,
     compare,
     doctor,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
+_SHORT_TEXT_CHARACTERS = 1_000
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -73,6 +74,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
     )
+    parser.add_argument(
+        "--watermark",
+        action="store_true",
+        help="add an inaudible mark to the files, which myxtts detect finds",
+    )
     add_vocoder_flag(parser)
     add_speech_flags(parser)
     return parser
@@ -98,7 +104,9 @@ def run(options: argparse.Namespace) -> int:
     load_tensorflow()
     from myxtts.synthesis.tts import TTS
 
-    tts = TTS(folder, vocoder=options.vocoder)
+    # For a few sentences compiling takes longer than it saves.
+    compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
+    tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
     started = time.monotonic()
     how = {"lexicon": lexicon, "options": speech}
     if options.out_dir is not None:
@@ -129,6 +137,7 @@ def _speak_one(
                 **asked,
                 file_path=job.file,
                 subtitles=options.subtitles,
+                watermark=options.watermark,
                 on_progress=show,
                 on_samples=play,
             )
@@ -153,6 +162,7 @@ def _speak_batch(
             text=job.request.text,
             language=job.request.language or options.language,
             file_path=job.file,
+            watermark=options.watermark,
             **_voice(options, job.request.voice),
             **how,
         )

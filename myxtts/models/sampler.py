@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
+from myxtts.models.decoder import condition_channels
 from myxtts.models.packing import slots_of
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.speech_shapes import POSITION_SIZES, TEXT_SIZES, batches, row_counts, size_for
@@ -59,10 +60,19 @@ class Window(NamedTuple):
 class SpeechSampler:
     """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
 
-    def __init__(self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE) -> None:
+    def __init__(
+        self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE, *, compiled: bool = True
+    ) -> None:
+        """Compiling takes seconds and makes every sentence faster; a single one is spoken sooner
+        without it.
+        """
         self._default_guidance = default_guidance
         self._model = model
-        self._encode_voice, self._encode_text, self._spread, self._decode = _compile(model)
+        functions = _compile(model)
+        self._traced = functions if compiled else ()
+        self._encode_voice, self._encode_text, self._spread, self._decode = (
+            function if compiled else function.python_function for function in functions
+        )
 
     @property
     def frames_per_position(self) -> int:
@@ -75,8 +85,7 @@ class SpeechSampler:
     @property
     def traces(self) -> int:
         """How often TensorFlow traced any of the functions."""
-        functions = (self._encode_voice, self._encode_text, self._spread, self._decode)
-        return sum(function.experimental_get_tracing_count() for function in functions)
+        return sum(function.experimental_get_tracing_count() for function in self._traced)
 
     def voice(self, reference_mel: npt.NDArray[np.float32]) -> Voice:
         """Encodes a reference mel [frames, mels] of any length."""
@@ -156,7 +165,7 @@ class SpeechSampler:
 
     @property
     def _condition_channels(self) -> int:
-        return int(self._decode.input_signature[0].shape[-1])
+        return condition_channels(self._model.sizes, self._model.channels)
 
     def _plan(self, rows: Sequence[Sentence], tokens: int, speed: float) -> Iterator[SentencePlan]:
         """For sentences that are padded to `tokens`."""
@@ -240,7 +249,7 @@ def windows(
 def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
     """Traced once each, for all shapes."""
     width, latents = model.sizes.voice_width, model.sizes.voice_latents
-    channels = model.decoder.condition_projection.kernel.shape[0]
+    channels = condition_channels(model.sizes, model.channels)
 
     def encode_voice(reference: tf.Tensor) -> Voice:
         frames = tf.shape(reference)[1]

@@ -22,7 +22,7 @@ class LoadedModel:
     sampler: SpeechSampler
 
 
-def load_model(folder: Path) -> LoadedModel:
+def load_model(folder: Path, *, compiled: bool) -> LoadedModel:
     """Of a run's newest checkpoint, or of a checkpoint."""
     checkpoint = find_checkpoint(folder, for_synthesis=True)
     config = checkpoint.config()
@@ -45,5 +45,5 @@ def load_model(folder: Path) -> LoadedModel:
         tokenizer,
         checkpoint.info.step,
         checkpoint.weights_checksum(),
-        SpeechSampler(model, config.training.default_guidance),
+        SpeechSampler(model, config.training.default_guidance, compiled=compiled),
     )

@@ -14,6 +14,7 @@ import tensorflow as tf
 from myxtts.audio.formats import require_writable
 from myxtts.audio.mel import clip_log_mel
 from myxtts.audio.vocoder import Vocoder
+from myxtts.audio.watermark import Marker
 from myxtts.audio.writing import audio_writer
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
@@ -65,14 +66,19 @@ class TTS:
     """
 
     def __init__(
-        self, run: str | Path | None = None, *, vocoder: Vocoder | str | Path | None = None
+        self,
+        run: str | Path | None = None,
+        *,
+        vocoder: Vocoder | str | Path | None = None,
+        compiled: bool = True,
     ) -> None:
         """`run` is the folder of a run; None is the included base model.
 
-        `vocoder` is one, "griffin-lim" or the folder of a run; None is the included one.
+        `vocoder` is one, "griffin-lim" or the folder of a run; None is the included one. Without
+        `compiled` the first sentence is spoken seconds earlier, and all others more slowly.
         """
         folder = run_or_base(run)
-        model = load_model(folder)
+        model = load_model(folder, compiled=compiled)
         self.config, self.tokenizer, self.step = model.config, model.tokenizer, model.step
         self.sampler = model.sampler
         self._run_name = folder.resolve().name
@@ -194,14 +200,16 @@ class TTS:
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
         subtitles: str | Path | None = None,
+        watermark: bool = False,
         on_progress: OnProgress = lambda done, total: None,
         on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
         """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
 
-        `subtitles` is a file for the times of sentences and words: srt, vtt or json. `on_progress`
-        counts sentences. `on_samples` is given what is written, in chunks as from `stream`; then
-        there are no subtitles.
+        `subtitles` is a file for the times of sentences and words: srt, vtt or json. `watermark`
+        adds an inaudible mark, which `myxtts detect` finds. `on_progress` counts sentences.
+        `on_samples` is given what is written, in chunks as from `stream`; then there are no
+        subtitles.
         """
         file = Path(file_path)
         require_writable(file)
@@ -211,11 +219,16 @@ class TTS:
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         tags = tags_of(self._run_name, self.step, chosen.name)
-        with audio_writer(file, self.sample_rate_hz, tags) as write:
+        marked = Marker(self.sample_rate_hz) if watermark else _unchanged
+        with audio_writer(file, self.sample_rate_hz, tags) as write_samples:
+
+            def write(samples: FloatArray) -> None:
+                write_samples(marked(samples))
+
             if on_samples is not None:
                 for chunk in self._stream(lines, chosen.voice, options):
-                    write(chunk)
                     on_samples(chunk)
+                    write(chunk)
             else:
                 spoken = self._speaker.speak(lines, chosen.voice, options)
                 timed: list[TimedLine] = []
@@ -331,6 +344,10 @@ class TTS:
 
     def _silence(self, seconds: float) -> FloatArray:
         return np.zeros(int(seconds * self.sample_rate_hz), np.float32)
+
+
+def _unchanged(samples: FloatArray) -> FloatArray:
+    return samples
 
 
 def _printable(file_name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from myxtts.synthesis.lines import SpokenLine
 from myxtts.text.language_parts import language_parts
+from myxtts.text.phonemes import STRESS_MARKS
 from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken, text_symbols
 
 
@@ -82,7 +83,12 @@ def _owners(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> list[int]
     expected = [(symbol, index) for index, word in enumerate(words) for symbol in (*word, " ")] or [
         (" ", 0)
     ]
-    matcher = SequenceMatcher(None, [symbol for symbol, _ in expected], symbols, autojunk=False)
+    matcher = SequenceMatcher(
+        None,
+        [_without_stress(symbol) for symbol, _ in expected],
+        list(map(_without_stress, symbols)),
+        autojunk=False,
+    )
     owners = [0] * len(symbols)
     for kind, first, last, start, end in matcher.get_opcodes():
         for place in range(start, end):
@@ -92,3 +98,8 @@ def _owners(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> list[int]
                 source = first + (place - start) * (last - first) // (end - start)
             owners[place] = expected[source][1]
     return owners
+
+
+def _without_stress(symbol: str) -> str:
+    """A word by itself is stressed more than in a sentence."""
+    return symbol.lstrip(STRESS_MARKS)

@@ -117,3 +117,12 @@ def test_without_a_run_and_without_a_base(monkeypatch, tmp_path):
 def test_without_a_run_the_included_base_speaks(monkeypatch, trained_run, recordings):
     monkeypatch.setattr("myxtts.runs.base._INCLUDED", trained_run)
     assert TTS().tts("Good morning.", recordings[0], options=OPTIONS).size > 1_000
+
+
+def test_without_compiling_it_sounds_the_same(trained_run, vocoder_run, neural, recordings):
+    tts = TTS(trained_run, vocoder=vocoder_run, compiled=False)
+    for text in TEXTS[:2]:
+        [one] = tts.lines(text, recordings[0], options=OPTIONS)
+        [other] = neural.lines(text, recordings[0], options=OPTIONS)
+        np.testing.assert_allclose(one.samples, other.samples, atol=1e-3)
+    assert tts.traces == 0
