@@ -15,6 +15,7 @@ from myxtts.cli import (
     diagnose,
     doctor,
     evaluate,
+    export,
     prepare,
     stats,
     synthesize,
@@ -40,6 +41,7 @@ _COMMANDS = (
     detect,
     evaluate,
     compare,
+    export,
     doctor,
 )
 

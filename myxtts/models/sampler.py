@@ -75,6 +75,10 @@ class SpeechSampler:
         )
 
     @property
+    def model(self) -> XTTS:
+        return self._model
+
+    @property
     def frames_per_position(self) -> int:
         return self._model.sizes.frames_per_position
 

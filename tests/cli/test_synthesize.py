@@ -95,7 +95,7 @@ def test_a_table_becomes_files_and_those_that_are_there_are_kept(speak, recordin
     assert "1 were there already" in said
     assert Path("out/first.flac").read_text() == "kept"
     speak("--text", "Good evening.", "--voice", "ben", "--out", "alone.flac")
-    np.testing.assert_allclose(samples_of("out/second.flac"), samples_of("alone.flac"), atol=2e-4)
+    np.testing.assert_allclose(samples_of("out/second.flac"), samples_of("alone.flac"), atol=2e-3)
     speak("--batch", "batch.csv", "--out-dir", "out", "--format", "flac", "--overwrite")
     assert soundfile.info("out/first.flac").frames > 0
     assert "in the voice: anna" in read_tags(Path("out/first.flac"))["comment"]
