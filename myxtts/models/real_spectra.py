@@ -64,10 +64,10 @@ class RealSpectra:
         previous = tf.zeros_like(real), tf.zeros_like(real)
         for _ in range(iterations):
             projected = self.analyse(self.synthesise(real, imaginary))
-            leap = [
+            leap_real, leap_imaginary = (
                 new + _MOMENTUM * (new - old) for new, old in zip(projected, previous, strict=True)
-            ]
-            real, imaginary = _scaled(*leap, magnitudes)
+            )
+            real, imaginary = _scaled(leap_real, leap_imaginary, magnitudes)
             previous = projected
         samples = self.synthesise(real, imaginary)
         return samples[before : tf.shape(samples)[0] - after]
