@@ -15,12 +15,3 @@ class VocoderConfig(Section):
     frames_per_segment: int = setting(
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )
-    adversarial_weight: float = setting(
-        0.0,
-        "Weight of the adversarial and feature matching losses; 0 trains without discriminators, "
-        "on spectral losses alone, which is several times faster.",
-        least=0,
-    )
-    discriminator_width: int = setting(
-        16, "Channels of the discriminators' first layers.", least=4, most=256
-    )
