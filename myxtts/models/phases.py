@@ -7,10 +7,11 @@ import tensorflow as tf
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
-ITERATIONS = 32
+SPEAKING_ITERATIONS = 16
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
-_SMALL = 1e-12
+# Keeps gradients of quiet bins finite.
+_SMALL = 1e-6
 
 
 def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
@@ -22,30 +23,25 @@ def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 def context_frames(audio: AudioConfig) -> int:
     """Frames on either side that a frame depends on after all iterations."""
     overlap = (audio.fft_samples - 1) // audio.hop_samples
-    return (ITERATIONS + 1) * overlap
+    return (SPEAKING_ITERATIONS + 1) * overlap
 
 
 def waveform_with_magnitudes(
-    magnitudes: tf.Tensor, noise: tf.Tensor, audio: AudioConfig
+    magnitudes: tf.Tensor,
+    noise: tf.Tensor,
+    audio: AudioConfig,
+    iterations: int = SPEAKING_ITERATIONS,
 ) -> tf.Tensor:
     """[batch, frames, bins] -> [batch, samples from the first to the last frame].
 
     The search begins with the phases of white noise, [batch, samples].
     """
-    first = _with_magnitudes(spectrum(noise, audio), magnitudes)
-
-    def iterate(
-        count: tf.Tensor, guess: tf.Tensor, previous: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    guess = _with_magnitudes(spectrum(noise, audio), magnitudes)
+    previous = tf.zeros_like(guess)
+    for _ in range(iterations):
         consistent = _spectrum(_waveform(guess, audio), audio)
         leap = consistent + _MOMENTUM * (consistent - previous)
-        return count + 1, _with_magnitudes(leap, magnitudes), consistent
-
-    _, guess, _ = tf.while_loop(
-        lambda count, *_: count < ITERATIONS,
-        iterate,
-        (tf.constant(0), first, tf.zeros_like(first)),
-    )
+        guess, previous = _with_magnitudes(leap, magnitudes), consistent
     before, after = padding_samples(audio)
     waveform = _waveform(guess, audio)
     return waveform[:, before : tf.shape(waveform)[1] - after]
