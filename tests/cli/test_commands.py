@@ -56,6 +56,7 @@ def test_help_loads_neither_tensorflow_nor_numpy():
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
     commands += ["voice add", "synthesize", "detect", "evaluate", "compare", "export", "doctor"]
+    commands += ["completion"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
     for command in commands:
@@ -92,7 +93,7 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
 
 
 COMMANDS = """demo-data validate stats prepare diagnose tune train synthesize detect evaluate
-    compare export doctor voice-add voice-list voice-remove"""
+    compare export doctor completion voice-add voice-list voice-remove"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
