@@ -37,6 +37,8 @@ class LiveRun(Observer):
         self._count(f"preparing {part} clips", "clip", done, total)
 
     def on_warm_up(self, done: int, total: int) -> None:
+        if self._progress.prints_lines and done == 0:
+            say("... warming up the training step")
         self._count("warming up the training step, shape", "shape", done, total)
 
     def _count(self, what: str, unit: str, done: int, total: int) -> None:
