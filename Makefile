@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env demo quick test faults docs check clean
+.PHONY: env eval-env demo quick test faults docs check clean
 
 env: $(STAMP)
 
@@ -15,12 +15,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+# What `myxtts evaluate` measures with: a recogniser, voices, quality. It brings PyTorch.
+eval-env: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[eval,eval-torch]'
+
 demo: $(STAMP)
 	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
 	@rm -rf demo/run
-	@$(BIN)/myxtts train --config demo --train-data demo/corpus --run-dir demo/run
+	@$(BIN)/myxtts train demo/corpus --config demo --run-dir demo/run
 	@voice=$$(ls demo/corpus/wavs/en-*-f2.wav | tail -n 1) && \
-	$(BIN)/myxtts synthesize --checkpoint demo/run --text "$(SENTENCE)" \
+	$(BIN)/myxtts synthesize demo/run --text "$(SENTENCE)" \
 		--speaker-wav "$$voice" --language en --out demo/speech.wav && \
 	echo && \
 	echo "Said:      $(SENTENCE)" && \

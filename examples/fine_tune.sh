@@ -40,11 +40,11 @@ else
     exit 2
 fi
 
-myxtts train --train-data "$base" ${config:+--config "$config"} \
+myxtts train "$base" ${config:+--config "$config"} \
     --max-steps "${BASE_STEPS:-300}" --run-dir "$base_run"
-myxtts train --train-data "$mine" ${config:+--config "$config"} \
+myxtts train "$mine" ${config:+--config "$config"} \
     --max-steps "${MAX_STEPS:-100}" --set training.learning_rate="${RATE:-5e-4}" \
     --init-from "$base_run" --run-dir "$run"
 
 voice=${VOICE:-$(first_recording "$mine")}
-myxtts synthesize --checkpoint "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"
+myxtts synthesize "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"

@@ -32,11 +32,11 @@ fi
 myxtts validate "$corpus" ${config:+--config "$config"} || [[ $? == 1 ]]
 myxtts stats "$corpus" ${config:+--config "$config"}
 myxtts prepare "$corpus" ${config:+--config "$config"}
-myxtts train --train-data "$corpus" ${config:+--config "$config"} \
+myxtts train "$corpus" ${config:+--config "$config"} \
     --max-steps "${MAX_STEPS:-300}" --run-dir "$run"
 
 voice=${VOICE:-$(first_recording "$corpus")}
-myxtts synthesize --checkpoint "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"
+myxtts synthesize "$run" --text "$text" --speaker-wav "$voice" --out "$out/speech.wav"
 myxtts evaluate "$run" --count 4
 
 printf '\nSaid:      %s\nVoice of:  %s\nListen to: %s\n' "$text" "$voice" "$out/speech.wav"

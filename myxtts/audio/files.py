@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
+from myxtts.audio.ffmpeg import FfmpegError, decode, is_for_ffmpeg
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
 
@@ -65,7 +67,7 @@ def read_recording(file: Path) -> Recording:
     if _size_bytes(file) == 0:
         raise UnusableAudioError(f"{file}: empty file; record it again or remove it", "empty audio")
     try:
-        with soundfile.SoundFile(file) as sound:
+        with soundfile.SoundFile(_readable(file)) as sound:
             sample_rate_hz = sound.samplerate
             most = min(_MOST_SAMPLES, LONGEST_AUDIO_SECONDS * sample_rate_hz)
             # The header may declare more or less than the file contains.
@@ -90,6 +92,16 @@ def read_recording(file: Path) -> Recording:
             f"{file}: contains samples that are NaN or far beyond full scale; export it again"
         )
     return Recording(np.ascontiguousarray(mono), sample_rate_hz, missing_seconds)
+
+
+def _readable(file: Path) -> Path | io.BytesIO:
+    """The file itself, or what ffmpeg makes of it."""
+    if not is_for_ffmpeg(file):
+        return file
+    try:
+        return decode(file, LONGEST_AUDIO_SECONDS)
+    except FfmpegError as error:
+        raise UnusableAudioError(f"{file}: cannot read audio ({error})") from None
 
 
 def _size_bytes(file: Path) -> int:

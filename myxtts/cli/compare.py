@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
-from myxtts.errors import CheckpointError
 
 if TYPE_CHECKING:
     from myxtts.evaluation.history import RunHistory
@@ -36,9 +35,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
+    from myxtts.runs.run_dir import RunDir
+
     for folder in options.runs:
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: no such folder; expected a run folder")
+        RunDir(folder).lines_of_training()
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
         print(as_json(content))
         return 0
     say("\n".join(_table(runs)))
+    if not _losses_compare(runs):
+        say("\nThe runs were trained on different corpora, so their losses do not compare.")
     if len({run.sentences for run in runs.values() if run.sentences}) > 1:
         say(
             "\nThe runs were evaluated on different sentences, so their metrics cannot be compared."
@@ -86,7 +88,7 @@ def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str
 
 def _table(runs: dict[str, RunHistory]) -> list[str]:
     """One row per metric with the latest value of each run; a star marks the best."""
-    from myxtts.evaluation.history import METRICS
+    from myxtts.evaluation.history import LOSSES, METRICS
 
     width = max(14, *(len(name) + 3 for name in runs))
     ceiling = next((run.ceiling for run in runs.values() if run.ceiling), {})
@@ -103,7 +105,8 @@ def _table(runs: dict[str, RunHistory]) -> list[str]:
     for metric in METRICS:
         last = [_last(run, metric) for run in runs.values()]
         if any(value is not None for value in last):
-            cells = [_cell(value, last, metric) for value in last]
+            starred = metric.name not in LOSSES or _losses_compare(runs)
+            cells = [_cell(value, last if starred else [value], metric) for value in last]
             cells.append(
                 "" if metric.name not in ceiling else _number(ceiling[metric.name], metric)
             )
@@ -112,6 +115,11 @@ def _table(runs: dict[str, RunHistory]) -> list[str]:
             )
             lines.append(row.rstrip())
     return lines
+
+
+def _losses_compare(runs: dict[str, RunHistory]) -> bool:
+    """Whether they were computed on the same clips."""
+    return len({run.corpus for run in runs.values()}) == 1
 
 
 def _percent(report: dict[str, Any]) -> str:

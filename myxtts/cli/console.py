@@ -1,203 +1,141 @@
-"""Terminal output of the commands: lines, progress bars and the live view of a run."""
+"""Terminal output of the commands: lines, and a line of progress."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.text import Text
 
-from myxtts.training.watching.observer import Observer
+from myxtts.cli.live_line import LiveLine
+from myxtts.cli.progress_line import Stage, clock_time
 
-if TYPE_CHECKING:
-    from myxtts.data.opening import Corpus
-    from myxtts.training.watching.report import RunReport
+# Without a terminal to redraw, print a line at this interval.
+SECONDS_BETWEEN_LINES = 15.0
+
+# done, total
+OnProgress = Callable[[int, int], None]
+
 
 _console = Console(highlight=False, soft_wrap=True, emoji=False)
-# Without a terminal to redraw, print a line at this interval.
-_SECONDS_BETWEEN_LINES = 15.0
 
 
 def say(message: str = "") -> None:
     _console.print(message, markup=False)
 
 
-@contextlib.contextmanager
-def counting_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with count, rate and remaining time; it appears at the first call."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=_console,
-        disable=not _console.is_terminal,
-    ) as progress:
-        task = progress.add_task(what, total=None, rate="", visible=False)
-        started = time.monotonic()
-
-        def show(done: int, total: int) -> None:
-            rate = done / max(time.monotonic() - started, 1e-6)
-            shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
-            progress.update(
-                task, completed=done, total=total, rate=f"{shown} {unit}/s", visible=True
-            )
-
-        yield show
+def is_terminal() -> bool:
+    return _console.is_terminal and not _console.is_dumb_terminal
 
 
-class LiveRun(Observer):
-    """Shows a run: a live bar in a terminal, lines elsewhere."""
+class LogLines(logging.Handler):
+    """Writes to what standard error is now: a live line puts itself in its place."""
 
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(),
-            TextColumn("ETA"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=_console,
-            disable=not _console.is_terminal,
-        )
-        self._task = self._progress.add_task("start", total=None, state="")
-        self._last_line = float("-inf")
-        self._last_step: tuple[float, int] | None = None
-        self._rate = 0.0
+    def __init__(self, level: int = logging.INFO) -> None:
+        super().__init__(level)
+        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
 
-    def __enter__(self) -> LiveRun:
-        self._progress.start()
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Work in stages: a live line in a terminal, lines at intervals elsewhere.
+
+    `quiet` shows nothing, for commands that print JSON.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        print_line: Callable[[str], None] = say,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._is_live = is_terminal() and not quiet
+        self.prints_lines = not (self._is_live or quiet)
+        self._print_line = print_line
+        self.stage = Stage("starting", clock=clock)
+        self._last_line = clock()
+        self._line = LiveLine(_console, self._text)
+
+    def __enter__(self) -> Progress:
+        if self._is_live:
+            self._line.start(refresh=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.stop()
 
-    def on_phase(self, message: str) -> None:
-        self._progress.update(self._task, description=message)
-        if not _console.is_terminal:
-            say(f"... {message}")
+    def stop(self) -> None:
+        self._line.stop()
 
-    def on_notice(self, message: str) -> None:
-        say(message)
+    def begin(
+        self, what: str, unit: str = "", details: Sequence[str] = (), *, is_brief: bool = False
+    ) -> None:
+        """The next stage, with nothing left over from the one before.
 
-    def on_prepare(self, part: str, done: int, total: int) -> None:
-        what = f"preparing {part} clips"
-        self._progress.update(self._task, description=what, completed=done, total=total)
-        if not _console.is_terminal and done == total:
-            say(f"... {what}: {done}")
+        A brief one is shown only in a terminal.
+        """
+        if what == self.stage.what:
+            self.stage.details = details or self.stage.details
+            return
+        self.stage = Stage(what, unit, details=details, clock=self._clock)
+        self._last_line = self._clock()
+        if self.prints_lines and not unit and not is_brief:
+            self._print_line(f"... {', '.join([what, *details])}")
 
-    def on_warm_up(self, done: int, total: int) -> None:
-        what = "warming up the training step, shape"
-        self._progress.update(self._task, description=what, completed=done, total=total)
-        if not _console.is_terminal:
-            say(f"... {what} {done}/{total}")
+    def count(self, done: int, total: int) -> None:
+        self.stage.count(done, total)
+        self.print_line_if_due()
 
-    def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
-        now = time.monotonic()
-        if self._last_step is not None:
-            then, step_then = self._last_step
-            rate = (step - step_then) / max(now - then, 1e-6)
-            self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
-        self._last_step = (now, step)
-        speed = f"{self._rate:.2f} steps/s  " if self._rate else ""
-        state = (
-            f"{_losses(metrics)}  "
-            f"{speed}useful {metrics['useful_utilisation']:.0%}, "
-            f"data wait {metrics['data_wait_share']:.1%}"
-        )
-        self._progress.update(
-            self._task, description="training", completed=step, total=total, state=state
-        )
-        due = now - self._last_line >= _SECONDS_BETWEEN_LINES or step == total
-        if not _console.is_terminal and due:
+    def print_line_if_due(self, *, is_due: bool = False) -> None:
+        now = self._clock()
+        if self.prints_lines and (is_due or now - self._last_line >= SECONDS_BETWEEN_LINES):
             self._last_line = now
-            say(f"step {step:>6}/{total}  {state}{self._time_left(total - step)}")
+            self._print_line(self.stage.as_line())
 
-    def _time_left(self, steps: int) -> str:
-        if not self._rate:
-            return ""
-        minutes, seconds = divmod(round(steps / self._rate), 60)
-        return f"  ETA {minutes}:{seconds:02d}"
-
-    def on_measurement(self, step: int, values: dict[str, float]) -> None:
-        measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
-        say(f"step {step:>6}  metrics: {measures}")
-
-    def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
-        say(f"step {step:>6}  {_losses(metrics, 'validation_')}")
-
-    def on_end(self, report: RunReport, corpus: Corpus) -> None:
-        from myxtts.training.describing import describe_end
-
-        self._progress.stop()
-        for line in describe_end(report, corpus):
-            say(line)
+    def _text(self, width: int) -> Text:
+        return self.stage.as_text(width, ascii_only=_console.options.ascii_only)
 
 
-def _losses(metrics: Mapping[str, float], prefix: str = "") -> str:
-    """The loss and its parts, whatever the task calls them."""
-    parts = [
-        f"{name.removeprefix(prefix).removesuffix('_loss')} {value:.3f}"
-        for name, value in metrics.items()
-        if name.startswith(prefix) and name.endswith("_loss") and name != f"{prefix}loss"
-    ]
-    return f"{prefix.replace('_', ' ')}loss {metrics[f'{prefix}loss']:.3f} ({' '.join(parts)})"
+@contextlib.contextmanager
+def counting_bar(what: str, unit: str, *, quiet: bool = False) -> Iterator[OnProgress]:
+    """A bar with count, rate and remaining time; elsewhere lines on standard error."""
+    with Progress(quiet=quiet, print_line=say_aside) as progress:
+        progress.begin(what, unit)
+        yield progress.count
+
+
+def say_aside(message: str) -> None:
+    """Where a table or JSON on standard output stays what it is."""
+    print(message, file=sys.stderr, flush=True)
 
 
 class TimedBar:
     """For work with a time limit: the current phase and the time left."""
 
-    def __init__(self, progress: Progress, *, quiet: bool) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._prints_lines = not (quiet or _console.is_terminal)
-        self._task = progress.add_task("start", total=None, left="")
-        self._last = ""
 
     def on_phase(self, message: str) -> None:
-        self._progress.update(self._task, description=message)
-        if self._prints_lines:
-            say(f"... {message}")
+        self._progress.begin(message)
 
     def on_prepare(self, part: str, done: int, total: int) -> None:
-        what = f"preparing {part} clips"
-        self._progress.update(self._task, description=what, completed=done, total=total)
-        if self._prints_lines and done == total:
-            say(f"... {what}: {done}")
+        self._progress.begin(f"preparing {part} clips", "clip")
+        self._progress.count(done, total)
 
     def on_measurement(self, what: str, gone_seconds: float, seconds: float) -> None:
-        minutes, rest = divmod(max(0, round(seconds - gone_seconds)), 60)
-        left = f"ETA at most {minutes}:{rest:02d}"
-        self._progress.update(
-            self._task,
-            description=what,
-            completed=min(gone_seconds, seconds),
-            total=seconds,
-            left=left,
-        )
-        if self._prints_lines and what != self._last:
-            say(f"... {what}, {left}")
-        self._last = what
+        left = clock_time(max(0, seconds - gone_seconds))
+        self._progress.begin(what, details=[f"at most {left} left"])
 
 
 @contextlib.contextmanager
 def timed_bar(*, quiet: bool) -> Iterator[TimedBar]:
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[left]}"),
-        console=_console,
-        disable=quiet or not _console.is_terminal,
-    ) as progress:
-        yield TimedBar(progress, quiet=quiet)
+    with Progress(quiet=quiet) as progress:
+        yield TimedBar(progress)

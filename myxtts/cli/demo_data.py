@@ -23,7 +23,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--utterances", type=int, metavar="N", help="number of training clips (default: 1000)"
     )
     parser.add_argument(
-        "--languages", default="en", metavar="TAGS", help="languages, such as en,fa (default: en)"
+        "--languages",
+        "--language",
+        default="en",
+        metavar="TAGS",
+        help="languages, such as en,fa (default: en)",
     )
     parser.add_argument("--speakers", type=int, metavar="N", help="number of speakers (default: 4)")
     parser.add_argument(
@@ -49,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         speakers=demo.DEFAULT_SPEAKERS if options.speakers is None else options.speakers,
         seed=options.seed,
     )
-    say(f"Next: myxtts train --train-data {options.dir}")
+    say(f"Next: myxtts train {options.dir}")
     return 0
 
 
@@ -57,6 +61,6 @@ def make(folder: Path, **settings: Any) -> None:
     """Generates the corpus with a progress bar and prints its size."""
     from myxtts.data.corpus.demo import make_demo_corpus
 
-    with counting_bar("Generating the demo corpus", "clips") as on_progress:
+    with counting_bar("Generating the demo corpus", "clip") as on_progress:
         seconds = make_demo_corpus(folder, on_progress=on_progress, **settings)
     say(f"Demo corpus: {seconds / 60:.1f} minutes in {folder}")

@@ -26,8 +26,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="predict the traces and compilations of a configuration",
         description="Predict, without training, how often the training step would be traced and "
         "compiled with this configuration and corpus, and compare the batching modes. Takes the "
-        "flags of train; without --xla it assumes a GPU. Exit code 1 if training would recompile "
-        "or stop because too many clips are left out.",
+        "flags of train; XLA is taken to be on if there are GPUs here, or with --xla. Exit code 1 "
+        "if training would recompile or stop because too many clips are left out.",
         argument_default=argparse.SUPPRESS,
     )
     add_training_flags(
@@ -42,11 +42,15 @@ def run(options: argparse.Namespace) -> int:
     _, start = find_start(options)
     config = configuration_of_run(options, start)
     from myxtts.data.planning.diagnosis import advise, diagnose
+    from myxtts.data.planning.recommendation import recommended_batch_size
 
     clips, unusable, source = _clips(config, quiet=options.json)
-    placement = _placement(config)
-    diagnosis = diagnose(clips, config, replicas=placement.replicas, unusable=unusable)
+    placement, xla = _placement(config)
+    diagnosis = diagnose(clips, config, xla=xla, replicas=placement.replicas, unusable=unusable)
     advice = advise(diagnosis, config)
+    batch = recommended_batch_size(clips.frame_counts, config)
+    if batch.size != config.data.batch_size:
+        advice.append(f"Recommended: --batch-size {batch.size} ({batch.reason}).")
     noted = (placement.missing, placement.problem, *placement.without_effect)
     advice += [f"Devices: {it}." for it in noted if it]
     if options.json:
@@ -56,15 +60,17 @@ def run(options: argparse.Namespace) -> int:
     return CHECK_FAILED if diagnosis.would_compile_again or diagnosis.would_stop else 0
 
 
-def _placement(config: XTTSConfig) -> Placement:
-    """The placement that `train` would choose, without loading TensorFlow."""
+def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
+    """The placement that `train` would choose and whether it uses XLA, without TensorFlow."""
     from myxtts.devices.cluster import find_cluster
     from myxtts.devices.machine import describe_machine
-    from myxtts.devices.placement import expected_gpu_count, place
+    from myxtts.devices.placement import expected_gpu_count, expects_xla, place
 
     cluster = find_cluster()
-    gpu_count = expected_gpu_count(config, describe_machine().gpus_to_be_expected)
-    return place(config, gpu_count, cluster.workers if cluster else 1)
+    gpus_here = describe_machine().gpus_to_be_expected
+    gpu_count = expected_gpu_count(config, gpus_here)
+    placement = place(config, gpu_count, cluster.workers if cluster else 1)
+    return placement, expects_xla(config, gpus_here)
 
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
@@ -74,7 +80,7 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
 
     folder = config.data.train_data
     if folder is None:
-        return typical_lengths(), 0, "clip lengths like LJSpeech's (no --train-data given)"
+        return typical_lengths(), 0, "clip lengths like LJSpeech's (no corpus given)"
     measures = measure_part("train", config, show_progress=not quiet)
     clips = Clips(
         measures.token_counts,
@@ -106,11 +112,11 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
 
 def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]:
     predicted = diagnosis.prediction
-    xla = {True: "on", False: "off", None: "on, as on GPUs (on CPUs it is off: no compilations)"}
+    xla = "on" if diagnosis.xla else "off (--xla predicts for a GPU, where it is on by default)"
     replicas = f"; replicas: {diagnosis.replicas}" if diagnosis.replicas > 1 else ""
     lines = [
         f"Clips: {diagnosis.clips}, {source}",
-        f"Batching: {diagnosis.configured}; XLA: {xla[diagnosis.xla]}{replicas}",
+        f"Batching: {diagnosis.configured}; XLA: {xla}{replicas}",
         "",
         "batching    shapes  XLA compiles  during training  seconds*  real frames  real work  "
         "left out",

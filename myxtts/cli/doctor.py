@@ -6,18 +6,23 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.errors import MyXTTSError
+from myxtts.wording import plural_count
 
 if TYPE_CHECKING:
     from myxtts.devices.checkup import CheckResult
+    from myxtts.devices.probe import TensorFlowView
 
+_NEEDED = ("TensorFlow",)
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
 _LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
@@ -41,9 +46,17 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.devices.nvml import read_nvml
     from myxtts.devices.probe import ask_tensorflow
 
-    results = list(_show(_check_surroundings(), options.json))
+    surroundings = list(_check_surroundings())
     machine, tensorflow, nvml = describe_machine(), ask_tensorflow(), read_nvml()
-    results += _show(check_up(machine, tensorflow, nvml), options.json)
+    found = list(check_up(machine, tensorflow, nvml))
+    needed = [*surroundings, *(it for it in found if it.name in _NEEDED)]
+    of_gpus = [it for it in found if it.name not in _NEEDED]
+    extras = list(_check_extras())
+    results = [*needed, *of_gpus, *extras]
+    if not options.json:
+        _show("Needed", needed)
+        _show("For training on GPUs", of_gpus)
+        _show("Extras", extras)
     broken = [result.name for result in results if result.state == "broken"]
     if options.json:
         content = {
@@ -55,16 +68,21 @@ def run(options: argparse.Namespace) -> int:
         }
         print(json.dumps(content, ensure_ascii=False, indent=1))
     else:
-        say(f"\nBroken: {', '.join(broken)}" if broken else "\nNothing is broken.")
+        say(f"\nBroken: {', '.join(broken)}" if broken else f"\n{_conclusion(tensorflow)}")
     return CHECK_FAILED if broken else 0
 
 
-def _show(results: Iterable[CheckResult], as_json: bool) -> Iterator[CheckResult]:
+def _show(title: str, results: Iterable[CheckResult]) -> None:
+    say(title)
     for result in results:
-        if not as_json:
-            remedy = f"; fix: {result.remedy}" if result.remedy else ""
-            say(f"{result.state:<8}{result.name:<12}{result.text}{remedy}")
-        yield result
+        remedy = f"; fix: {result.remedy}" if result.remedy else ""
+        say(f"  {result.state:<8}{result.name:<12}{result.text}{remedy}")
+
+
+def _conclusion(tensorflow: TensorFlowView) -> str:
+    count = len(tensorflow.gpus)
+    where = f"on {plural_count(count, 'GPU')}" if count else "on the CPU, which is slow"
+    return f"Nothing is broken: ready to train {where}."
 
 
 def _check_surroundings() -> Iterator[CheckResult]:
@@ -72,6 +90,27 @@ def _check_surroundings() -> Iterator[CheckResult]:
     yield check_disk(Path.cwd())
     yield check_audio()
     yield check_phonemes()
+
+
+def _check_extras() -> Iterator[CheckResult]:
+    """What some users need."""
+    from myxtts.devices.checkup import CheckResult, install_command
+
+    if shutil.which("ffmpeg") is not None:
+        yield CheckResult("ffmpeg", "fine", "reads m4a, aac, wma and the sound of videos")
+    else:
+        yield CheckResult(
+            "ffmpeg",
+            "note",
+            "not installed: m4a, aac, wma and videos cannot be read",
+            "apt install ffmpeg, or brew install ffmpeg",
+        )
+    missing = [module for module in ("jiwer", "moonshine_voice") if find_spec(module) is None]
+    if missing:
+        text = "not installed: myxtts evaluate measures no word errors"
+        yield CheckResult("Evaluation", "note", text, install_command("eval"))
+    else:
+        yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
 
 
 def check_memory(root: Path = Path("/")) -> CheckResult:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import counting_bar, say
+from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
-from myxtts.errors import CheckpointError, ConfigError, DataError
+from myxtts.cli.speech_checks import check_references, look_at_speaker
+from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.evaluation.evaluate import Evaluation
     from myxtts.evaluation.sentences import Sentence
-    from myxtts.synthesis.tts import TTS
+    from myxtts.runs.first_look import FirstLook
 
 _DEFAULT_COUNT = 20
 
@@ -30,7 +31,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "recordings, and with the recordings resynthesized from their mels by each vocoder. "
         "Writes a page to listen to.",
     )
-    parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of a trained run")
+    add_run(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="corpus (default: the one the run trained on)"
     )
@@ -79,25 +80,32 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _check(options)
-    from myxtts.devices.loading import load_tensorflow
+    run_dir = required_run(options)
+    with Progress(quiet=options.json, print_line=say_aside) as progress:
+        progress.begin(f"checking {run_dir}", is_brief=True)
+        only = _check(options)
+        look = look_at_speaker(run_dir, options.vocoder)
+        progress.begin("choosing sentences", is_brief=True)
+        sentences = _sentences(options, look)
+        progress.begin("loading TensorFlow")
+        from myxtts.devices.loading import load_tensorflow
 
-    load_tensorflow()
-    from myxtts.evaluation.evaluate import evaluate, own_voice
-    from myxtts.evaluation.results import as_json, save_evaluation
-    from myxtts.evaluation.toolbox import open_toolbox
-    from myxtts.runs.run_dir import RunDir
-    from myxtts.synthesis.tts import TTS
+        load_tensorflow()
+        from myxtts.evaluation.evaluate import evaluate, own_voice
+        from myxtts.evaluation.results import as_json, save_evaluation
+        from myxtts.evaluation.toolbox import open_toolbox
+        from myxtts.runs.run_dir import RunDir
+        from myxtts.synthesis.tts import TTS
 
-    tts = TTS(options.run_dir, vocoder=options.vocoder)
-    sentences = _sentences(options, tts)
-    only = options.only.split(",") if options.only else ()
-    toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
-    bar = counting_bar("Measuring", "clips") if not options.json else contextlib.nullcontext(_mute)
-    with bar as show:
-        evaluation = evaluate(tts, str(options.run_dir), sentences, toolbox, on_progress=show)
-    out = options.out or RunDir(options.run_dir).evaluation
-    content = save_evaluation(evaluation, out)
+        progress.begin(f"loading the model of {run_dir}")
+        tts = TTS(run_dir, vocoder=options.vocoder)
+        progress.begin("loading the measures")
+        toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
+        out = options.out or RunDir(run_dir).evaluation
+        progress.begin("speaking and measuring, clip", "clip", details=[str(out)])
+        evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
+        progress.begin("drawing")
+        content = save_evaluation(evaluation, out)
     if options.json:
         print(as_json(content))
         return 0
@@ -106,14 +114,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _mute(done: int, total: int) -> None:
-    """Keeps --json output free of anything but the object."""
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Checked before TensorFlow is loaded."""
-    if not options.run_dir.is_dir():
-        raise CheckpointError(f"{options.run_dir}: no such folder; expected a run folder")
+def _check(options: argparse.Namespace) -> list[str]:
+    """Checked before TensorFlow is loaded; returns the names of --only."""
     if options.count < 1:
         raise DataError(f"--count: found {options.count}, allowed: 1 or more")
     if options.sentences is None:
@@ -125,37 +127,48 @@ def _check(options: argparse.Namespace) -> None:
         raise DataError(f"{options.sentences}: no such file; expected one sentence per line")
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise DataError(f"{options.out}: is a file, expected a folder to write to")
+    from myxtts.evaluation.recogniser import require_whisper
+    from myxtts.evaluation.toolbox import require_metrics
+
+    if options.whisper is not None:
+        require_whisper(options.whisper)
+    only = options.only.split(",") if options.only else []
+    require_metrics(only)
+    return only
 
 
-def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
+def _sentences(options: argparse.Namespace, look: FirstLook) -> Sequence[Sentence]:
     from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
 
+    languages = look.tokenizer.languages
     if options.sentences is None:
-        return held_out_sentences(_configuration(options, tts), tts.languages, options.count)
-    language = tts.tokenizer.own_language(options.language or tts.languages[0])
+        return held_out_sentences(_configuration(options, look), languages, options.count)
+    language = look.tokenizer.own_language(options.language or languages[0])
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
-        for _, file in voices:
-            tts.voice(file)  # fails on an unusable recording before the work begins
+        check_references(options.speaker_wav, look)
     else:
-        clips = held_out_sentences(_configuration(options, tts), tts.languages, options.count)
+        clips = held_out_sentences(_configuration(options, look), languages, options.count)
         voices = list({clip.speaker: (clip.speaker, clip.reference) for clip in clips}.values())
-    return sentences_of_file(options.sentences, language, voices)
+    sentences = sentences_of_file(options.sentences, language, voices)
+    for sentence in sentences:
+        look.tokenizer.encode(sentence.text, sentence.language)
+    return sentences
 
 
-def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
+def _configuration(options: argparse.Namespace, look: FirstLook) -> XTTSConfig:
     """The run's configuration, with the requested corpus."""
     from myxtts.evaluation.sentences import with_corpus
 
     if options.data is not None:
-        return with_corpus(tts.config, options.data)
-    corpus = tts.config.data.val_data or tts.config.data.train_data
+        return with_corpus(look.config, options.data)
+    corpus = look.config.data.val_data or look.config.data.train_data
     if corpus is None or not Path(corpus).is_dir():
         raise DataError(
-            f"{options.run_dir}: was trained on {corpus}, which does not exist; pass the corpus "
+            f"{options.checkpoint}: was trained on {corpus}, which does not exist; pass the corpus "
             "with --data DIR"
         )
-    return tts.config
+    return look.config
 
 
 def _describe(evaluation: Evaluation) -> list[str]:

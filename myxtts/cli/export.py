@@ -21,10 +21,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "samples, with a JSON of what it needs and an example.",
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of a trained run")
-    parser.add_argument("--format", choices=_FORMATS, required=True, help="runtime to write for")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
     )
+    parser.add_argument("--format", choices=_FORMATS, required=True, help="runtime to write for")
     parser.add_argument(
         "--precision",
         choices=_PRECISIONS,

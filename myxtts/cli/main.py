@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from myxtts import __version__
 from myxtts.cli import (
     compare,
+    completion,
     demo_data,
     detect,
     diagnose,
@@ -24,8 +25,10 @@ from myxtts.cli import (
     validate,
     voice,
 )
+from myxtts.cli.console import LogLines
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
+from myxtts.cli.options import add_message_flags
 from myxtts.cli.parser import CommandParser
 
 _COMMANDS = (
@@ -43,13 +46,15 @@ _COMMANDS = (
     compare,
     export,
     doctor,
+    completion,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_parser()
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    level = logging.INFO if options.verbose else logging.WARNING
+    logging.basicConfig(level=logging.INFO, handlers=[LogLines(level)])
     for library in ("tensorflow", "absl"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
@@ -75,12 +80,7 @@ def command_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
         command = module.add_parser(commands)
-        command.add_argument(
-            "--traceback",
-            action="store_true",
-            default=False,
-            help="print the traceback of an error",
-        )
+        add_message_flags(command)
         command.set_defaults(run=module.run)
     return parser
 

@@ -7,8 +7,48 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from myxtts.cli.parser import CORPUS_ARGUMENT, RUN_ARGUMENT
 from myxtts.config.builtin import builtin_names
 from myxtts.config.config import XTTSConfig, section_of
+from myxtts.errors import CheckpointError, ConfigError
+
+
+def add_corpus(parser: Any, what: str) -> None:
+    """The corpus as an argument, and as --train-data."""
+    parser.add_argument(CORPUS_ARGUMENT, nargs="?", metavar="CORPUS", help=what)
+    parser.add_argument(
+        "--train-data", metavar="CORPUS", help="the same as the argument (default: none)"
+    )
+
+
+def required_corpus(options: argparse.Namespace) -> Path:
+    if options.train_data is None:
+        raise ConfigError(f"which corpus? Use myxtts {options.command} CORPUS")
+    return Path(options.train_data)
+
+
+def add_run(parser: argparse.ArgumentParser, what: str = "folder of a trained run") -> None:
+    """The run as an argument, and as --checkpoint."""
+    parser.add_argument(RUN_ARGUMENT, nargs="?", type=Path, metavar="RUN", help=what)
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="RUN", help="the same as the argument (default: none)"
+    )
+
+
+def required_run(options: argparse.Namespace) -> Path:
+    if options.checkpoint is None:
+        raise CheckpointError(f"which run? Use myxtts {options.command} RUN")
+    run: Path = options.checkpoint
+    return run
+
+
+def add_language(parser: Any, what: str = "language of rows that name none") -> None:
+    parser.add_argument(
+        "--language",
+        dest="default_language",
+        metavar="TAG",
+        help=f"{what}, such as en or fa (default: text.default_language)",
+    )
 
 
 def add_config_options(parser: Any) -> None:
@@ -42,6 +82,11 @@ def configuration(
     """
     from myxtts.config.loading import load_config
 
+    if settings.get("default_language") is not None:
+        from myxtts.text.languages import parse_tag
+
+        language = parse_tag(settings["default_language"], "--language")
+        settings = {**settings, "default_language": language}
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         overrides.setdefault(section_of(name), {})[name] = value
@@ -52,6 +97,17 @@ def configuration(
         below,
         is_saved_run=options.config is None,
         flag_names=flag_names,
+    )
+
+
+def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
+    """Every command ends with these."""
+    group = parser.add_argument_group("messages")
+    group.add_argument(
+        "--verbose", action="store_true", default=default, help="show details of what is done"
+    )
+    group.add_argument(
+        "--traceback", action="store_true", default=default, help="print the traceback of an error"
     )
 
 

@@ -12,6 +12,9 @@ from myxtts.cli.help_text import HelpWithDefaults
 from myxtts.config.config import section_by_setting
 from myxtts.config.names import did_you_mean, nearest
 
+CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
+_SAME_AS_FLAG = {CORPUS_ARGUMENT: "train_data", RUN_ARGUMENT: "checkpoint"}
+
 
 class CommandParser(argparse.ArgumentParser):
     """argparse with suggestions, and without the usage before each error.
@@ -30,7 +33,20 @@ class CommandParser(argparse.ArgumentParser):
         for flag in self._flags_in(args):
             if not any(known.startswith(flag) for known in self._option_string_actions):
                 self.error(f"unknown flag {flag}{self._hint(flag)}")
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        for argument, flag in _SAME_AS_FLAG.items():
+            self._merge(found, argument, flag)
+        return found, rest
+
+    def _merge(self, found: argparse.Namespace, argument: str, flag: str) -> None:
+        """An argument that is also a flag is the flag's value."""
+        value, before = vars(found).pop(argument, None), getattr(found, flag, None)
+        if value is None:
+            return
+        if before not in (None, value):
+            name = f"--{flag.replace('_', '-')}"
+            self.error(f"found {value} and {name} {before}; give one of them")
+        setattr(found, flag, value)
 
     def error(self, message: str) -> NoReturn:
         line = message.removeprefix("argument ")

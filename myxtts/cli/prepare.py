@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.cli.options import (
+    add_config_options,
+    add_corpus,
+    add_language,
+    configuration,
+    given,
+    required_corpus,
+)
 from myxtts.errors import ConfigError
 from myxtts.wording import plural
 
@@ -21,12 +27,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Decode, check, trim and normalise every clip, and cache tokens, mels and "
         "samples on disk. Continues where it stopped, and recomputes only clips that changed.",
     )
-    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
+    add_corpus(parser, "folder of the corpus")
     parser.add_argument(
         "--val-data",
         metavar="DIR",
         help="validation corpus (default: held out from the training corpus)",
     )
+    add_language(parser)
     add_config_options(parser)
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
@@ -46,12 +53,16 @@ def run(options: argparse.Namespace) -> int:
         options,
         given(
             {
-                "train_data": str(options.dir),
+                "train_data": str(required_corpus(options)),
                 "val_data": options.val_data,
+                "default_language": options.default_language,
                 "workers": options.workers,
             }
         ),
     )
+    from myxtts.data.corpus.presence import require_corpora
+
+    require_corpora(config)
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
@@ -59,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
     for subset, name in (("train", "training"), ("eval", "validation")):
         started = time.monotonic()
-        with counting_bar(f"Preparing {name} clips", "clips") as on_progress:
+        with counting_bar(f"Preparing {name} clips", "clip") as on_progress:
             cache = prepare_part(
                 config, subset, lambda _, done, total: on_progress(done, total), shard
             )

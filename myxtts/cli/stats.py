@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
@@ -12,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.cli.options import (
+    add_config_options,
+    add_corpus,
+    add_language,
+    configuration,
+    given,
+    required_corpus,
+)
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
 from myxtts.wording import plural
@@ -33,7 +39,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Show how much speech a corpus contains, how long its clips are and which "
         "symbols it uses, and recommend limits, shapes and a batch size.",
     )
-    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
+    add_corpus(parser, "folder of the corpus")
     parser.add_argument(
         "--subset",
         choices=("train", "eval"),
@@ -44,6 +50,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="DIR",
         help="validation corpus (default: held out from the training corpus)",
     )
+    add_language(parser)
     add_config_options(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="save histograms to a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -52,17 +59,27 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     config = configuration(
-        options, given({"train_data": str(options.dir), "val_data": options.val_data})
+        options,
+        given(
+            {
+                "train_data": str(required_corpus(options)),
+                "val_data": options.val_data,
+                "default_language": options.default_language,
+            }
+        ),
     )
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.subset, config)
     from myxtts.data.corpus.statistics import corpus_statistics
     from myxtts.data.planning.recommendation import recommend, weigh_choices
+    from myxtts.devices.machine import describe_machine
+    from myxtts.devices.placement import expects_xla
 
     measures = _measure(parts, config, show_progress=not options.json)
     statistics = corpus_statistics(measures)
-    choices = weigh_choices(measures, config)
+    xla = expects_xla(config, describe_machine().gpus_to_be_expected)
+    choices = weigh_choices(measures, config, xla=xla)
     recommendation = recommend(measures, choices, config)
     if options.plot is not None:
         from myxtts.data.corpus.histograms import save_histograms
@@ -124,11 +141,8 @@ def _measure(
 
     utterances = [item for part in parts for item in part]
     processes = config.data.workers or os.cpu_count() or 1
-    with contextlib.ExitStack() as stack:
-        progress = {}
-        if show_progress:
-            progress["on_progress"] = stack.enter_context(counting_bar("Measuring", "clips"))
-        return measure_corpus(utterances, config, processes=processes, **progress)
+    with counting_bar("Measuring", "clip", quiet=not show_progress) as on_progress:
+        return measure_corpus(utterances, config, processes=processes, on_progress=on_progress)
 
 
 def _as_json(
@@ -139,7 +153,7 @@ def _as_json(
     recommendation: DataRecommendation,
 ) -> str:
     content = {
-        "corpus": str(options.dir),
+        "corpus": options.train_data,
         "validation_corpus": config.data.val_data,
         "subset": options.subset,
         **statistics,

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.formats import AUDIO_ENDINGS
-from myxtts.cli.console import counting_bar, say
+from myxtts.cli.console import Progress, counting_bar, say, say_aside
+from myxtts.cli.options import add_run
 from myxtts.cli.playing import player, require_sound_device
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
+from myxtts.cli.speech_checks import check_references, check_text, check_voice, look_at_speaker
 from myxtts.cli.speech_sources import SpeechJob, add_source_flags, read_jobs
 from myxtts.runs.base import run_or_base
 from myxtts.text.lexicon import Lexicon
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 1_000
+# Of a long table the first rows; a mistake in a later one is found when it is spoken.
+_JOBS_CHECKED = 20
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -33,13 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Speak a text, a file or a table of texts in the voice of recordings or in a "
         "saved voice, and write audio files.",
     )
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="RUN",
-        help="folder of a trained run (default: the included base model)",
-    )
-    add_source_flags(parser)
+    add_run(parser, "folder of a trained run (default: the included base model)")
     voice = parser.add_mutually_exclusive_group()
     voice.add_argument(
         "--voice",
@@ -61,6 +59,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TAG",
         help="such as en (default: the model's first language)",
     )
+    add_vocoder_flag(parser)
+    add_source_flags(parser)
     parser.add_argument("--play", action="store_true", help="play the speech while it is made")
     parser.add_argument(
         "--subtitles",
@@ -79,7 +79,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="add an inaudible mark to the files, which myxtts detect finds",
     )
-    add_vocoder_flag(parser)
     add_speech_flags(parser)
     return parser
 
@@ -95,18 +94,20 @@ def run(options: argparse.Namespace) -> int:
     if options.play:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
-    from myxtts.runs.run_dir import RunDir
-
-    RunDir(folder).require_folder()
     waiting = [job for job in jobs if _is_wanted(job, options)]
-    from myxtts.devices.loading import load_tensorflow
-
-    load_tensorflow()
-    from myxtts.synthesis.tts import TTS
-
     # For a few sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
-    tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
+    with Progress(print_line=say_aside) as progress:
+        progress.begin(f"checking {folder}", is_brief=True)
+        _check(options, folder, waiting, lexicon)
+        progress.begin("loading TensorFlow", is_brief=True)
+        from myxtts.devices.loading import load_tensorflow
+
+        load_tensorflow()
+        from myxtts.synthesis.tts import TTS
+
+        progress.begin(f"loading the model of {folder}", is_brief=True)
+        tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
     started = time.monotonic()
     how = {"lexicon": lexicon, "options": speech}
     if options.out_dir is not None:
@@ -126,11 +127,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check(
+    options: argparse.Namespace, folder: Path, jobs: list[SpeechJob], lexicon: Lexicon | None
+) -> None:
+    """What can be known of the run, its languages and voices before TensorFlow is loaded."""
+    look = look_at_speaker(folder, options.vocoder)
+    for job in jobs[:_JOBS_CHECKED]:
+        check_text(look, job.request.text, job.request.language or options.language, lexicon)
+    if options.voice is not None:
+        check_voice(folder, options.voice)
+    check_references(options.speaker_wav or (), look)
+
+
 def _speak_one(
     tts: TTS, job: SpeechJob, options: argparse.Namespace, asked: dict[str, Any]
 ) -> float:
     """Seconds of speech."""
-    with counting_bar("speaking", "sentences") as show, contextlib.ExitStack() as stack:
+    with (
+        counting_bar(f"{job.file or 'playing'}: sentence", "sentence") as show,
+        contextlib.ExitStack() as stack,
+    ):
         play = stack.enter_context(player(tts.sample_rate_hz)) if options.play else None
         if job.file is not None:
             tts.tts_to_file(
@@ -169,7 +185,10 @@ def _speak_batch(
         return _seconds_of(job.file)
 
     seconds = 0.0
-    with counting_bar("speaking", "files") as show, ThreadPoolExecutor(_THREADS) as pool:
+    with (
+        counting_bar(f"{options.out_dir}: file", "file") as show,
+        ThreadPoolExecutor(_THREADS) as pool,
+    ):
         try:
             for done, spoken in enumerate(pool.map(speak, jobs), start=1):
                 seconds += spoken

@@ -8,7 +8,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import LiveRun, say
+from myxtts.cli.console import say
+from myxtts.cli.live_run import LiveRun
 from myxtts.cli.options import configuration
 from myxtts.cli.training_flags import add_training_flags
 from myxtts.config.config import XTTSConfig
@@ -29,7 +30,7 @@ _SETTING_OF_FLAG = {
 }
 _FLAG_NAMES = {setting: f"--{flag.replace('_', '-')}" for flag, setting in _SETTING_OF_FLAG.items()}
 _FLAGS_OF_THE_RUN = {
-    *("command", "run", "traceback"),
+    *("command", "run", "verbose", "traceback"),
     *("config", "set", "run_dir", "resume", "dry_run", "json"),
     *("init_from", "init_partially"),
 }
@@ -71,7 +72,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
     if not dry_run or config.data.train_data is None:
-        raise ConfigError("--json: needs --dry-run and --train-data DIR")
+        raise ConfigError(
+            "--json: needs --dry-run and a corpus: myxtts train CORPUS --dry-run --json"
+        )
     from myxtts.training.describing import plan_of
     from myxtts.training.opening import open_run
     from myxtts.training.watching.observer import Observer

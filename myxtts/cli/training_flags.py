@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.options import add_config_options
+from myxtts.cli.options import add_config_options, add_corpus, add_language
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, TASKS, section_of
 
 
@@ -18,11 +18,15 @@ def add_training_flags(
     without_corpus: str = "generate the demo corpus",
 ) -> None:
     """For a parser whose absent flags are absent from the result: each setting has at most one."""
-    _add_run_flags(parser.add_argument_group("run"), json_help)
-    _add_data_flags(parser.add_argument_group("data and shapes"), without_corpus)
+    _add_data_flags(parser.add_argument_group("data"), without_corpus)
+    _add_run_flags(parser.add_argument_group("run"))
+    _add_shape_flags(parser.add_argument_group("shapes"))
     _add_model_flags(parser.add_argument_group("model and optimisation"))
     _add_length_flags(parser.add_argument_group("length and saving"))
     _add_device_flags(parser.add_argument_group("devices"))
+    parser.add_argument_group("output").add_argument(
+        "--json", action="store_true", default=False, help=json_help
+    )
 
 
 def _default(setting: str) -> Any:
@@ -30,7 +34,7 @@ def _default(setting: str) -> Any:
     return next(field.default for field in fields if field.name == setting)
 
 
-def _add_run_flags(group: Any, json_help: str) -> None:
+def _add_run_flags(group: Any) -> None:
     add_config_options(group)
     group.add_argument(
         "--run-dir",
@@ -66,18 +70,19 @@ def _add_run_flags(group: Any, json_help: str) -> None:
     group.add_argument(
         "--dry-run", action="store_true", default=False, help="show the plan without training"
     )
-    group.add_argument("--json", action="store_true", default=False, help=json_help)
 
 
 def _add_data_flags(group: Any, without_corpus: str) -> None:
-    group.add_argument(
-        "--train-data", metavar="DIR", help=f"training corpus (default: {without_corpus})"
-    )
+    add_corpus(group, f"training corpus (default: {without_corpus})")
     group.add_argument(
         "--val-data",
         metavar="DIR",
         help="validation corpus (default: held out from the training corpus)",
     )
+    add_language(group)
+
+
+def _add_shape_flags(group: Any) -> None:
     group.add_argument(
         "--batch-size",
         type=int,

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import timed_bar
-from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.cli.options import (
+    add_config_options,
+    add_corpus,
+    add_language,
+    configuration,
+    given,
+)
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,10 +35,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "training, and recommend batch size, precision, XLA, workers and buffer size for this "
         "machine.",
     )
+    add_corpus(parser, "training corpus (default: from --config)")
+    add_language(parser)
     add_config_options(parser)
-    parser.add_argument(
-        "--train-data", metavar="DIR", help="training corpus (default: from --config)"
-    )
     parser.add_argument(
         "--minutes",
         type=float,
@@ -59,16 +64,25 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = given({"train_data": options.train_data, "virtual_devices": options.virtual_devices})
+    settings = given(
+        {
+            "train_data": options.train_data,
+            "virtual_devices": options.virtual_devices,
+            "default_language": options.default_language,
+        }
+    )
     config = configuration(options, settings)
     if config.data.train_data is None:
-        raise ConfigError("--train-data: is required, since the best settings depend on the corpus")
+        raise ConfigError("which corpus? The best settings depend on it. Use myxtts tune CORPUS")
     if not _LEAST_MINUTES <= options.minutes <= _MOST_MINUTES:
         raise ConfigError(
             f"--minutes: found {options.minutes:g}, allowed: {_LEAST_MINUTES:g} to "
             f"{_MOST_MINUTES:g}"
         )
     _require_new_file(options.out)
+    from myxtts.data.corpus.presence import require_corpora
+
+    require_corpora(config)
     from myxtts.devices.loading import load_tensorflow
 
     with timed_bar(quiet=options.json) as bar:
@@ -96,9 +110,7 @@ def run(options: argparse.Namespace) -> int:
     options.out.write_text(
         _yaml(tuning.recommendations, _given_settings(options), options), encoding="utf-8"
     )
-    command = shlex.join(
-        ["myxtts", "train", "--config", str(options.out), "--train-data", config.data.train_data]
-    )
+    command = shlex.join(["myxtts", "train", config.data.train_data, "--config", str(options.out)])
     if options.json:
         print(json.dumps(_as_dict(tuning, options.out, command), indent=1, ensure_ascii=False))
     else:

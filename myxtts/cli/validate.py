@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.exit_codes import CHECK_FAILED
-from myxtts.cli.options import add_config_options, configuration, given
+from myxtts.cli.options import (
+    add_config_options,
+    add_corpus,
+    add_language,
+    configuration,
+    given,
+    required_corpus,
+)
 from myxtts.errors import DataError
 from myxtts.wording import plural
 
@@ -31,7 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Check every row and every file of a corpus. Training leaves out rows with "
         "errors. Exit code 0: no errors; 1: errors; 2: the corpus cannot be read.",
     )
-    parser.add_argument("dir", type=Path, metavar="DIR", help="folder of the corpus")
+    add_corpus(parser, "folder of the corpus")
     parser.add_argument(
         "--layout",
         metavar="COLUMNS",
@@ -40,29 +46,23 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--delimiter", metavar="D", help="column separator: '|', ',' or tab (default: detected)"
     )
-    parser.add_argument(
-        "--language",
-        metavar="TAG",
-        help="language of rows that name none, such as en or fa (default: text.default_language)",
-    )
+    add_language(parser)
     add_config_options(parser)
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--fix",
         type=Path,
         metavar="FILE",
         help="write the rows without errors to a new metadata file",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.text.languages import parse_tag
-
-    language = options.language and parse_tag(options.language, "--language")
+    corpus = required_corpus(options)
     config = configuration(
         options,
         given(
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
                 "layout": options.layout,
                 "delimiter": options.delimiter,
                 "workers": options.workers,
-                "default_language": language,
+                "default_language": options.default_language,
             }
         ),
     )
@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
         _refuse_to_replace(options.fix)
     from myxtts.data.corpus.corpus_checks import check_corpus
 
-    with _progress(shown=not options.json) as on_progress:
-        report = check_corpus(options.dir, config, on_progress)
+    with counting_bar("Checking", "clip", quiet=options.json) as on_progress:
+        report = check_corpus(corpus, config, on_progress)
     if not options.json:
         _describe(report, config)
     written = _write_clean(report, options.fix) if options.fix is not None else {}
@@ -98,12 +98,6 @@ def _refuse_to_replace(out: Path) -> None:
         raise DataError(f"{out}: already exists; choose another file with --fix")
     if not out.parent.is_dir():
         raise DataError(f"{out}: cannot be written (no folder {out.parent})")
-
-
-def _progress(shown: bool) -> contextlib.AbstractContextManager[Callable[[int, int], None]]:
-    if shown:
-        return counting_bar("Checking", "clips")
-    return contextlib.nullcontext(lambda done, total: None)
 
 
 def _describe(report: CorpusReport, config: XTTSConfig) -> None:

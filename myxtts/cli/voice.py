@@ -8,8 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.console import say
-from myxtts.errors import CheckpointError
+from myxtts.cli.console import Progress, say
+from myxtts.cli.options import add_message_flags
+from myxtts.cli.speech_checks import check_references, look_at_speaker
+from myxtts.errors import CheckpointError, ConfigError
 from myxtts.wording import plural
 
 
@@ -22,34 +24,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     add = actions.add_parser("add", help="encode a voice and save it")
+    _add_run(add)
     add.add_argument("name", metavar="NAME", help="name of the voice: letters, digits and . _ -")
     add.add_argument(
         "recordings",
-        type=Path,
         nargs="+",
         metavar="REF",
         help="recordings of one speaker; a few seconds in total are enough",
     )
     add.add_argument("--replace", action="store_true", help="replace an existing voice")
     listing = actions.add_parser("list", help="list the saved voices")
+    _add_run(listing)
     listing.add_argument("--json", action="store_true", help="print one JSON object")
     remove = actions.add_parser("remove", help="delete a voice")
+    _add_run(remove)
     remove.add_argument("name", metavar="NAME", help="name of the voice")
     for action, run_action in ((add, _add), (listing, _list), (remove, _remove)):
-        action.add_argument(
-            "--checkpoint",
-            type=Path,
-            required=True,
-            metavar="RUN",
-            help="folder of a trained run",
-        )
-        # Every command has it; it also works before the action.
-        action.add_argument(
-            "--traceback",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="print the traceback of an error",
-        )
+        # They also work before the action.
+        add_message_flags(action, argparse.SUPPRESS)
         action.set_defaults(run_action=run_action)
     return parser
 
@@ -59,23 +51,50 @@ def run(options: argparse.Namespace) -> int:
     return result
 
 
+def _add_run(action: argparse.ArgumentParser) -> None:
+    action.add_argument("run_dir", nargs="?", metavar="RUN", help="folder of a trained run")
+    action.add_argument(
+        "--checkpoint", metavar="RUN", help="the same as the argument (default: none)"
+    )
+
+
+def _arguments(options: argparse.Namespace, usage: str) -> list[str]:
+    """The words of an action from the run on, wherever --checkpoint has moved them."""
+    given = (options.checkpoint, options.run_dir, getattr(options, "name", None))
+    words = [word for word in given if word is not None] + getattr(options, "recordings", [])
+    names = usage.removesuffix(" ...").split()
+    if len(words) < len(names) or (len(words) > len(names) and not usage.endswith("...")):
+        found = ", ".join(words) or "nothing"
+        raise ConfigError(f"found {found}; expected myxtts voice {options.action} {usage}")
+    return words
+
+
 def _add(options: argparse.Namespace) -> int:
     from myxtts.synthesis.voices import read_voice, require_free_name, voices_folder
 
-    folder = voices_folder(options.checkpoint)
-    name = require_free_name(folder, options.name, replace=options.replace)
-    from myxtts.devices.loading import load_tensorflow
+    run_dir, name, *files = _arguments(options, "RUN NAME REF ...")
+    recordings = [Path(file) for file in files]
+    look = look_at_speaker(Path(run_dir), None)
+    folder = voices_folder(Path(run_dir))
+    name = require_free_name(folder, name, replace=options.replace)
+    check_references(recordings, look)
+    with Progress() as progress:
+        progress.begin("loading TensorFlow")
+        from myxtts.devices.loading import load_tensorflow
 
-    load_tensorflow()
-    from myxtts.synthesis.tts import TTS
+        load_tensorflow()
+        from myxtts.synthesis.tts import TTS
 
-    TTS(options.checkpoint).add_voice(name, options.recordings, replace=options.replace)
+        progress.begin(f"loading the model of {run_dir}")
+        tts = TTS(run_dir)
+        progress.begin("encoding the voice")
+        tts.add_voice(name, recordings, replace=options.replace)
     facts = read_voice(folder, name).facts
     seconds = sum(reference.seconds for reference in facts.references)
-    recordings = len(facts.references)
+    count = len(facts.references)
     say(
-        f"{folder / name}.json: encoded {seconds:.1f} s from {recordings} "
-        f"{plural(recordings, 'recording')} with the checkpoint of step {facts.step:,}"
+        f"{folder / name}.json: encoded {seconds:.1f} s from {count} "
+        f"{plural(count, 'recording')} with the checkpoint of step {facts.step:,}"
     )
     return 0
 
@@ -84,8 +103,9 @@ def _list(options: argparse.Namespace) -> int:
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
 
-    checkpoint = find_checkpoint(options.checkpoint, for_synthesis=True)
-    folder = voices_folder(options.checkpoint)
+    [run_dir] = _arguments(options, "RUN")
+    checkpoint = find_checkpoint(run_dir, for_synthesis=True)
+    folder = voices_folder(Path(run_dir))
     step, weights = checkpoint.info.step, checkpoint.weights_checksum()
     voices = [_row(folder, name, step, weights) for name in voice_names(folder)]
     if options.json:
@@ -130,7 +150,8 @@ def _table(voices: list[dict[str, Any]]) -> list[str]:
 def _remove(options: argparse.Namespace) -> int:
     from myxtts.synthesis.voices import remove_voice, voices_folder
 
-    folder = voices_folder(options.checkpoint)
-    remove_voice(folder, options.name)
-    say(f"{folder}: removed '{options.name}'")
+    run_dir, name = _arguments(options, "RUN NAME")
+    folder = voices_folder(Path(run_dir))
+    remove_voice(folder, name)
+    say(f"{folder}: removed '{name}'")
     return 0

@@ -7,6 +7,7 @@ the CPU; a GPU that does not work is one.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,10 +50,22 @@ def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Itera
 
 def pip_command() -> str:
     """pip of the running Python, which may not be the first on PATH."""
-    python = Path(sys.executable)
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    return f"{python} -m pip"
+    return f"{_from_here(Path(sys.executable))} -m pip"
+
+
+def install_command(extra: str, project: Path = Path(__file__).parents[2]) -> str:
+    """What installs an extra into the running environment, pinned if that was made from a clone."""
+    constraints = project / "constraints.txt"
+    if not (constraints.is_file() and (project / "pyproject.toml").is_file()):
+        return f"{pip_command()} install 'myxtts[{extra}]'"
+    package = shlex.quote(f"{_from_here(project)}[{extra}]")
+    pinned = shlex.quote(str(_from_here(constraints)))
+    return f"{pip_command()} install --constraint {pinned} --editable {package}"
+
+
+def _from_here(path: Path) -> Path:
+    """As short as it can be typed."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def explain_missing_gpu(

@@ -105,6 +105,24 @@ def parse_visible_gpus(text: str | None) -> list[int]:
     return gpu_ids
 
 
+def expects_xla(config: XTTSConfig, gpus_here: int) -> bool:
+    """Whether a run would use XLA, predicted without TensorFlow: by default on GPUs only.
+
+    A configuration that names GPUs is meant for a machine that has them.
+    """
+    if config.training.xla is not None:
+        return config.training.xla
+    if config.devices.virtual_devices:
+        return False
+    names_gpus = (
+        config.training.multi_gpu
+        or bool(parse_visible_gpus(config.training.visible_gpus))
+        or config.devices.data_gpu is not None
+        or config.devices.model_gpu is not None
+    )
+    return gpus_here > 0 or names_gpus
+
+
 def expected_gpu_count(config: XTTSConfig, gpus_here: int) -> int:
     """Number of GPUs a run would find, predicted without TensorFlow.
 

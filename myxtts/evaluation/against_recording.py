@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, trim_silence
-from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import AudioConfig
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.pitch import pitch_hz
@@ -84,6 +83,8 @@ def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
     Scaled so that the distance between two frames is the RMS difference of their smoothed log
     spectra.
     """
+    from myxtts.audio.mel import clip_log_mel  # loads TensorFlow
+
     log_mel = clip_log_mel(_ANALYSIS, _MELS)(waveform).astype(np.float64)
     log_mel = np.maximum(log_mel, log_mel.max() - _DYNAMIC_RANGE_DB / _DB_PER_NEPER)
     band = np.arange(_MELS) + 0.5

@@ -18,6 +18,7 @@ from myxtts.evaluation.results import RESULT_FILE
 from myxtts.evaluation.toolbox import SPEECH_METRICS
 from myxtts.runs.run_dir import RunDir
 
+LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))
 AXES = ("steps", "hours", "utterances")
 METRICS: tuple[Metric, ...] = (
     *(
@@ -43,6 +44,8 @@ class Curve:
 @dataclass(frozen=True)
 class RunHistory:
     folder: Path
+    corpus: tuple[str | None, ...]
+    """What its losses depend on besides the model: data, tokens and task."""
     steps: int
     hours: float
     utterances: int
@@ -57,14 +60,7 @@ class RunHistory:
 
 def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
-    run.require_folder()
-    lines = run.metric_lines()
-    if not lines:
-        raise CheckpointError(
-            f"{folder}: {run.metrics_file.name} is missing or empty; expected the folder of a "
-            "trained run"
-        )
-    lines += run.measure_lines()
+    lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config(run.config_file, is_saved_run=True)
     evaluation = _read_json(run.evaluation / RESULT_FILE)
     if evaluation:
@@ -90,6 +86,12 @@ def read_history(folder: Path) -> RunHistory:
     recorded = evaluation.get("measures", {})
     return RunHistory(
         folder=folder,
+        corpus=(
+            config.data.train_data,
+            config.data.val_data,
+            config.text.tokens,
+            config.training.task,
+        ),
         steps=last,
         hours=clock.hours_at(last),
         utterances=last * config.clips_per_step,

@@ -57,17 +57,21 @@ class Moonshine:
         return " ".join(line.text for line in result.lines)
 
 
+def require_whisper(folder: Path) -> None:
+    # It would download a missing tokenizer.
+    for name in ("model.bin", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise DataError(
+                f"{folder}: contains no Whisper model; expected a faster-whisper (CTranslate2) "
+                f"model with {name}"
+            )
+
+
 class Whisper:
     """A Whisper model in CTranslate2 format, from a folder that the user names."""
 
     def __init__(self, folder: Path) -> None:
-        # It would download a missing tokenizer.
-        for name in ("model.bin", "tokenizer.json"):
-            if not (folder / name).is_file():
-                raise DataError(
-                    f"{folder}: contains no Whisper model; expected a faster-whisper "
-                    f"(CTranslate2) model with {name}"
-                )
+        require_whisper(folder)
         from faster_whisper import WhisperModel
 
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.config.names import did_you_mean
+from myxtts.devices.checkup import install_command
 from myxtts.errors import ConfigError
 from myxtts.evaluation.against_recording import AgainstRecording
 from myxtts.evaluation.levels import Levels
@@ -52,7 +53,7 @@ def open_toolbox(
     only: Collection[str] = (),
 ) -> Toolbox:
     """Loads every installed measure; `only` limits them to these metrics."""
-    _require_known(only)
+    require_metrics(only)
     makers: list[tuple[type[Measure], str | None, Callable[[], Measure]]] = [
         (WordErrors, *_recogniser(whisper)),
         (Resemblyzer, Resemblyzer.tool.extra, Resemblyzer),
@@ -71,7 +72,7 @@ def open_toolbox(
         try:
             measures.append(make())
         except ModuleNotFoundError:
-            missing.setdefault(f"pip install 'myxtts[{extra}]'", []).extend(kind.metrics)
+            missing.setdefault(install_command(str(extra)), []).extend(kind.metrics)
         except (ImportError, OSError) as error:
             # Installed but broken, such as a library built for another version.
             reason = " ".join(str(error).split())
@@ -91,7 +92,8 @@ def _recogniser(whisper: Path | None) -> tuple[str, Callable[[], Measure]]:
     return "eval", lambda: WordErrors(Moonshine())
 
 
-def _require_known(names: Collection[str]) -> None:
+def require_metrics(names: Collection[str]) -> None:
+    """Raises an error for a name that no measure has."""
     known: Sequence[str] = [metric.name for metric in SPEECH_METRICS]
     for name in names:
         if name not in known:

@@ -2,6 +2,7 @@
 
 RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
     init_from.json                              what it loaded from another run's weights
+    details.txt                                 shapes and settings in words
     metrics.jsonl  measures.jsonl  events/      logged metrics
     samples/  report.json  evaluation/          speech samples and reports
     checkpoints/  best/                         saved weights
@@ -103,6 +104,10 @@ class RunDir(os.PathLike[str]):
         return self.path / "init_from.json"
 
     @property
+    def details_file(self) -> Path:
+        return self.path / "details.txt"
+
+    @property
     def metrics_file(self) -> Path:
         return self.path / "metrics.jsonl"
 
@@ -153,6 +158,10 @@ class RunDir(os.PathLike[str]):
     def sample_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}.wav"
 
+    @property
+    def recording_file(self) -> Path:
+        return self.samples / "recording.wav"
+
     def alignment_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}_alignment.png"
 
@@ -179,6 +188,17 @@ class RunDir(os.PathLike[str]):
 
     def metric_lines(self) -> list[dict[str, Any]]:
         return read_lines(self.metrics_file)
+
+    def lines_of_training(self) -> list[dict[str, Any]]:
+        """The lines of a run that has trained; any other folder is an error."""
+        self.require_folder()
+        lines = self.metric_lines()
+        if not lines:
+            raise CheckpointError(
+                f"{self.path}: {self.metrics_file.name} is missing or empty; expected the folder "
+                "of a trained run"
+            )
+        return lines
 
     def measure_lines(self) -> list[dict[str, Any]]:
         return read_lines(self.measures_file)

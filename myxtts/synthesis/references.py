@@ -30,7 +30,11 @@ def reference_files(speaker_wav: Paths) -> tuple[Path, ...]:
 def read_reference(file: Path, audio: AudioConfig) -> ReferenceRecording:
     samples = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
     seconds = samples.size / audio.sample_rate_hz
-    if seconds < _SHORTEST_SECONDS or not samples.any():
+    if not samples.any():
+        raise DataError(
+            f"{file}: {seconds:.2f} s of silence, expected at least {_SHORTEST_SECONDS} s of speech"
+        )
+    if seconds < _SHORTEST_SECONDS:
         raise DataError(
             f"{file}: {seconds:.2f} s of audio, expected at least {_SHORTEST_SECONDS} s of speech"
         )

@@ -27,6 +27,7 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.runs.run_dir import RunDir
 from myxtts.runs.tensor_files import read_json, read_tensors, write_content
 from myxtts.whole_files import temporaries_of, whole_file
+from myxtts.wording import quoted
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -183,7 +184,7 @@ def _checked(name: str) -> str:
         problem = "is a device name on Windows; use another name"
     else:
         return name
-    raise DataError(f"voice name {name[:_MOST_CHARACTERS]!r}: {problem}")
+    raise DataError(f"voice name {quoted(name[:_MOST_CHARACTERS])}: {problem}")
 
 
 def _is_plain(character: str) -> bool:

@@ -166,5 +166,6 @@ ENGLISH = Language(
     scripts=LATIN,
     sentences=SentenceRules(),
     greeting="hello",
+    example="Hello there.",
     demo_file="en.txt",
 )

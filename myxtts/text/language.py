@@ -35,6 +35,8 @@ class Language:
     sentences: SentenceRules = dataclasses.field(default_factory=SentenceRules)
     greeting: str = ""
     """A word to try the voice with."""
+    example: str = "TEXT"
+    """A sentence to try a model with."""
     demo_file: str | None = None
     """File of demo corpus sentences, one per line, in the folder demo_sentences."""
 

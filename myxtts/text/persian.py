@@ -409,5 +409,6 @@ PERSIAN = Language(
     # The Persian semicolon separates whole clauses.
     sentences=SentenceRules(terminators=f"{TERMINATORS}؛"),
     greeting="سلام",
+    example="سلام، حال شما چطور است؟",
     demo_file="fa.txt",
 )

@@ -21,13 +21,6 @@ def unsayable(words: str, language: str, kind: str) -> list[str]:
     ]
 
 
-def foreign_scripts(text: str, language: str, kind: str) -> list[str]:
-    """Scripts of letters that cannot be pronounced, such as Arabic in an English text."""
-    letters = unsayable("".join(filter(str.isalpha, text)), language, kind)
-    scripts = sorted({script_of(letter) for letter in letters})
-    return [script if script == "CJK" else script.title() for script in scripts]
-
-
 @functools.lru_cache(maxsize=16_384)
 def _sayable(character: str, language: str, kind: str) -> bool:
     group = unicodedata.category(character)[0]

@@ -49,5 +49,10 @@ def scripts_of(code: str) -> frozenset[str]:
     return _SCRIPTS.get(code.partition("-")[0], LATIN)
 
 
+def languages_of(script: str) -> list[str]:
+    """Languages of the table that are written in a script; Latin has none of its own."""
+    return [code for code, scripts in _SCRIPTS.items() if script in scripts]
+
+
 def script_of(letter: str) -> str:
     return unicodedata.name(letter, "unnamed").split()[0]

@@ -14,6 +14,7 @@ from myxtts.text.normalise import normalise
 from myxtts.text.phonemes import phoneme_symbols
 from myxtts.text.sayable import unsayable
 from myxtts.whole_files import write_whole_file
+from myxtts.wording import quoted
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -29,7 +30,6 @@ _KINDS = ("phonemes", "graphemes")
 # Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
 _LARGEST_FILE_BYTES = 1 << 20
-_SHOWN_CHARACTERS = 80
 
 
 def is_spoken(symbol: str) -> bool:
@@ -71,10 +71,6 @@ def _canonical(languages: tuple[str, ...], kind: str) -> tuple[str, ...]:
     return tuple(codes)
 
 
-def _beginning(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-
-
 @dataclass(frozen=True)
 class Tokenizer:
     """Symbols and languages by id. Ids never change: a vocabulary is only extended at its end."""
@@ -104,7 +100,7 @@ class Tokenizer:
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
             raise DataError(
-                f"nothing to say in {_beginning(text)!r}: the text is empty or has only symbols "
+                f"nothing to say in {quoted(text)}: the text is empty or has only symbols "
                 "that this model was not trained on"
             )
         return [EDGE_ID, *(self._symbol_ids[symbol] for symbol in known), EDGE_ID]

@@ -81,6 +81,7 @@ class AcousticValidation:
         )
         waveform = self._vocoder.samples(mel)
         rate = self._config.audio.sample_rate_hz
+        writer.write_recording(step, cache.clip_waveform(clip), rate, cache.text(clip))
         writer.write_sample(step, waveform, rate, cache.text(clip))
 
 

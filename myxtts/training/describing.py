@@ -5,23 +5,26 @@ An observer shows them. Importing this does not load TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.mel_geometry import seconds_of_frames
-from myxtts.runs.checkpoints import Checkpoint
+from myxtts.config.loading import load_config
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.watching.accounting import stepping_seconds
-from myxtts.wording import plural
+from myxtts.text.languages import find_language
+from myxtts.wording import duration, plural, plural_count
 
 if TYPE_CHECKING:
     from myxtts.data.opening import Corpus
     from myxtts.training.opening import OpenedRun
+    from myxtts.training.trainer import XTTSTrainer
     from myxtts.training.watching.report import RunReport
 
 
 def configuration_block(opened: OpenedRun) -> str:
-    """All settings that users ask about first, and the lengths that come from the data."""
+    """The settings that users ask about first, and the lengths that come from the data."""
     data, training = opened.config.data, opened.config.training
     plan = opened.corpus.train.plan
     length = "derived from the corpus"
@@ -34,24 +37,34 @@ def configuration_block(opened: OpenedRun) -> str:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
     static = f"ENABLED, {len(plan.shapes)} {plural(len(plan.shapes), 'shape')}"
     lines = {
-        "Training data": str(data.train_data),
-        "Validation data": data.val_data or "metadata_eval.csv, or else held out",
-        "Model size": opened.config.model.size,
-        "Optimization level": training.optimization_level,
         "Length": length,
         "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
         f"(gradient accumulation steps: {training.gradient_accumulation_steps})",
-        "Batching": data.batching_mode,
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
         "Static shapes": "DISABLED, each batch has its own" if plan.dynamic else static,
         "max_text_length": str(data.max_text_length),
         "max_mel_frames": frames,
         "Learning rate": f"{training.learning_rate:g}",
-        "Seed": str(training.seed),
     }
     return "\n".join(
         ["Final Training Configuration", *(f"  {name}: {value}" for name, value in lines.items())]
     )
+
+
+def details(opened: OpenedRun) -> Iterator[str]:
+    """What few ask about: shown with --verbose, and kept in the run folder."""
+    from myxtts.data.planning.shapes import describe_plan
+    from myxtts.devices.strategy import name_of
+
+    config, part = opened.config, opened.corpus.train
+    yield f"Corpus: {part.cache.description}"
+    yield f"Validation: {config.data.val_data or 'metadata_eval.csv, or else held out'}"
+    yield (
+        f"Model size: {config.model.size}; optimization level: "
+        f"{config.training.optimization_level}; batching: {config.data.batching_mode}; seed: "
+        f"{config.training.seed}; strategy: {name_of(opened.devices.strategy)}"
+    )
+    yield describe_plan(part.plan, part.cache.frame_counts, config)
 
 
 def describe_mode(opened: OpenedRun) -> str:
@@ -70,18 +83,18 @@ def describe_mode(opened: OpenedRun) -> str:
 
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
-    """The corpus, the clips left out, the shapes and the length of the run."""
-    from myxtts.data.planning.shapes import describe_plan
+    """The corpus, the clips left out and the length of the run."""
+    from myxtts.data.planning.recommendation import recommended_batch_size
 
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600
     clips, speakers = len(part.cache), len(part.cache.speakers)
     languages, validation_clips = corpus.own_tokenizer.languages, len(corpus.validation.cache)
     yield (
-        f"Corpus: {part.cache.description}; {clips} {plural(clips, 'clip')}, {hours:.2f} hours, "
-        f"{speakers} {plural(speakers, 'speaker')}, "
+        f"Corpus: {opened.config.data.train_data}, {clips:,} {plural(clips, 'clip')}, "
+        f"{hours:.2f} hours, {speakers} {plural(speakers, 'speaker')}, "
         f"{plural(len(languages), 'language')} {', '.join(languages)}; "
-        f"{validation_clips} {plural(validation_clips, 'clip')} for validation"
+        f"{validation_clips:,} {plural(validation_clips, 'clip')} for validation"
     )
     split, parts = part.cache.split_clips
     if split:
@@ -93,15 +106,44 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
     for count in corpus.validation.plan.rejected.values():
         clips_left_out = f"{count} {plural(count, 'clip')}"
         yield f"Left out of validation: {clips_left_out} longer than every training shape"
-    used = int((part.plan.shape_of_clip >= 0).sum())
-    if used < opened.config.clips_per_step:
-        yield (
-            f"Too few clips for a step: {used} of {opened.config.clips_per_step}, so each step "
-            "repeats some; lower data.batch_size or training.gradient_accumulation_steps"
-        )
-    yield describe_plan(part.plan, part.cache.frame_counts, opened.config)
-    length = part.schedule.planned_length(opened.config.training)
-    yield f"Length: {length}{_time_left(length.steps, opened.start.resumed)}"
+    batch = recommended_batch_size(
+        part.cache.frame_counts[part.plan.shape_of_clip >= 0], opened.config
+    )
+    if batch.size != opened.config.data.batch_size:
+        yield f"Recommended: --batch-size {batch.size} ({batch.reason})"
+    yield f"Length: {part.schedule.planned_length(opened.config.training)}"
+
+
+def describe_start(trainer: XTTSTrainer) -> Iterator[str]:
+    """The last lines before the first step: model, device, time and where to look."""
+    from myxtts.devices.strategy import devices_here
+
+    config, run = trainer.config, trainer.run_dir
+    yield f"Model: {config.model.size}, {trainer.parameters / 1e6:.1f} million parameters"
+    left = trainer.steps_left
+    seconds = trainer.expected_seconds
+    time = "" if seconds is None else f"about {duration(seconds)} for "
+    yield (
+        f"Device: {_device(devices_here(trainer.strategy), config.devices.virtual_devices)}; "
+        f"{time}{left:,} {plural(left, 'step')}"
+    )
+    yield (
+        f"Look: tensorboard --logdir {shlex.quote(str(run.events.resolve()))}; listen: "
+        f"{run.samples}{os.sep}"
+    )
+
+
+def _device(names: Sequence[str], virtual: int) -> str:
+    """In plain words."""
+    if virtual:
+        return f"{plural_count(len(names), 'virtual device')} on the CPU, for trying things out"
+    if names[0].startswith("CPU"):
+        cores = plural_count(len(os.sched_getaffinity(0)), "core")
+        return f"CPU, {cores}: training on a CPU is slow"
+    from myxtts.devices.nvml import read_nvml
+
+    cards = sorted({card.name for card in read_nvml().cards})
+    return ", ".join(names) + (f" ({', '.join(cards)})" if cards else "")
 
 
 def plan_of(opened: OpenedRun) -> dict[str, Any]:
@@ -131,33 +173,22 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def _time_left(steps: int, resumed: Checkpoint | None) -> str:
-    """Only for a resumed run, whose step time is known."""
-    if resumed is None or not resumed.info.seconds:
-        return ""
-    done = resumed.info.step
-    left = max(0, steps - done)
-    minutes = left * stepping_seconds(resumed.info.seconds) / max(1, done) / 60
-    rounded = max(1, round(minutes))
-    return f"; {left:,} {plural(left, 'step')} left, about {rounded:,} {plural(rounded, 'minute')}"
-
-
 def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
+    """The same for a run that was stopped, with how to go on."""
+    yield ""
     if not report.is_complete:
         yield (
-            f"Stopped at step {report.steps}, saved in {report.run_dir}. Continue with --resume "
+            f"Stopped at step {report.steps:,} of {report.planned_steps:,}, saved in "
             f"{report.run_dir}"
         )
-        return
     wall = report.seconds["wall"]
     shares = ", ".join(
         f"{name.replace('_', ' ')} {value / wall:.1%}"
         for name, value in sorted(report.seconds.items(), key=lambda item: -item[1])
         if name != "wall" and value / wall >= 0.0005
     )
-    yield ""
-    steps = f"{report.steps} {plural(report.steps, 'step')}"
-    yield f"Trained {steps} in {wall / 60:.1f} minutes: {shares}"
+    steps = f"{report.steps:,} {plural(report.steps, 'step')}"
+    yield f"Trained {steps} in {duration(wall)}: {shares}"
     yield (
         f"Useful utilisation: {report.useful_utilisation:.1%}. The device computed "
         f"{report.seconds['compute'] / wall:.1%} of the time, {report.valid_work_ratio:.1%} of "
@@ -173,7 +204,14 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
         )
     reference = corpus.validation.cache.audio_path(0)
     yield f"Checkpoints, samples and report: {report.run_dir}"
+    language = find_language(corpus.own_tokenizer.languages[0])
+    run = shlex.quote(str(report.run_dir))
+    config = load_config(RunDir(report.run_dir).config_file, is_saved_run=True)
+    speaker = run if config.training.task == "acoustic" else f"RUN --vocoder {run}"
     yield (
-        f'Next: myxtts synthesize --checkpoint {report.run_dir} --text "Hello there." '
-        f"--speaker-wav {reference} --language {corpus.own_tokenizer.languages[0]} --out hello.wav"
+        f"{'Next' if report.is_complete else 'Speak'}: myxtts synthesize {speaker} "
+        f"--text {shlex.quote(language.example)} --speaker-wav {shlex.quote(str(reference))} "
+        f"--language {language.code} --out hello.wav"
     )
+    if not report.is_complete:
+        yield f"Continue: myxtts train --resume {run}"

@@ -147,7 +147,9 @@ class RunKeeper:
         if self._start is not None:
             self._start.save(run_dir.start_report_file)
         with contextlib.ExitStack() as stack:
-            writer = RunWriter(run_dir, int(self._optimizer.step.numpy()))
+            step = int(self._optimizer.step.numpy())
+            writer = RunWriter(run_dir, step)
+            writer.write_configuration(step, self._config)
             self._writer = stack.enter_context(contextlib.closing(writer))
             stack.enter_context(self._checkpoints)
             self._judge = Judge(
@@ -176,6 +178,7 @@ class RunKeeper:
         self._checkpoints.last_metrics = means
 
     def _evaluate(self, step: int) -> dict[str, float]:
+        self._observer.on_evaluating(step)
         with self._account.spending("evaluation"), self._optimizer.ema_weights():
             losses = self._validation.run(step, self._writer)
         self._observer.on_evaluation(step, losses)

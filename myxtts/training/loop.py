@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +34,6 @@ from myxtts.training.watching.report import (
     STOPPED_EARLY,
     RunReport,
 )
-
-_log = logging.getLogger(__name__)
 
 
 class UnreadableBatchError(DataError):
@@ -92,6 +89,7 @@ class TrainingLoop:
         for step in range(first + 1, self.total_steps + 1):
             is_last = step == self.total_steps
             self._train_on(step, self._next_batch(), metrics)
+            self.observer.on_progress(step, self.total_steps)
             stops = self.interruption.requested
             # During a series of bad steps, keep the checkpoint from before it to roll back to.
             is_sound = not self.divergence.in_a_row
@@ -152,10 +150,9 @@ class TrainingLoop:
                 stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
         if stops and place.is_chief:
             self.keeper.save_and_wait(step)
-            _log.info(
-                "early stopping: %s has not improved for %d evaluations",
-                self.config.evaluation.best_metric,
-                patience,
+            metric = self.config.evaluation.best_metric
+            self.observer.on_notice(
+                f"Early stopping: {metric} has not improved for {patience} evaluations"
             )
         return bool(stops)
 

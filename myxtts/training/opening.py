@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from myxtts.text.tokenizer import Tokenizer
     from myxtts.training.device_setup import Devices
     from myxtts.training.task import Task
+
+_log = logging.getLogger(__name__)
 
 DEMO_CORPUS = Path("demo") / "corpus"
 
@@ -81,8 +84,10 @@ class OpenedRun:
 @contextlib.contextmanager
 def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[OpenedRun]:
     """Sets up the devices, prepares the corpus and reports both to the observer."""
+    from myxtts.data.corpus.presence import require_corpora
+
     account = TimeAccount()
-    _require_corpora(config)
+    require_corpora(config)
     from myxtts.training import describing
 
     if start.resumed and accumulation_split_batches(start.resumed.config_file):
@@ -116,6 +121,8 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):
             observer.on_notice(line)
+        for line in describing.details(opened):
+            _log.info("%s", line)
         yield opened
 
 
@@ -134,23 +141,13 @@ def is_chief(*, has_folder: bool) -> bool:
     return cluster.index == 0
 
 
-def _require_corpora(config: XTTSConfig) -> None:
-    """Reports a wrong folder immediately, not after loading TensorFlow."""
-    from myxtts.data.corpus.dataset import metadata_files
-
-    if config.data.train_data is not None:
-        metadata_files(Path(config.data.train_data))
-    if config.data.val_data is not None:
-        metadata_files(Path(config.data.val_data), "eval")
-
-
 def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
     from myxtts.data.corpus.demo import make_demo_corpus
 
     if DEMO_CORPUS.is_dir():
-        observer.on_notice(f"No --train-data given: using the demo corpus in {DEMO_CORPUS}")
+        observer.on_notice(f"No corpus given: using the demo corpus in {DEMO_CORPUS}")
     else:
-        observer.on_notice(f"No --train-data given: generating the demo corpus in {DEMO_CORPUS}")
+        observer.on_notice(f"No corpus given: generating the demo corpus in {DEMO_CORPUS}")
         make_demo_corpus(
             DEMO_CORPUS, on_progress=lambda done, total: observer.on_prepare("demo", done, total)
         )

@@ -10,9 +10,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
-from myxtts.training.opening import Start, is_chief, open_run
+from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
 from myxtts.training.watching.background import open_measurer
 from myxtts.training.watching.observer import Observer
+from myxtts.whole_files import write_whole_file
 
 if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
@@ -65,12 +66,26 @@ def train_from(
             measurer = None
             if writes:
                 stack.enter_context(run.lock())
+                _keep_details(opened, run)
                 languages = opened.corpus.own_tokenizer.languages
                 measurer = stack.enter_context(open_measurer(run, opened.config, languages))
             report = start_trainer(opened, run, interruption, measurer).fit()
             if writes:
                 observer.on_end(report, opened.corpus)
             return report
+
+
+def _keep_details(opened: OpenedRun, run: RunDir) -> None:
+    """What the screen leaves out, for those who look for it later."""
+    from myxtts.training import describing
+
+    lines = [
+        describing.configuration_block(opened),
+        describing.describe_mode(opened),
+        *describing.describe_data(opened),
+        *describing.details(opened),
+    ]
+    write_whole_file(run.details_file, "\n".join([*lines, ""]))
 
 
 def _refuse_to_mix_runs(run: RunDir) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
@@ -45,6 +47,7 @@ class Stepper:
         self._plan = plan.part(place.workers)
         self._config = config
         self._account = account
+        self._expected_seconds: float | None = None
         self._xla = uses_xla(strategy, config.training.xla)
         self.compiled_step = compile_training_step(
             task.objective, optimizer, task.signature(self._plan), config.training, xla=self._xla
@@ -78,6 +81,27 @@ class Stepper:
             self._monitor.note(shape)
         on_progress(len(shapes), len(shapes))
         self._monitor.finish_warm_up()
+        if not self._plan.dynamic:
+            self._expected_seconds = self._time_usual_shape()
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Of a mean step, after warm-up; None if every batch has its own shape."""
+        return self._expected_seconds
+
+    def _time_usual_shape(self) -> float:
+        """Seconds of the shape that is nearest to the mean of all batches."""
+        shapes = self._plan.shapes
+        frames = np.array([shape.batch * shape.frames for shape in shapes])
+        batches = [len(self._plan.clips_of(i)) / shape.batch for i, shape in enumerate(shapes)]
+        mean = np.average(frames, weights=batches)
+        usual = shapes[int(np.argmin(np.abs(frames - mean)))]
+        batch = self._task.blank_batch(usual, self._plan.shares)
+        # The first run of a shape also plans and allocates.
+        self._compute(usual, batch, update=False)
+        started = time.perf_counter()
+        self._compute(usual, batch, update=False)
+        return time.perf_counter() - started
 
     def try_replicas(self, batches: Iterable[Any]) -> None:
         try_replicas(self.compiled_step, self._optimizer, batches)

@@ -26,6 +26,7 @@ from myxtts.errors import CheckpointError, DataError, DeviceError, NonFiniteLoss
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import add_seconds, changes_since
 from myxtts.runs.run_dir import RunDir
+from myxtts.training.describing import describe_start
 from myxtts.training.device_setup import set_up_devices
 from myxtts.training.inputs import make_feed, planned_for, require_planned_for
 from myxtts.training.interruption import Interruption
@@ -107,6 +108,20 @@ class XTTSTrainer:
     def model(self) -> keras.Model:
         return self.task.model
 
+    @property
+    def parameters(self) -> int:
+        return sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
+
+    @property
+    def steps_left(self) -> int:
+        return self.total_steps - self._step_now()
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """For the steps that are left, once `prepare` has tried one."""
+        seconds = None if self.stepper is None else self.stepper.expected_seconds
+        return None if seconds is None else seconds * self.steps_left
+
     def resume(self, checkpoint: Checkpoint | None = None) -> int:
         """Resumes from a checkpoint, by default the newest of the run folder; returns its step."""
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
@@ -170,6 +185,8 @@ class XTTSTrainer:
         """Trains for the planned number of steps, or until interrupted."""
         if self.stepper is None:
             self.prepare()
+        for line in describe_start(self):
+            self.observer.on_notice(line)
         while True:
             try:
                 with (

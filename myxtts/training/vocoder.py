@@ -145,9 +145,9 @@ class VocoderValidation:
         """A copy of the first validation clip."""
         cache, clip = self._part.cache, int(self._part.schedule.batch_at(0).clips[0])
         waveform = self._vocoder.samples(cache.clip_mel(clip).astype(np.float32))
-        writer.write_sample(
-            step, waveform, self._config.audio.sample_rate_hz, f"A copy of: {cache.text(clip)}"
-        )
+        rate, text = self._config.audio.sample_rate_hz, cache.text(clip)
+        writer.write_recording(step, cache.clip_waveform(clip), rate, text)
+        writer.write_sample(step, waveform, rate, f"A copy of: {text}")
 
 
 def _losses_and_mel_distance(

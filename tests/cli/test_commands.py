@@ -1,5 +1,6 @@
 """The commands as a user types them, in a process of their own where that matters."""
 
+import itertools
 import json
 import os
 import re
@@ -56,6 +57,7 @@ def test_help_loads_neither_tensorflow_nor_numpy():
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
     commands += ["voice add", "synthesize", "detect", "evaluate", "compare", "export", "doctor"]
+    commands += ["completion"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
     for command in commands:
@@ -92,7 +94,7 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
 
 
 COMMANDS = """demo-data validate stats prepare diagnose tune train synthesize detect evaluate
-    compare export doctor voice-add voice-list voice-remove"""
+    compare export doctor completion voice-add voice-list voice-remove"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
@@ -144,7 +146,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
 
     resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
-    assert "training.max_steps; 2 steps left, about 1 minute" in resumed.stdout
+    assert re.search(r"about \d+ seconds? for 2 steps", resumed.stdout)
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6
 
     reference = next((demo_corpus / "wavs").glob("*.wav"))
@@ -182,7 +184,7 @@ def test_demo_data_says_what_it_made(tmp_path, capsys):
     assert main(["demo-data", str(tmp_path / "c"), "--utterances", "3", "--speakers", "1"]) == 0
     shown = capsys.readouterr().out
     assert "minutes in" in shown
-    assert "myxtts train --train-data" in shown
+    assert f"Next: myxtts train {tmp_path / 'c'}\n" in shown
     assert len(list((tmp_path / "c" / "wavs").iterdir())) > 3
 
 
@@ -365,3 +367,42 @@ def test_the_plan_as_json(demo_corpus, capsys):
 def test_traceback_on_demand(tmp_path, capsys):
     assert main(["train", "--train-data", str(tmp_path / "none"), "--traceback"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_shared_flags_stand_in_one_order_in_every_help():
+    from myxtts.cli.completion import _commands
+    from myxtts.cli.main import command_parser
+
+    earlier = {}
+    for name, parser in _commands(command_parser()):
+        flags = [action.option_strings[0] for action in parser._actions if action.option_strings]
+        for pair in itertools.combinations(flags, 2):
+            assert pair[::-1] not in earlier, f"{pair} in {name} and {earlier[pair[::-1]]}"
+            earlier[pair] = name
+
+
+@pytest.mark.parametrize("command", ["validate", "stats", "prepare", "tune", "diagnose", "train"])
+def test_the_corpus_is_an_argument_or_a_flag(command, capsys, tmp_path):
+    for arguments in ([tmp_path / "a"], ["--train-data", tmp_path / "a"]):
+        assert f"{tmp_path / 'a'}: no such folder" in fails(capsys, command, *arguments)
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "a", "--train-data", "b"])
+    assert "found a and --train-data b; give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "stats", "prepare", "tune"])
+def test_a_missing_corpus_is_asked_for(command, capsys):
+    assert f"Use myxtts {command} CORPUS" in fails(capsys, command)
+
+
+@pytest.mark.parametrize("words", [["nowhere"], ["--checkpoint", "nowhere"]])
+def test_the_run_is_an_argument_or_a_flag(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        ["synthesize", *words, "--text=Hi.", "--voice=anna", "--out=a.wav"],
+        ["evaluate", *words],
+        ["voice", "add", *words, "anna", "a.wav"],
+        ["voice", "list", *words],
+        ["voice", "remove", *words, "anna"],
+    ):
+        assert "nowhere: no such folder; expected a run folder" in fails(capsys, *command)

@@ -23,9 +23,9 @@ def test_without_a_corpus_typical_lengths_are_used(capsys):
     assert "0 of them during training." in text
 
 
-@pytest.mark.parametrize("xla", [[], ["--xla"]])
-def test_variable_shapes_are_the_answer_no(capsys, xla):
-    text = shown(capsys, "--set=data.batching=dynamic", *xla, expect=1)
+@pytest.mark.parametrize("gpu", [["--xla"], ["--model-gpu=0"]])
+def test_variable_shapes_are_the_answer_no(capsys, gpu):
+    text = shown(capsys, "--set=data.batching=dynamic", *gpu, expect=1)
     assert "Cause: with data.batching: dynamic every batch is as long as its longest clip" in text
     assert "Change: data.batching: bucketed" in text
 
@@ -151,3 +151,23 @@ def test_the_utility_is_the_same_command(user_environment):
         check=True,
     )
     assert "bucketed <-" in result.stdout
+
+
+def test_stats_diagnose_and_train_recommend_the_same(capsys, demo_corpus):
+    """18 clips, of which some are held out: fewer than a default batch."""
+    corpus = ["--train-data", str(demo_corpus), "--set=data.validation_fraction=0.2"]
+    arguments = [*corpus, "--batch-size=32"]
+    [advice] = [line for line in shown(capsys, *arguments).splitlines() if "--batch-size" in line]
+    assert main(["train", "--dry-run", *arguments]) == 0
+    assert advice.removesuffix(".") in capsys.readouterr().out.splitlines()
+    assert main(["stats", *corpus, "--set=data.batch_size=32", "--subset=train", "--json"]) == 0
+    recommended = json.loads(capsys.readouterr().out)["recommended"]["data"]
+    assert f"--batch-size {recommended['batch_size']} " in advice
+
+
+def test_shapes_are_those_that_train_plans_here(capsys, demo_corpus):
+    predicted = json.loads(shown(capsys, demo_corpus, "--json"))
+    bucketed = next(mode for mode in predicted["modes"] if mode["batching"] == "bucketed")
+    assert main(["train", str(demo_corpus), "--dry-run", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["shapes"]) == bucketed["shapes"]
+    assert predicted["xla"] is False

@@ -31,12 +31,22 @@ def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    names = [line.split()[1] for line in lines[:-2]]
-    assert names == ["Memory", "Disk", "Audio", "Phonemes", "TensorFlow", "CUDA", "Driver", "GPU"]
+    sections: dict[str, list[str]] = {}
+    for line in lines[:-2]:
+        if line.startswith("  "):
+            sections[list(sections)[-1]].append(line.split()[1])
+        else:
+            sections[line] = []
+    assert sections == {
+        "Needed": ["Memory", "Disk", "Audio", "Phonemes", "TensorFlow"],
+        "For training on GPUs": ["CUDA", "Driver", "GPU"],
+        "Extras": ["ffmpeg", "Evaluation"],
+    }
     assert "reads flac, mp3, ogg, wav" in done.stdout
-    assert lines[-3].startswith("note    GPU         none: ")
-    assert "training runs on the CPU" in lines[-3]
-    assert lines[-1] == "Nothing is broken."
+    [gpu] = [line for line in lines if line.split()[1:2] == ["GPU"]]
+    assert gpu.startswith("  note    GPU         none: ")
+    assert "training runs on the CPU" in gpu
+    assert lines[-1] == "Nothing is broken: ready to train on the CPU, which is slow."
 
 
 def test_json_and_what_is_broken(

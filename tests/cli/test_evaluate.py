@@ -1,6 +1,7 @@
 """`myxtts evaluate` and `myxtts compare` as a user types them."""
 
 import json
+import shutil
 
 import pytest
 from PIL import Image
@@ -71,8 +72,6 @@ def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
 
 
 def test_compare_draws_and_stars_the_better_run(trained_run, evaluated, tmp_path, capsys):
-    import shutil
-
     worse = tmp_path / "worse"
     worse.mkdir()
     for name in ("metrics.jsonl", "report.json", "config.yaml"):
@@ -95,6 +94,23 @@ def test_compare_draws_and_stars_the_better_run(trained_run, evaluated, tmp_path
     for picture in content["pictures"].values():
         with Image.open(picture) as image:
             assert image.height > 200
+
+
+def test_compare_does_not_star_losses_of_different_corpora(trained_run, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(trained_run / "metrics.jsonl", other)
+    settings = (trained_run / "config.yaml").read_text()
+    assert "validation_fraction" in settings
+    lines = [
+        "  train_data: elsewhere" if line.startswith("  train_data:") else line
+        for line in settings.splitlines()
+    ]
+    (other / "config.yaml").write_text("\n".join(lines))
+    assert main(["compare", str(trained_run), str(other), "--out", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert "*" not in text
+    assert "different corpora, so their losses do not compare" in text
 
 
 def test_compare_needs_runs(tmp_path, capsys):

@@ -68,7 +68,7 @@ def test_the_lines_to_paste_are_the_configuration(corpus_folder, tmp_path, capsy
         "batching": "bucketed",
         "max_text_length": 12,
         "max_mel_frames": 352,
-        "batch_size": 4,
+        "batch_size": 16,
     }
     assert "as configured" in shown(capsys, corpus_folder, "--config", pasted)
 

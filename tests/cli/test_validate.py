@@ -88,7 +88,8 @@ def test_json_holds_everything(tmp_path, capsys):
         "detail": "has no audio file name",
         "clips": 1,
     }
-    assert [finding["reason"] for finding in report["warnings"]] == ["unknown symbols"]
+    reasons = [finding["reason"] for finding in report["warnings"]]
+    assert reasons == ["symbols left out", "unknown symbols"]
     assert {"reason": "missing audio", "severity": "error", "clips": 8} in report["counts"]
 
 
@@ -194,3 +195,17 @@ def test_in_a_process_of_its_own_with_workers(demo_corpus):
     assert (result.returncode, result.stderr) == (0, "")
     assert "small speaker" in result.stdout
     assert "20 of 20 rows usable" in result.stdout
+
+
+def test_validate_and_stats_agree_on_hours(demo_corpus, capsys):
+    assert main(["validate", str(demo_corpus), "--json"]) == 0
+    validated = json.loads(capsys.readouterr().out)
+    assert main(["stats", str(demo_corpus), "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert validated["hours"] == round(measured["hours"], 4)
+
+
+def test_the_row_without_a_bar_is_blamed(tmp_path, capsys):
+    (tmp_path / "metadata.csv").write_text("a|The first row is fine.\nb The second has no bar.\n")
+    assert main(["validate", str(tmp_path)]) == 1
+    assert "metadata.csv:2: bad row: found 1 column, expected 2" in capsys.readouterr().out

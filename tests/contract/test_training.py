@@ -256,5 +256,5 @@ def test_a_run_starts_from_another_and_is_interrupted_early(terminal):
 def test_without_a_corpus_the_demo_corpus_is_used(terminal):
     done = terminal("myxtts train --dry-run --set learning_rate=1e-4", *GPUS)
     assert done.code == 0, done.errors
-    assert "No --train-data given: using the demo corpus in demo/corpus" in done.output
+    assert "No corpus given: using the demo corpus in demo/corpus" in done.output
     assert "  Learning rate: 0.0001\n" in done.output

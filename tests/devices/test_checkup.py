@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.devices.checkup import CheckResult, check_up, explain_missing_gpu, pip_command
+from myxtts.devices.checkup import (
+    CheckResult,
+    check_up,
+    explain_missing_gpu,
+    install_command,
+    pip_command,
+)
 from myxtts.devices.machine import Machine
 from myxtts.devices.nvml import Card, NvmlReading
 from myxtts.devices.probe import SeenGpu, TensorFlowView
@@ -138,3 +144,15 @@ def test_pip_is_that_of_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_
     environment = Path(sys.executable).parents[1]
     monkeypatch.chdir(environment)
     assert pip_command() == f"{Path(sys.executable).relative_to(environment)} -m pip"
+
+
+def test_an_extra_is_installed_as_the_package_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert install_command("eval", tmp_path / "site") == (
+        f"{sys.executable} -m pip install 'myxtts[eval]'"
+    )
+    for name in ("constraints.txt", "pyproject.toml"):
+        (tmp_path / name).touch()
+    assert install_command("eval", tmp_path) == (
+        f"{sys.executable} -m pip install --constraint constraints.txt --editable '.[eval]'"
+    )

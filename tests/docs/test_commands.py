@@ -41,8 +41,8 @@ def test_what_programs_understand_is_left_alone(command):
 
 
 def test_a_mention_may_leave_out_what_a_command_needs():
-    assert not list(problems_of(words_of("myxtts prepare"), complete=False))
-    assert list(problems_of(words_of("myxtts prepare"), complete=True))
+    assert not list(problems_of(words_of("myxtts export"), complete=False))
+    assert list(problems_of(words_of("myxtts export"), complete=True))
 
 
 def test_commands_of_a_transcript_follow_its_prompts():

@@ -1,6 +1,7 @@
 """The built site: both languages, rendered, complete in itself."""
 
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -75,6 +76,20 @@ def test_pages_are_rendered_and_need_nothing_from_elsewhere(
     for mark in ("```", "](", "<div", "**", "|---"):
         assert mark not in html.text
     assert r"\|" not in html.code
+
+
+def test_the_menu_has_each_page_once(site):
+    for folder in ("", "fa"):
+        text = (site / folder / "index.html").read_text(encoding="utf-8")
+        menu = text[text.index("md-nav--primary") : text.index("md-content")]
+        links = [name for name in re.findall(r'href="([\w-]+)\.html"', menu) if name != "index"]
+        assert sorted(links) == sorted(it.stem for it in ENGLISH_PAGES if it.stem != "index")
+
+
+def test_a_reader_can_choose_a_dark_page(site):
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert 'data-md-color-scheme="slate"' in text
+    assert 'aria-label="Dark mode"' in text
 
 
 def test_styles_load_nothing_from_elsewhere(site):

@@ -1,6 +1,7 @@
 """A whole run in one call, as a Python user makes it."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -14,13 +15,16 @@ from myxtts.training.watching.observer import Observer
 
 class Recorder(Observer):
     def __init__(self):
-        self.notices, self.phases, self.ends = [], [], []
+        self.notices, self.phases, self.ends, self.steps = [], [], [], []
 
     def on_notice(self, message):
         self.notices.append(message)
 
     def on_phase(self, message):
         self.phases.append(message)
+
+    def on_progress(self, step, total):
+        self.steps.append((step, total))
 
     def on_end(self, report, corpus):
         self.ends.append(report)
@@ -50,8 +54,15 @@ def test_an_observer_hears_what_the_command_shows(run):
     told = "\n".join(recorder.notices)
     for beginning in ("Final Training Configuration", "Mode: ", "Corpus: ", "Length: 4 steps"):
         assert any(notice.startswith(beginning) for notice in recorder.notices), told
-    assert recorder.notices[-1] == f"Run folder: {folder}"
+    assert f"Run folder: {folder}" in recorder.notices
+    model, device, look = recorder.notices[-3:]
+    assert model.startswith("Model: tiny, ")
+    assert re.fullmatch(r"Device: CPU, \d+ cores?: .* slow; about \d+ seconds? for 4 steps", device)
+    assert look.startswith(f"Look: tensorboard --logdir {folder}/events; listen: {folder}/samples/")
+    assert len("\n".join(recorder.notices).splitlines()) <= 16
+    assert "real work" in (folder / "details.txt").read_text()
     assert "first step" in recorder.phases
+    assert recorder.steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_folder_that_holds_a_run_is_not_trained_into_again(run, miniature):

@@ -30,7 +30,8 @@ def test_a_run_leaves_all_its_files(trained_run, miniature):
     }
     assert load_config(trained_run / "config.yaml") == miniature()
     assert {file.name for file in (trained_run / "samples").iterdir()} == {
-        f"step_{step:08d}{kind}" for step in (3, 6) for kind in (".wav", "_alignment.png")
+        "recording.wav",
+        *(f"step_{step:08d}{kind}" for step in (3, 6) for kind in (".wav", "_alignment.png")),
     }
     assert find_checkpoint(trained_run).info.step == 6
 
@@ -93,7 +94,14 @@ def test_tensorboard_gets_scalars_a_picture_and_sound(trained_run):
         for event in tf.compat.v1.train.summary_iterator(str(file))
         for value in event.summary.value
     }
-    assert {"loss", "validation_loss", "alignment", "sample"} <= tags
+    assert {"train/loss", "train/loss_prior", "validation/loss", "time/step_seconds"} <= tags
+    assert {"samples/alignment", "samples/sample", "samples/recording", "configuration"} <= tags
+    assert {"_hparams_/session_start_info"} <= tags
+    assert {tag.split("/")[0] for tag in tags} <= {
+        *("train", "validation", "time", "gpu", "samples", "configuration", "_hparams_"),
+    }
+    assert min(tag for tag in tags if tag.startswith("train/")) == "train/loss"
+    assert (trained_run / "samples" / "recording.wav").is_file()
 
 
 def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, corpus, tmp_path):
@@ -130,7 +138,8 @@ def test_a_run_from_when_accumulation_split_batches_goes_on_to_the_bit(miniature
     assert "Batch size: 16 clips at once, 32 in a step (gradient accumulation steps: 2)" in shown
     assert "batches of 32 clips, split by 2, are now data.batch_size = 16, and the steps" in shown
     assert "Changed since the checkpoint" not in shown
-    assert "Too few clips for a step: 18 of 32, so each step repeats some" in shown
+    said = "Recommended: --batch-size 8 (more than the 18 clips there are would repeat some)"
+    assert said in shown
     expected, found = (find_checkpoint(run).training_state() for run in (whole, older))
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)

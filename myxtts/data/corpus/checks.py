@@ -24,9 +24,12 @@ from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.errors import DataError
+from myxtts.text.left_out import describe_left_out, left_out_symbols
 from myxtts.text.normalise import normalise
-from myxtts.text.sayable import foreign_scripts, unsayable
+from myxtts.text.sayable import unsayable
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
+from myxtts.text.written_in import other_script, script_name, suggested_language
+from myxtts.wording import quoted
 
 TOO_MANY_FRAMES, TOO_MANY_TOKENS = "clip too long", "text too long"
 OVER_LIMITS = frozenset((TOO_MANY_FRAMES, TOO_MANY_TOKENS))
@@ -124,6 +127,9 @@ def duplicate_audio(
 def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Caution]:
     """Warnings about a usable clip."""
     strange = _unknown_symbols(item, config) if clip.symbols else []
+    silent = left_out_symbols(item.text, item.language)
+    if silent and clip.spoken_symbols:
+        yield Caution(item.source, "symbols left out", describe_left_out(silent))
     if strange:
         shown = " ".join(strange[:_MOST_SYMBOLS_SHOWN])
         more = " ..." if len(strange) > _MOST_SYMBOLS_SHOWN else ""
@@ -221,23 +227,24 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
     except DataError as error:
         return (), Rejection(item.source, "no pronunciation", str(error))
     tokens = len(symbols) + EDGE_TOKENS
+    takes_latin = config.text.tokens == "phonemes"
+    script = other_script(item.text, item.language, takes_latin=takes_latin)
+    if script is not None:
+        return symbols, Rejection(item.source, "another script", _in_script(item, script))
     if not any(map(is_spoken, symbols)):
-        return symbols, Rejection(item.source, "empty text", _nothing_to_say(item, config))
+        return symbols, Rejection(
+            item.source, "empty text", f"nothing to say in {quoted(item.text)}"
+        )
     if tokens > config.data.max_text_length:
         detail = f"{tokens} tokens, data.max_text_length is {config.data.max_text_length}"
         return symbols, Rejection(item.source, TOO_MANY_TOKENS, detail)
     return symbols, None
 
 
-def _nothing_to_say(item: Utterance, config: XTTSConfig) -> str:
-    """Details, with advice if the text is in another language than assumed."""
-    detail = f"nothing to say in {item.text!r}"
-    scripts = foreign_scripts(item.text, item.language, config.text.tokens)
-    if not scripts:
-        return detail
+def _in_script(item: Utterance, script: str) -> str:
     return (
-        f"{detail} as language '{item.language}', its letters are {' and '.join(scripts)}: set "
-        "text.default_language or a language column"
+        f"{quoted(item.text)} is written in {script_name(script)} letters, but its language is "
+        f"'{item.language}'; add --language {suggested_language(script)} or a language column"
     )
 
 

@@ -25,7 +25,13 @@ from myxtts.data.corpus.checks import (
     clip_cautions,
     duplicate_audio,
 )
-from myxtts.data.corpus.dataset import Layout, Utterance, metadata_files, read_metadata
+from myxtts.data.corpus.dataset import (
+    ONE_SPEAKER,
+    Layout,
+    Utterance,
+    metadata_files,
+    read_metadata,
+)
 from myxtts.data.corpus.parts import parts_of
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
@@ -104,6 +110,9 @@ class _ClipRecord:
     findings: tuple[Finding, ...]
     sample_rate_hz: int = 0
     seconds: float = 0.0
+    """Without the silence at its ends."""
+    recorded_seconds: float = 0.0
+    """With it, as `myxtts stats` counts from the headers."""
     spoken_symbols: int = 0
     audio_digest: bytes = b""
     text_digest: bytes = b""
@@ -136,7 +145,7 @@ def check_corpus(
     findings += _small_speakers(files[0].utterances, records, name, config)
     rejected = {finding.source for finding in findings if finding.severity == "error"}
     seconds = sum(
-        record.seconds
+        record.recorded_seconds
         for item, record in zip(utterances, records, strict=True)
         if item.source not in rejected
     )
@@ -220,6 +229,7 @@ def _check_one(item: Utterance, config: XTTSConfig) -> _ClipRecord:
         findings,
         clip.recording.sample_rate_hz,
         clip.waveform.size / config.audio.sample_rate_hz,
+        clip.recording.samples.size / clip.recording.sample_rate_hz,
         clip.spoken_symbols,
         _audio_digest(clip.recording.samples),
         _text_digest(item),
@@ -246,10 +256,11 @@ def _duplicate_texts(
             continue
         first = first_with.setdefault(record.text_digest, index)
         if first != index and records[first].audio_digest != record.audio_digest:
+            by_speaker = "" if item.speaker == ONE_SPEAKER else f" and speaker ({item.speaker})"
             yield Caution(
                 item.source,
                 "duplicate text",
-                f"same text and speaker ({item.speaker}) as {utterances[first].source}",
+                f"same text{by_speaker} as {utterances[first].source}",
             )
 
 
@@ -312,10 +323,11 @@ def _small_speakers(
     least_seconds = config.data.min_speaker_seconds
     for speaker in sorted(seconds):
         if seconds[speaker] < least_seconds:
+            who = "the one speaker" if speaker == ONE_SPEAKER else speaker
             yield Caution(
                 source,
                 "small speaker",
-                f"{speaker} has {seconds[speaker]:.1f} s in {clips[speaker]} usable "
+                f"{who} has {seconds[speaker]:.1f} s in {clips[speaker]} usable "
                 f"{plural(clips[speaker], 'clip')}, data.min_speaker_seconds is "
                 f"{least_seconds:g}",
                 clips[speaker],

@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from myxtts.audio.ffmpeg import FFMPEG_EXTENSIONS
 from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.script_check import require_script
 from myxtts.errors import DataError
 from myxtts.text.languages import parse_tag
 from myxtts.wording import plural
 
-AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".mp3")
+AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", *FFMPEG_EXTENSIONS)
 _AUDIO_FOLDERS = ("wavs", "wav", "")
 _TRAIN_FILES = ("metadata_train.csv", "metadata.csv")
 _EVAL_FILES = ("metadata_eval.csv", "metadata_val.csv")
@@ -44,7 +46,7 @@ _LONGEST_ROW = 20_000
 _LARGEST_FILE_BYTES = 1 << 30
 # File systems allow 255, extension included.
 _LONGEST_NAME_BYTES = 240
-_ONE_SPEAKER = "speaker"
+ONE_SPEAKER = "speaker"
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,8 @@ def read_metadata(
             if on_bad_row is None:
                 raise DataError(f"{file}:{line_number}: {problem}") from None
             on_bad_row(source, str(problem))
+    if "language" not in found.columns:
+        require_script(file, utterances, default_language)
     return found, utterances
 
 
@@ -231,7 +235,7 @@ def _utterance(
         id=_without_extension(audio_name),
         audio_path=audio_path,
         text=row.get(_NORMALISED_TEXT) or row["text"],
-        speaker=row.get("speaker") or _ONE_SPEAKER,
+        speaker=row.get("speaker") or ONE_SPEAKER,
         language=_language(row.get("language")) or default_language,
         source=source,
     )
@@ -291,7 +295,8 @@ def recognise_layout(
     delimiter = delimiter or "|"
     sample = [_cells(line[:_LONGEST_ROW], delimiter) for _, line in rows[:_SAMPLE_ROWS]]
     widths = Counter(map(len, sample))
-    width = min(widths, key=lambda columns: (-widths[columns], columns))
+    # Of equally many rows, those with a known number of columns are right.
+    width = min(widths, key=lambda columns: (-widths[columns], columns not in (2, 3), columns))
     if width == 2:
         return Layout(delimiter, ("audio", "text"), False)
     if width == 3:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
+from myxtts.audio.ffmpeg import FfmpegError, duration_seconds, is_for_ffmpeg
 from myxtts.audio.files import (
     LONGEST_AUDIO_SECONDS,
     UnusableAudioError,
@@ -190,10 +191,18 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
     return _Measured(seconds, token_counts, frame_counts, symbols)
 
 
+# ffprobe tells seconds and not samples.
+_PROBED_RATE_HZ = 48_000
+
+
 def _read_header(file: Path) -> tuple[int, int] | None:
     """Samples and sample rate, or None if training could not read the file."""
     try:
+        if is_for_ffmpeg(file):
+            return round(duration_seconds(file) * _PROBED_RATE_HZ), _PROBED_RATE_HZ
         info = soundfile.info(file)
+    except FfmpegError:
+        return None
     except (soundfile.SoundFileError, OSError, ValueError, TypeError):
         return None
     if not 0 < info.frames <= LONGEST_AUDIO_SECONDS * info.samplerate:

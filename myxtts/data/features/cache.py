@@ -95,6 +95,10 @@ class FeatureCache:
     def clip_audio(self, clip: int) -> npt.NDArray[np.int16]:
         return self.part_of(clip, "audio")
 
+    def clip_waveform(self, clip: int) -> npt.NDArray[np.float32]:
+        """In [-1, 1]."""
+        return self.clip_audio(clip).astype(np.float32) / np.float32(FULL_SCALE)
+
     def text(self, clip: int) -> str:
         return self._texts(clip)[0]
 

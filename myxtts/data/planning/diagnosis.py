@@ -43,8 +43,7 @@ class Prediction:
 @dataclass(frozen=True)
 class Diagnosis:
     configured: str
-    xla: bool | None
-    """As configured; None means on GPUs only."""
+    xla: bool
     replicas: int
     clips: int
     predictions: tuple[Prediction, ...]
@@ -81,7 +80,7 @@ class Diagnosis:
 
 
 def diagnose(
-    clips: Clips, config: XTTSConfig, *, replicas: int = 1, unusable: int = 0
+    clips: Clips, config: XTTSConfig, *, xla: bool, replicas: int = 1, unusable: int = 0
 ) -> Diagnosis:
     """Predicts from clip lengths only; nothing is traced or trained.
 
@@ -90,8 +89,6 @@ def diagnose(
     advice = advice_on_limits(clips.token_counts, clips.frame_counts, config)
     if not _fitting(clips, config).any():
         raise DataError(f"no clip fits {_shown_limits(config)}; {advice}")
-    # If XLA depends on the device, predict for a GPU, where it is on.
-    xla = config.training.xla is not False
     configured = config.data.batching_mode
     predictions = []
     for mode in BATCHING_MODES:
@@ -104,7 +101,7 @@ def diagnose(
                 raise
     return Diagnosis(
         configured=configured,
-        xla=config.training.xla,
+        xla=xla,
         replicas=replicas,
         clips=clips.token_counts.size,
         predictions=tuple(predictions),
@@ -134,8 +131,7 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
     if diagnosis.would_compile_again:
         sentences.append(
             "Cause: with data.batching: dynamic every batch is as long as its longest clip, which "
-            f"gives {predicted.shapes} shapes in {predicted.steps} steps; XLA compiles each one"
-            f"{'' if diagnosis.xla else ' (on a GPU, where it is on by default)'}."
+            f"gives {predicted.shapes} shapes in {predicted.steps} steps; XLA compiles each one."
         )
         few = "a few" if bucketed is None else bucketed.shapes
         sentences.append(

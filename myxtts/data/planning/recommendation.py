@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ SHAPE_COUNTS = (2, 4, 8, 16)
 # it is worth.
 _OUTLIER_FACTOR = 1.5
 _SMALLEST_BATCH = 4
+# `tune` does not try larger batches than leave so many steps per epoch.
 FEWEST_BATCHES_PER_EPOCH = 20
 # Limits the memory of the largest batch: 16 clips of 24 seconds at the default hop.
 _MOST_FRAMES_PER_BATCH = 32_768
@@ -43,9 +44,11 @@ class Choice:
     """The same for the work of the configured model."""
 
 
-def weigh_choices(measures: CorpusMeasures, config: XTTSConfig) -> list[Choice]:
+def weigh_choices(
+    measures: CorpusMeasures, config: XTTSConfig, *, xla: bool = False
+) -> list[Choice]:
     """Compares the configuration, one fixed shape at three limits, and several shapes."""
-    choices = [_weigh(measures, config, "as configured")]
+    choices = [_weigh(measures, config, "as configured", xla=xla)]
     for name, share in (("p95", 95), ("p99", 99), ("longest", 100)):
         fixed = with_data_settings(config, batching="fixed", **_limits(measures, config, share))
         choices.append(_weigh(measures, fixed, f"fixed, {name}"))
@@ -81,7 +84,7 @@ def with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
     return config.with_(**{"pad_to_fixed_length": False} | changes)
 
 
-def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
+def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str, *, xla: bool = False) -> Choice:
     limits = {
         "max_text_length": config.data.max_text_length,
         "max_mel_frames": config.data.max_mel_frames
@@ -99,7 +102,7 @@ def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str) -> Choice:
             valid_work_ratio=0.0,
         )
     labels = ClipLabels(measures.speaker_of_clip, measures.language_of_clip)
-    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, labels=labels)
+    plan = plan_shapes(measures.token_counts, measures.frame_counts, config, xla=xla, labels=labels)
     return Choice(
         name,
         batching,
@@ -133,17 +136,18 @@ def recommend(
     The planner chooses the number of shapes.
     """
     limits = recommended_limits(measures, config)
-    batch_size, why_batch = _recommended_batch_size(len(measures), limits, config)
+    fitting = measures.frame_counts[_fitting(measures, limits)]
+    batch = recommended_batch_size(fitting, config)
     reasons = {
         "max_text_length": _left_out(choices[-1].clips_left_out),
-        "batch_size": why_batch,
+        "batch_size": batch.reason,
     }
     settings: dict[str, Any] = {"batching": "bucketed"}
     if config.data.pad_to_fixed_length:
         settings["pad_to_fixed_length"] = False
     if config.data.shape_count is not None:
         settings["shape_count"] = None
-    settings |= {**limits, "batch_size": batch_size}
+    settings |= {**limits, "batch_size": batch.size}
     return DataRecommendation(settings, reasons)
 
 
@@ -153,21 +157,28 @@ def _left_out(clips: int) -> str:
     return f"{clips:,} {plural(clips, 'clip')} left out"
 
 
-def _recommended_batch_size(
-    clips: int, limits: Mapping[str, int], config: XTTSConfig
-) -> tuple[int, str]:
-    """The configured size, halved until the corpus is large enough and the clips fit memory."""
+class BatchSize(NamedTuple):
+    size: int
+    reason: str
+
+
+def recommended_batch_size(frame_counts: IntArray, config: XTTSConfig) -> BatchSize:
+    """What `train` uses: the configured size, halved if there are too few clips or too long ones.
+
+    `stats`, `diagnose` and `train` recommend by this alone.
+    """
     reason = "as configured"
     accumulation = config.training.gradient_accumulation_steps
+    longest = int(frame_counts.max(initial=0))
     sizes = _configured_and_smaller_batches(config)
     for size in sizes:
-        if clips < size * accumulation * FEWEST_BATCHES_PER_EPOCH:
-            reason = f"more would give under {FEWEST_BATCHES_PER_EPOCH} steps per epoch"
-        elif limits["max_mel_frames"] * size > _MOST_FRAMES_PER_BATCH:
+        if frame_counts.size < size * accumulation:
+            reason = f"more than the {frame_counts.size} clips there are would repeat some"
+        elif longest * size > _MOST_FRAMES_PER_BATCH:
             reason = "more would need much memory for the longest clips"
         else:
-            return size, reason
-    return sizes[-1], reason
+            return BatchSize(size, reason)
+    return BatchSize(sizes[-1], reason)
 
 
 def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+import yaml
 
 from myxtts.audio.writing import write_audio
+from myxtts.config.config import XTTSConfig
 from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
 from myxtts.runs.run_dir import RunDir
+from myxtts.training.watching.event_names import event_name
 from myxtts.training.watching.report import RunReport
 from myxtts.whole_files import write_whole_file
 
@@ -25,6 +28,8 @@ _log = logging.getLogger(__name__)
 FloatArray = npt.NDArray[np.float32]
 # Pixels of a position and of a token.
 _ALIGNMENT_CELL = (3, 6)
+# Settings in which runs of one corpus usually differ.
+_COMPARED_SECTIONS = ("model", "training", "augmentation")
 
 
 class RunWriter:
@@ -38,6 +43,7 @@ class RunWriter:
         run_dir.samples.mkdir(parents=True, exist_ok=True)
         run_dir.drop_lines_after(first_step)
         self._metrics_file = open(run_dir.metrics_file, "a", encoding="utf-8")  # noqa: SIM115
+        self._has_recording = False
         self._events = tf.summary.create_file_writer(str(run_dir.events))
 
     def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
@@ -54,19 +60,56 @@ class RunWriter:
             open(self._run_dir.measures_file, "a", encoding="utf-8") as file,
         ):
             file.write(line + "\n")
-        self._write_scalars(step, values)
+        self._write_scalars(step, values, "measures")
 
-    def _write_scalars(self, step: int, values: dict[str, float]) -> None:
+    def write_configuration(self, step: int, config: XTTSConfig) -> None:
+        """The settings as text, and those that runs differ in as hyperparameters."""
+        from tensorboard.plugins.hparams import api as hparams
+
+        settings = config.as_dict()
+        lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
+        # Indented lines are a block of code in TensorBoard's Markdown.
+        text = "\n".join(f"    {line}" for line in lines)
+        compared = {
+            f"{section}.{name}": value
+            for section in _COMPARED_SECTIONS
+            for name, value in settings[section].items()
+            if isinstance(value, int | float | str)
+        }
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
+            tf.summary.text("configuration", text)
+            hparams.hparams(compared)
+
+    def _write_scalars(self, step: int, values: dict[str, float], group: str | None = None) -> None:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             for name, value in values.items():
                 if name != "time":
-                    tf.summary.scalar(name, value)
+                    tf.summary.scalar(f"{group}/{name}" if group else event_name(name), value)
+
+    def write_recording(
+        self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str
+    ) -> None:
+        """The recording of the sentence that samples speak, once, to compare them with."""
+        if self._has_recording:
+            return
+        self._has_recording = True
+        with _warning_of_failure("the recording", step):
+            write_audio(self._run_dir.recording_file, waveform, sample_rate_hz)
+        self._write_audio(step, "recording", waveform, sample_rate_hz, text)
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
         with _warning_of_failure("the sample", step):
             write_audio(self._run_dir.sample_file(step), waveform, sample_rate_hz)
+        self._write_audio(step, "sample", waveform, sample_rate_hz, text)
+
+    def _write_audio(
+        self, step: int, name: str, waveform: FloatArray, sample_rate_hz: int, text: str
+    ) -> None:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
+            # One group, so that both stand side by side.
+            tf.summary.audio(
+                f"samples/{name}", waveform[None, :, None], sample_rate_hz, description=text
+            )
 
     def write_alignment(self, step: int, path: FloatArray) -> None:
         """`path` [positions, tokens], plotted with time to the right and tokens upwards."""
@@ -80,7 +123,7 @@ class RunWriter:
         with _warning_of_failure("the alignment", step):
             write_whole_file(self._run_dir.alignment_file(step), as_png(picture))
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            tf.summary.image("alignment", np.asarray(picture)[None])
+            tf.summary.image("samples/alignment", np.asarray(picture)[None])
 
     def write_report(self, report: RunReport) -> None:
         text = json.dumps(report.as_json(), indent=1, ensure_ascii=False)

@@ -309,8 +309,8 @@ TEXT_CASES = [
         "c|سلام دنیا\n",
         {"wavs/c.wav": lambda: encoded(voice(4.0))},
         errors=(
-            "metadata.csv:3: empty text: nothing to say in 'سلام دنیا' as language 'en', its "
-            "letters are Arabic: set text.default_language or a language column",
+            "metadata.csv:3: another script: 'سلام دنیا' is written in Arabic letters, but its "
+            "language is 'en'; add --language fa or a language column",
         ),
     ),
     Case(
@@ -424,9 +424,7 @@ CORPUS_CASES = [
         "a text twice",
         "c|the first of the  good rows.\n",
         {"wavs/c.wav": lambda: encoded(voice())},
-        warnings=(
-            "metadata.csv:3: duplicate text: same text and speaker (speaker) as metadata.csv:1",
-        ),
+        warnings=("metadata.csv:3: duplicate text: same text as metadata.csv:1",),
     ),
     Case(
         "a speaker with too little",

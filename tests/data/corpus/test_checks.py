@@ -123,20 +123,35 @@ def test_a_clip_with_errors_in_sound_and_text_shows_both(demo_corpus):
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "kind", "remedy"),
+    ("text", "language", "kind", "script", "suggested"),
     [
-        ("سلام", "en", "phonemes", " as language 'en', its letters are Arabic"),
-        ("你好 سلام", "en", "graphemes", " as language 'en', its letters are Arabic and CJK"),
-        ("Hello", "fa", "graphemes", " as language 'fa', its letters are Latin"),
-        ("...", "fa", "phonemes", ""),
+        ("می‌خواهم", "en", "phonemes", "Arabic", "fa"),
+        ("سلام OK 12", "en", "phonemes", "Arabic", "fa"),
+        ("你好", "en", "graphemes", "CJK", "TAG (ja, cmn, hak, yue, zh)"),
+        ("Hello", "fa", "graphemes", "Latin", "en"),
     ],
 )
-def test_text_in_another_script_than_its_language(demo_corpus, text, language, kind, remedy):
+def test_text_in_another_script_than_its_language(
+    demo_corpus, text, language, kind, script, suggested
+):
     item = replace(LJSpeechDataset(demo_corpus)[0], text=text, language=language)
     (rejection,) = check_clip(item, XTTSConfig(tokens=kind)).rejections
-    if remedy:
-        remedy += ": set text.default_language or a language column"
-    assert rejection.detail == f"nothing to say in {text!r}{remedy}"
+    assert rejection.reason == "another script"
+    assert rejection.detail == (
+        f"'{text}' is written in {script} letters, but its language is '{language}'; add "
+        f"--language {suggested} or a language column"
+    )
+
+
+def test_text_without_letters_has_no_script(demo_corpus):
+    item = replace(LJSpeechDataset(demo_corpus)[0], text="...", language="fa")
+    (rejection,) = check_clip(item, XTTSConfig()).rejections
+    assert (rejection.reason, rejection.detail) == ("empty text", "nothing to say in '...'")
+
+
+def test_latin_words_are_read_in_every_language(demo_corpus):
+    item = replace(LJSpeechDataset(demo_corpus)[0], text="YouTube and Wikipedia", language="fa")
+    assert not check_clip(item, XTTSConfig()).rejections
 
 
 def test_an_unknown_language_is_not_blamed_on_the_audio(demo_corpus):

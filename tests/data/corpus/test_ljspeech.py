@@ -189,3 +189,31 @@ def test_a_validation_set_is_split_off_by_speaker_the_same_every_time(tmp_path):
     assert not ids & {item.id for item in train}
     corpus(folder, "\n".join(reversed(rows)))
     assert {item.id for item in LJSpeechDataset(folder, "eval", validation_fraction=0.1)} == ids
+
+
+@pytest.mark.parametrize(
+    ("rows", "language", "problem"),
+    [
+        (["می‌خواهم بروم.", "او گفت OK است."], "en", "'می‌خواهم بروم.' is written in Arabic letters"),
+        (["Hello there.", "Good morning."], "fa", "'Hello there.' is written in Latin letters"),
+        (
+            ["Привет.", "Да."],
+            "en",
+            "add --language TAG (be, bg, ky, mk, mn, ru, tg, uk, kk, sr, uz)",
+        ),
+    ],
+)
+def test_a_corpus_in_another_script_is_told_once_with_the_option(tmp_path, rows, language, problem):
+    text = "".join(f"{number}|{row}\n" for number, row in enumerate(rows))
+    (tmp_path / "metadata.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        LJSpeechDataset(tmp_path, default_language=language, validation_fraction=None)
+    assert problem in str(error.value)
+    assert "metadata.csv:1: " in str(error.value)
+
+
+def test_a_language_column_is_believed(tmp_path):
+    (tmp_path / "metadata.csv").write_text(
+        "audio_file|text|language\na|سلام.|fa\nb|درود.|fa\n", encoding="utf-8"
+    )
+    assert len(LJSpeechDataset(tmp_path, validation_fraction=None)) == 2

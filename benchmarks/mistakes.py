@@ -1,0 +1,119 @@
+"""CPU seconds that a mistake costs: the command in a process of its own, until its one line.
+
+    .venv/bin/python benchmarks/mistakes.py --run RUN [--json FILE]
+
+RUN is any trained run, such as demo/run. Every mistake must end with exit code 2, and within a
+second of CPU time (user and system, all children included).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+LIMIT_SECONDS = 1.0
+SPEAK = "synthesize RUN --speaker-wav voice.wav --out out.wav"
+MISTAKES = {
+    "no such run": "synthesize nowhere --text Hello. --speaker-wav voice.wav --out out.wav",
+    "a folder that is no run": "synthesize empty --text Hello. --speaker-wav voice.wav --out a.wav",
+    "no such reference": "synthesize RUN --text Hello. --speaker-wav none.wav --out out.wav",
+    "a reference that is no audio": "synthesize RUN --text Hi. --speaker-wav notes.txt --out a.wav",
+    "no such voice": "synthesize RUN --text Hello. --voice nobody --out out.wav",
+    "a language that the run does not speak": f"{SPEAK} --text Hello. --language sw",
+    "a text without words": f"{SPEAK} --text '...'",
+    "an empty text": f"{SPEAK} --text ''",
+    "no such folder for the sound": "synthesize RUN --text Hi. --voice anna --out no/a.wav",
+    "no such vocoder": f"{SPEAK} --text Hello. --vocoder nowhere",
+    "a misspelt flag": f"{SPEAK} --txt Hello.",
+    "a speed of zero": f"{SPEAK} --text Hello. --speed 0",
+    "a voice from no recording": "voice add RUN anna none.wav",
+    "no such run to evaluate": "evaluate nowhere",
+    "no such measure": "evaluate RUN --only words",
+    "no such corpus to evaluate with": "evaluate RUN --data nowhere",
+    "no such file of sentences": "evaluate RUN --sentences none.txt",
+    "a run without metrics": "compare empty",
+    "no such corpus to train on": "train nowhere",
+    "a corpus without metadata": "train empty",
+    "no such validation corpus": "train corpus --val-data nowhere",
+    "no such language": "train corpus --language persian-like",
+    "no such run to resume": "train --resume nowhere",
+    "no such run to start from": "train corpus --init-from nowhere",
+    "no such configuration": "train corpus --config none.yaml",
+    "a misspelt setting": "train corpus --set learning_rat=1",
+    "no such corpus to prepare": "prepare nowhere",
+    "no such corpus to measure": "stats nowhere",
+    "no such corpus to tune for": "tune nowhere",
+    "no such corpus to diagnose": "diagnose nowhere",
+}
+
+
+def measure(command: str, run: Path, folder: Path) -> dict[str, object]:
+    arguments = [str(run) if word == "RUN" else word for word in shlex.split(command)]
+    before = _cpu_seconds()
+    result = subprocess.run(
+        [sys.executable, "-m", "myxtts", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = result.stderr.strip().splitlines()
+    return {
+        "command": f"myxtts {command}",
+        "cpu_seconds": round(_cpu_seconds() - before, 2),
+        "exit_code": result.returncode,
+        "message": lines[-1] if lines else "",
+    }
+
+
+def _cpu_seconds() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def make_surroundings(folder: Path) -> None:
+    """A corpus of one row, a recording, a file that is none, and an empty folder."""
+    (folder / "empty").mkdir()
+    (folder / "notes.txt").write_text("not a recording\n")
+    noise = 0.1 * np.random.default_rng(0).standard_normal(44_100)
+    soundfile.write(folder / "voice.wav", noise, 22_050)
+    (folder / "corpus" / "wavs").mkdir(parents=True)
+    soundfile.write(folder / "corpus" / "wavs" / "1.wav", noise, 22_050)
+    (folder / "corpus" / "metadata.csv").write_text("1|Hello there.\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", type=Path, required=True, metavar="RUN")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    os.environ.setdefault("PYTHONPATH", str(Path(__file__).parents[1]))
+    rows = {}
+    with tempfile.TemporaryDirectory() as name:
+        make_surroundings(Path(name))
+        for mistake, command in MISTAKES.items():
+            rows[mistake] = row = measure(command, options.run.resolve(), Path(name))
+            print(f"{mistake:<40}{row['cpu_seconds']:>6} s   {row['message']}", flush=True)
+            if row["exit_code"] != 2:
+                print(f"  exit code {row['exit_code']}, expected 2")
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1))
+    slow = [it for it, row in rows.items() if float(str(row["cpu_seconds"])) > LIMIT_SECONDS]
+    wrong = [it for it, row in rows.items() if row["exit_code"] != 2]
+    worst = max(float(str(row["cpu_seconds"])) for row in rows.values())
+    print(f"\n{len(rows)} mistakes, at most {worst} s of CPU time; over {LIMIT_SECONDS} s: {slow}")
+    return 1 if slow or wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

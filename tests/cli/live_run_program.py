@@ -1,0 +1,69 @@
+"""Plays the scenes of a run in the live view, and waits for a line of input after each."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from myxtts.cli import live_run
+from myxtts.cli.console import LogLines
+
+
+class Clock:
+    """Stands still but for what a scene takes, so that every number is the same each time."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wait(live: live_run.LiveRun) -> None:
+    live._progress._line.refresh()
+    os.write(int(os.environ["READY_FD"]), b".")
+    sys.stdin.readline()
+
+
+def step(live: live_run.LiveRun, clock: Clock, number: int, seconds: float = 0.8) -> None:
+    clock.now += seconds
+    live.on_progress(number, 4_000)
+    if number % 10 == 0:
+        metrics = {"loss": 0.621, "prior_loss": 0.309, "duration_loss": 0.104, "flow_loss": 0.208}
+        metrics |= {"useful_utilisation": 0.934, "data_wait_share": 0.0012}
+        live.on_step(number, 4_000, metrics)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, handlers=[LogLines()])
+    clock = Clock()
+    with live_run.LiveRun(clock) as live:
+        live.on_phase("loading TensorFlow")
+        clock.now += 3
+        wait(live)
+        for done in range(0, 121, 20):
+            live.on_prepare("training", done, 1_060)
+            clock.now += 0.6
+        wait(live)
+        live.on_notice("Run folder: runs/1")
+        live.on_phase("first step")
+        for number in range(1_181, 1_235):
+            step(live, clock, number)
+        wait(live)
+        live.on_evaluating(1_234)
+        logging.getLogger("myxtts").warning("clips/0007.wav: cannot be read; using another clip")
+        wait(live)
+        clock.now += 5
+        validation = {"validation_loss": 0.702, "validation_prior_loss": 0.4}
+        live.on_evaluation(1_234, validation | {"validation_flow_loss": 0.302})
+        step(live, clock, 1_235)
+        wait(live)
+        wait(live)  # for a resize in between
+        step(live, clock, 4_000, seconds=2_000)
+    live_run.say("Trained 4,000 steps in 58 minutes")
+
+
+if __name__ == "__main__":
+    main()
+    os.write(int(os.environ["READY_FD"]), b".")
+    sys.stdin.readline()
