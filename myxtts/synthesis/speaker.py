@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -104,7 +105,8 @@ class Speaker:
             return self._sampler.voice(log_mel)
 
     def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
-        """Runs every shape up to these lengths once."""
+        """Runs every shape up to these lengths once; one sampling step is like another."""
+        options = replace(options, steps=1)
         noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
         voice = self.voice(noise.astype(np.float32))
         with self._queue.alone():
