@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
-_SHORT_TEXT_CHARACTERS = 1_000
+_SHORT_TEXT_CHARACTERS = 200
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     load_tensorflow()
     from myxtts.synthesis.tts import TTS
 
-    # For a few sentences compiling takes longer than it saves.
+    # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
     started = time.monotonic()
