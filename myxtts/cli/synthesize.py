@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
-_SHORT_TEXT_CHARACTERS = 1_000
+_SHORT_TEXT_CHARACTERS = 200
 # Of a long table the first rows; a mistake in a later one is found when it is spoken.
 _JOBS_CHECKED = 20
 
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
     waiting = [job for job in jobs if _is_wanted(job, options)]
-    # For a few sentences compiling takes longer than it saves.
+    # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress(print_line=say_aside) as progress:
         progress.begin(f"checking {folder}", is_brief=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,10 +145,10 @@ class SpeechSampler:
         ]
 
     def stream(
-        self, plan: SentencePlan, options: SpeechOptions, first: int, rest: int
+        self, plan: SentencePlan, options: SpeechOptions, lengths: Sequence[int]
     ) -> Iterator[FloatArray]:
-        """The mel of one sentence in windows of `first` and then `rest` positions."""
-        for window in windows(plan, first, rest):
+        """The mel of one sentence in windows, as from `windows`."""
+        for window in windows(plan, lengths):
             size = size_for(window.context_end - window.context_start, POSITION_SIZES)
             [mel] = self._decode_windows([(plan, window)], size, options)
             yield mel
@@ -227,19 +228,18 @@ class SpeechSampler:
         ]
 
 
-def windows(
-    plan: SentencePlan, first: int | None = None, rest: int | None = None
-) -> Iterator[Window]:
-    """Cuts a sentence into windows of `first` and then `rest` positions, without `first` into as
-    few as possible.
+def windows(plan: SentencePlan, lengths: Sequence[int] | None = None) -> Iterator[Window]:
+    """Cuts a sentence into windows of the given lengths, the last of which is for all others; by
+    default into as few as possible.
     """
     largest = POSITION_SIZES[-1]
-    if first is None:
-        rest = largest - 2 * CONTEXT_POSITIONS
-        first = largest if plan.positions <= largest else rest
-    assert rest is not None
-    start, length = 0, first
-    while start < plan.positions:
+    if lengths is None:
+        is_one = plan.positions <= largest
+        lengths = [largest if is_one else largest - 2 * CONTEXT_POSITIONS]
+    start = 0
+    for length in chain(lengths, repeat(lengths[-1])):
+        if start >= plan.positions:
+            return
         end = min(start + length, plan.positions)
         yield Window(
             start,
@@ -247,7 +247,7 @@ def windows(
             max(0, start - CONTEXT_POSITIONS),
             min(plan.positions, end + CONTEXT_POSITIONS),
         )
-        start, length = end, rest
+        start = end
 
 
 def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +24,11 @@ _SPOKEN_LOUDNESS_DBFS = -23.0
 # Lines that are computed before the first of them is given: enough to fill batches, few enough
 # for a text of any length.
 _LINES_AT_ONCE = 16
-# Positions of the first chunk of a stream, about 1.5 s, and of the others.
-_FIRST_POSITIONS = 64
-_OTHER_POSITIONS = 192
+# Positions of the windows of a stream; the last number is that of all others. 64 are about 1.5 s.
+_WINDOW_POSITIONS = (64, 64, 192)
+# The level of a sentence is measured on at least as much of it.
+_LEVEL_SECONDS = 0.5
+_LARGEST_SAMPLE = 0.99
 
 
 class _Job(NamedTuple):
@@ -59,25 +62,39 @@ class Speaker:
         chunks = self._chunks(line, voice, options)
         fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
         gain, held = None, np.zeros(0, np.float32)
-        while True:
-            with self._queue.alone():  # other threads take their turn between chunks
-                chunk = next(chunks, None)
-            if chunk is None:
-                break
+        for chunk in self._in_turn(chunks):
             if gain is None:
                 gain = self._gain(chunk)
                 chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
-            samples = np.concatenate([held, chunk * np.float32(gain)])
+            # A later part may be louder than the one that the level was measured on.
+            levelled = np.clip(chunk * np.float32(gain), -_LARGEST_SAMPLE, _LARGEST_SAMPLE)
+            samples = np.concatenate([held, levelled])
             # The end of a chunk may be the end of the line, which is faded out.
             held = samples[max(0, samples.size - fade) :]
             yield samples[: samples.size - held.size]
         yield _faded_in(held[::-1])[::-1]
 
+    def _in_turn(self, chunks: Iterator[FloatArray]) -> Iterator[FloatArray]:
+        """Other threads take their turn between chunks; the first is long enough for its level."""
+        waiting = np.zeros(0, np.float32)
+        is_first = True
+        while True:
+            with self._queue.alone():
+                chunk = next(chunks, None)
+            if chunk is None:
+                break
+            waiting = np.concatenate([waiting, chunk])
+            if not is_first or waiting.size >= _LEVEL_SECONDS * self._audio.sample_rate_hz:
+                yield waiting
+                waiting, is_first = np.zeros(0, np.float32), False
+        if waiting.size:
+            yield waiting
+
     def _chunks(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
         sentence = Sentence(line.token_ids, line.language_id, voice)
         [plan] = self._plan([sentence], options)
         if isinstance(self._vocoder, StreamingVocoder) and not options.pitch:
-            mels = self._sampler.stream(plan, options, _FIRST_POSITIONS, _OTHER_POSITIONS)
+            mels = self._sampler.stream(plan, options, _WINDOW_POSITIONS)
             yield from self._vocoder.stream(mels, seed=options.seed)
         else:
             [mel] = self._sampler.decode([plan], options)
@@ -88,7 +105,8 @@ class Speaker:
             return self._sampler.voice(log_mel)
 
     def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
-        """Runs every shape up to these lengths once."""
+        """Runs every shape up to these lengths once; one sampling step is like another."""
+        options = replace(options, steps=1)
         noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
         voice = self.voice(noise.astype(np.float32))
         with self._queue.alone():

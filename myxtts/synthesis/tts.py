@@ -20,6 +20,7 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.runs.base import run_or_base
+from myxtts.runs.run_dir import RunDir
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.synthesis.lines import FloatArray, Line, SpokenLine
 from myxtts.synthesis.loaded_model import load_model
@@ -81,7 +82,7 @@ class TTS:
         model = load_model(folder, compiled=compiled)
         self.config, self.tokenizer, self.step = model.config, model.tokenizer, model.step
         self.sampler = model.sampler
-        self._run_name = folder.resolve().name
+        self._run_name = RunDir.around(folder).path.resolve().name
         self._weights_sha256 = model.weights_sha256
         self._voices_folder = voices_folder(folder)
         if vocoder is None or isinstance(vocoder, str | Path):

@@ -10,6 +10,7 @@ comments.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,9 @@ class Lexicon:
             word = match.group()
             return self.sayings.get(word) or self.sayings.get(word.lower()) or word
 
-        return self._pattern().sub(saying, text)
+        return self._pattern.sub(saying, text)
 
+    @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(rf"(?<!\w)(?:{any_of(self.sayings)})(?!\w)", re.IGNORECASE)
 

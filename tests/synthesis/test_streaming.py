@@ -81,7 +81,7 @@ def test_errors_come_before_the_first_chunk(neural, recordings):
 @pytest.mark.parametrize("positions", [1, 64, 65, 500, 5_000])
 def test_windows_cover_a_sentence_once(positions):
     plan = SentencePlan(np.zeros((positions, 1), np.float32), None, np.ones(1, np.int64))
-    for cuts in (list(windows(plan)), list(windows(plan, 64, 192))):
+    for cuts in (list(windows(plan)), list(windows(plan, (64, 64, 192)))):
         assert cuts[0].start == 0
         assert cuts[-1].end == positions
         assert all(one.end == other.start for one, other in pairwise(cuts))
