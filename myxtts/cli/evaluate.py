@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.evaluation.evaluate import evaluate, own_voice
     from myxtts.evaluation.results import as_json, save_evaluation
     from myxtts.evaluation.toolbox import open_toolbox
-    from myxtts.runs.run_dir import RunDir
+    from myxtts.runs.run_dir import RunDir, require_own_folder
     from myxtts.synthesis.tts import TTS
 
     tts = TTS(options.run_dir, vocoder=options.vocoder)
@@ -97,6 +97,8 @@ def run(options: argparse.Namespace) -> int:
     with bar as show:
         evaluation = evaluate(tts, str(options.run_dir), sentences, toolbox, on_progress=show)
     out = options.out or RunDir(options.run_dir).evaluation
+    if options.out is None:
+        require_own_folder(out)
     content = save_evaluation(evaluation, out)
     if options.json:
         print(as_json(content))

@@ -15,6 +15,7 @@ from myxtts.config.moved import announce, relocated, with_accumulated_batches
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
+from myxtts.plain_files import read_plain
 from myxtts.whole_files import write_whole_file
 
 # Version of what settings mean, in the files of saved runs. In version 1, which no file names,
@@ -66,7 +67,9 @@ def load_config(
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
     are announced, but not those in the file of a saved run: nobody typed them.
     """
-    version, settings = _read_versioned(file) if file is not None else (_VERSION, {})
+    version, settings = (
+        _read_versioned(file, is_saved_run=is_saved_run) if file is not None else (_VERSION, {})
+    )
     from_file, moves = relocated(settings, str(file), is_saved_run=is_saved_run)
     if (version or (1 if is_saved_run else _VERSION)) < 2:
         from_file = with_accumulated_batches(from_file)
@@ -115,20 +118,17 @@ def read_yaml(file: Path | str) -> Layer:
 
 def accumulation_split_batches(saved_config: Path) -> bool:
     """Whether a run was saved when gradient accumulation split its batches, and did so."""
-    version, settings = _read_versioned(saved_config)
+    version, settings = _read_versioned(saved_config, is_saved_run=True)
     return (version or 1) < 2 and settings != with_accumulated_batches(settings)
 
 
-def _read_versioned(file: Path | str) -> tuple[int | None, Layer]:
+def _read_versioned(file: Path | str, *, is_saved_run: bool = False) -> tuple[int | None, Layer]:
     if isinstance(file, str):
         file = find_config(file)
     try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
-            raise ConfigError(
-                f"{file}: {file.stat().st_size} bytes, expected at most "
-                f"{_LARGEST_FILE_BYTES} for a file of settings"
-            )
-        content = _parse_yaml(file.read_text(encoding="utf-8-sig"))
+        content = _parse_yaml(
+            read_plain(file, _LARGEST_FILE_BYTES, follow_links=not is_saved_run).decode("utf-8-sig")
+        )
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import shutil
 from collections.abc import Iterable, Mapping
@@ -42,6 +41,16 @@ CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
 _EMA = "average/"
+_INFO_SCHEMA = {
+    "step": int,
+    "mel_mean": float,
+    "mel_deviation": float,
+    "seed?": int,
+    "epoch?": int,
+    "batch?": int,
+    "metrics?": {str: (float, None)},
+    "seconds?": {str: float},
+}
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,10 @@ def has_checkpoint(store: Path, step: int) -> bool:
 def checkpoint_folders(store: Path) -> list[Path]:
     """All checkpoints, oldest first, intact or not."""
     found = store.glob("step_*")
-    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
+    return sorted(
+        (path for path in found if _NAME.fullmatch(path.name) and not path.is_symlink()),
+        key=_step_of,
+    )
 
 
 def last_saved(store: Path) -> float:
@@ -210,24 +222,14 @@ def _remove_older(newest: Path, keep: int) -> None:
 
 
 def _read_info(file: Path) -> CheckpointInfo:
-    content = read_json(file)
+    content = read_json(file, _INFO_SCHEMA)
     try:
         info = CheckpointInfo(**content)
-        counts: list[Any] = [info.step, info.seed, info.epoch, info.batch]
-        if not all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
-            raise ValueError("invalid count")
-        level = float(info.mel_mean), float(info.mel_deviation)
-        if not all(map(math.isfinite, level)) or level[1] <= 0:
-            raise ValueError("invalid mel mean or deviation")
-        if not isinstance(info.metrics, dict) or not _are_seconds(info.seconds):
-            raise ValueError("invalid metrics")
-    except (ValueError, TypeError, OverflowError) as error:
+    except TypeError as error:  # a newer version may write what this one does not know
         raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
+    counts = [info.step, info.seed, info.epoch, info.batch]
+    if not all(0 <= count < 1 << 62 for count in counts):
+        raise CheckpointError(f"{file}: not a valid checkpoint file (invalid count)")
+    if info.mel_deviation <= 0 or min(info.seconds.values(), default=0.0) < 0:
+        raise CheckpointError(f"{file}: not a valid checkpoint file (invalid numbers)")
     return info
-
-
-def _are_seconds(seconds: Any) -> bool:
-    return isinstance(seconds, dict) and all(
-        isinstance(value, int | float) and math.isfinite(value) and value >= 0
-        for value in seconds.values()
-    )

@@ -1,42 +1,74 @@
-"""JSON Lines files with one object per step: metrics.jsonl and measures.jsonl of a run."""
+"""JSON Lines files with one object per step: metrics.jsonl and measures.jsonl of a run.
+
+A line is an object of numbers, or null for those that were not finite.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
+import logging
 from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
+from myxtts.json_files import parse_json
+from myxtts.plain_files import open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
+
+_log = logging.getLogger(__name__)
+
+_LINE = {"step": int, str: (float, None)}
+_MOST_BYTES = 1 << 30
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """Empty without a file. Skips an unfinished last line, which a run may be writing."""
-    if not file.is_file():
-        return []
-    text = file.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    try:
-        return [json.loads(line) for line in whole.splitlines()]
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not JSON Lines ({error})") from None
+    lines = []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            lines.append(_parsed(line))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}:{number}: not a line of a run ({error}); remove that line"
+            ) from None
+    return lines
 
 
 def drop_lines_after(file: Path, step: int) -> None:
     """A resumed run repeats the steps since its checkpoint; this removes their old lines.
 
-    A half-written line, as after a power failure, is removed as well.
+    A half-written line, as after a power failure, is removed as well, and so is with a warning
+    what no run has written.
     """
-    if not file.exists():
-        return
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
-    write_whole_file(file, "".join(kept))
+    kept = []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            if _parsed(line)["step"] <= step:
+                kept.append(line)
+        except ValueError as error:
+            _log.warning("%s:%d: not a line of a run (%s): removed", file, number, error)
+    if file.is_file():
+        write_whole_file(file, b"".join(kept))
 
 
-def _step_of(line: str) -> float:
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return int(json.loads(line)["step"])
-    return math.inf
+def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
+    """One write: a line is there whole, or without its end."""
+    with open_to_append(file) as stream:
+        stream.write(json.dumps({"step": step, **values}).encode() + b"\n")
+
+
+def _whole_lines(file: Path) -> list[bytes]:
+    try:
+        content = read_plain(file, _MOST_BYTES)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    parsed: dict[str, Any] = parse_json(line, _LINE)
+    if parsed["step"] < 0:
+        raise ValueError("step: below 0")
+    return parsed

@@ -20,13 +20,14 @@ import numpy.typing as npt
 import safetensors
 from safetensors.numpy import load_file
 
+from myxtts import json_files
 from myxtts.errors import CheckpointError
+from myxtts.plain_files import open_plain
 from myxtts.whole_files import sync_stream
 
 Tensors = dict[str, npt.NDArray[Any]]
 Content = bytes | Tensors
 
-_LARGEST_TEXT_BYTES = 1 << 24
 _CHUNK_BYTES = 1 << 22
 _DTYPES = {"float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 
@@ -54,7 +55,7 @@ def content_of(file: Path, expected_bytes: int) -> Written:
     """As it is on disk; a file of another size is not read."""
     checksum, size = hashlib.sha256(), 0
     try:
-        with open(file, "rb") as stream:
+        with open_plain(file) as stream:
             if os.fstat(stream.fileno()).st_size == expected_bytes:
                 while piece := stream.read(_CHUNK_BYTES):
                     checksum.update(piece)
@@ -72,14 +73,14 @@ def read_tensors(file: Path) -> Tensors:
         raise CheckpointError(f"{file}: cannot be read ({error})") from None
 
 
-def read_json(file: Path) -> Any:
+def read_json(file: Path, schema: Any) -> Any:
     """The content of a small JSON file; any problem is a CheckpointError."""
     try:
-        if file.stat().st_size > _LARGEST_TEXT_BYTES:
-            raise ValueError("too large")
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file}: cannot be read ({error})") from None
+        return json_files.read_json(file, schema)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise CheckpointError(f"{file}: cannot be used ({error})") from None
 
 
 def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:

@@ -177,7 +177,7 @@ class TTS:
         waveform = self.tts(
             text, speaker_wav, language, split_sentences=split_sentences, options=options
         )
-        write_wav(file, waveform, self.sample_rate_hz)
+        write_wav(file.resolve(), waveform, self.sample_rate_hz)
         return file
 
     def _recordings(self, speaker_wav: Paths) -> list[tuple[Path, FloatArray]]:

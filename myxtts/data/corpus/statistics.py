@@ -32,6 +32,7 @@ from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.lengths import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
+from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
@@ -193,7 +194,8 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
 def _read_header(file: Path) -> tuple[int, int] | None:
     """Samples and sample rate, or None if training could not read the file."""
     try:
-        info = soundfile.info(file)
+        with open_plain(file, follow_links=True) as stream:
+            info = soundfile.info(stream.fileno())
     except (soundfile.SoundFileError, OSError, ValueError, TypeError):
         return None
     if not 0 < info.frames <= LONGEST_AUDIO_SECONDS * info.samplerate:

@@ -12,7 +12,7 @@ A cache is immutable: it is written to a temporary folder and renamed.
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,27 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.errors import DataError
+from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
 
 CACHE_FORMAT = "myxtts-features-3"
 # The stored value of a sample of 1.0.
 FULL_SCALE = 32_767
+# It has a line for each rejected clip.
+LARGEST_CACHE_JSON_BYTES = 1 << 30
+_NAME = re.compile("[0-9a-f]{32}")
+_SCHEMA = {
+    "format": str,
+    "tokens": str,
+    "symbols": [str],
+    "languages": [str],
+    "speakers": [str],
+    "mel_mean": float,
+    "mel_deviation": float,
+    "rejected": {str: int},
+    "rejections": [str],
+    "description": str,
+}
 PARTS = ("tokens", "mels", "audio", "texts")
 INDEX_TYPE = np.dtype(
     [
@@ -112,9 +128,14 @@ class FeatureCache:
         return content[:length].decode(), content[length:].decode()
 
 
+def is_cache_name(name: str) -> bool:
+    """Whether a folder has the name of a cache: a fingerprint."""
+    return _NAME.fullmatch(name) is not None
+
+
 def open_cache(folder: Path) -> FeatureCache:
     try:
-        content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "cache.json", _SCHEMA, most_bytes=LARGEST_CACHE_JSON_BYTES)
         if content["format"] != CACHE_FORMAT:
             raise ValueError(f"format {content['format']}")
         return FeatureCache(

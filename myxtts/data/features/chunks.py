@@ -25,6 +25,7 @@ from myxtts.data.corpus.checks import Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.corpus.parts import Part, parts_of
 from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
+from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_SYMBOL
 from myxtts.whole_files import whole_folder
 
@@ -195,7 +196,7 @@ def _content_key(item: Utterance) -> bytes:
     """Key of everything the features depend on except settings: the audio file and the text."""
     digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
     # An unreadable file has no cached features; checking it reports why.
-    with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
+    with contextlib.suppress(OSError), open_plain(item.audio_path, follow_links=True) as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)
     return digest.digest()

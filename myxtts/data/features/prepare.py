@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections import Counter
@@ -26,7 +27,15 @@ from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import OVER_LIMITS, Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
+from myxtts.data.features.cache import (
+    CACHE_FORMAT,
+    INDEX_TYPE,
+    LARGEST_CACHE_JSON_BYTES,
+    PARTS,
+    FeatureCache,
+    is_cache_name,
+    open_cache,
+)
 from myxtts.data.features.chunks import (
     EarlierClips,
     Level,
@@ -40,8 +49,9 @@ from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
+from myxtts.json_files import read_json
 from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
-from myxtts.whole_files import TEMPORARY_SUFFIX, whole_folder
+from myxtts.whole_files import whole_folder
 
 Progress = Callable[[int, int], None]
 Shard = tuple[int, int]
@@ -50,6 +60,8 @@ Shard = tuple[int, int]
 _WHOLE: Shard = (1, 1)
 _JOIN_BLOCK = 1 << 20
 _ABANDONED_SECONDS = 7 * 86_400
+_UNFINISHED = re.compile(r"[0-9a-f]{32}\.build|\.[0-9a-f]{32}\.[0-9a-f]{8}\.part")
+_ABOUT = {"format": str, "source": str, "settings": str}
 
 
 def prepare(
@@ -214,8 +226,9 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
         same = its["source"] == about["source"] and its["settings"] == about["settings"]
         if same and about["source"] and other != folder:
             shutil.rmtree(other, ignore_errors=True)
-    for kind in ("*.build", f"*{TEMPORARY_SUFFIX}"):
-        for unfinished in folder.parent.glob(kind):
+    # Only what has a name that is given here: the folder may hold anything else.
+    for unfinished in folder.parent.iterdir():
+        if _UNFINISHED.fullmatch(unfinished.name):
             with contextlib.suppress(OSError):
                 if time.time() - unfinished.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(unfinished, ignore_errors=True)
@@ -223,13 +236,13 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
 
 def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     for file in sorted(cache_root.glob("*/cache.json")):
-        if file.parent.suffix == TEMPORARY_SUFFIX:
+        if not is_cache_name(file.parent.name) or file.parent.is_symlink():
             continue
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = read_json(file, _ABOUT, most_bytes=LARGEST_CACHE_JSON_BYTES)
         except (OSError, ValueError):
             continue
-        if content.get("format") == CACHE_FORMAT:
+        if content["format"] == CACHE_FORMAT:
             yield file.parent, content
 
 
