@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -17,19 +17,23 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from myxtts.cli.screen import TerminalOutput, problems_of_screen
 from myxtts.training.watching.observer import Observer
+from myxtts.wording import printable
 
 if TYPE_CHECKING:
     from myxtts.data.opening import Corpus
     from myxtts.training.watching.report import RunReport
 
-_console = Console(highlight=False, soft_wrap=True, emoji=False)
+_console = Console(
+    highlight=False, soft_wrap=True, emoji=False, file=cast(IO[str], TerminalOutput())
+)
 # Without a terminal to redraw, print a line at this interval.
 _SECONDS_BETWEEN_LINES = 15.0
 
 
 def say(message: str = "") -> None:
-    _console.print(message, markup=False)
+    _console.print(printable(message), markup=False)
 
 
 @contextlib.contextmanager
@@ -137,6 +141,9 @@ class LiveRun(Observer):
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(f"step {step:>6}  {_losses(metrics, 'validation_')}")
+
+    def problems(self) -> list[str]:
+        return problems_of_screen()
 
     def on_end(self, report: RunReport, corpus: Corpus) -> None:
         from myxtts.training.describing import describe_end

@@ -25,6 +25,7 @@ from myxtts.cli import (
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
 from myxtts.cli.parser import CommandParser
+from myxtts.cli.screen import careful_screen
 
 _COMMANDS = (
     demo_data,
@@ -43,6 +44,11 @@ _COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    with careful_screen():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = command_parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import LiveRun, say
 from myxtts.cli.options import configuration
+from myxtts.cli.screen import going_on_without_screen
 from myxtts.cli.training_flags import add_training_flags
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     if str(options.resume) == _AUTO:
         found = f"resuming {run_dir}" if start.resumed else "no saved run found, starting a new one"
         say(f"--resume auto: {found}")
-    with LiveRun() as live:
+    with LiveRun() as live, going_on_without_screen():
         if options.dry_run:
             from myxtts.training.opening import open_run
 

@@ -193,6 +193,7 @@ class TrainingLoop:
             advice=[
                 *advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
                 *self.keeper.advice(),
+                *(f"{problem}." for problem in self.observer.problems()),
             ],
         )
 

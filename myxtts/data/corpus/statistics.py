@@ -194,13 +194,16 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
 def _read_header(file: Path) -> tuple[int, int] | None:
     """Samples and sample rate, or None if training could not read the file."""
     try:
-        with open_plain(file, follow_links=True) as stream:
-            info = soundfile.info(stream.fileno())
+        with (
+            open_plain(file, follow_links=True) as stream,
+            soundfile.SoundFile(stream.fileno(), closefd=False) as sound,
+        ):
+            frames, sample_rate_hz = sound.frames, sound.samplerate
     except (soundfile.SoundFileError, OSError, ValueError, TypeError):
         return None
-    if not 0 < info.frames <= LONGEST_AUDIO_SECONDS * info.samplerate:
-        return None
-    return info.frames, info.samplerate
+    return (
+        (frames, sample_rate_hz) if 0 < frames <= LONGEST_AUDIO_SECONDS * sample_rate_hz else None
+    )
 
 
 def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:
