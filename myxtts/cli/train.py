@@ -32,7 +32,7 @@ _FLAG_NAMES = {setting: f"--{flag.replace('_', '-')}" for flag, setting in _SETT
 _FLAGS_OF_THE_RUN = {
     *("command", "run", "traceback"),
     *("config", "set", "run_dir", "resume", "dry_run", "json"),
-    *("init_from", "init_partially"),
+    *("init_from", "init_partially", "allow_changed_corpus"),
 }
 
 
@@ -114,7 +114,9 @@ def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
 
     resumed = _run_to_resume(options)
     if resumed is not None:
-        return resumed, Start(resumed=find_checkpoint(resumed))
+        return resumed, Start(
+            resumed=find_checkpoint(resumed), allow_changed_corpus=options.allow_changed_corpus
+        )
     if options.init_from is not None:
         start = Start.from_run(options.init_from, partially=options.init_partially)
         return options.run_dir, start

@@ -50,7 +50,35 @@ _INFO_SCHEMA = {
     "batch?": int,
     "metrics?": {str: (float, None)},
     "seconds?": {str: float},
+    "so_far?": (
+        {
+            "steps": int,
+            "sums": {str: (float, None)},
+            "interval_frames": [float],
+            "frames": [float],
+            "work": [float],
+        },
+        None,
+    ),
+    "corpus?": {str: str},
 }
+
+
+@dataclass(frozen=True)
+class MetricsSoFar:
+    """What the next line of metrics.jsonl and the report need of the steps so far.
+
+    `frames` and `work` are pairs: real and computed.
+    """
+
+    steps: int = 0
+    """Since the last line."""
+    sums: dict[str, float | None] = field(default_factory=dict)
+    """Over these steps; null if one was not finite."""
+    interval_frames: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    frames: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """Before these steps."""
+    work: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -68,6 +96,9 @@ class CheckpointInfo:
     """The last line of metrics.jsonl."""
     seconds: dict[str, float] = field(default_factory=dict)
     """The time account of the run so far, by bucket."""
+    so_far: MetricsSoFar | None = None
+    corpus: dict[str, str] = field(default_factory=dict)
+    """Fingerprints of the clips and their plan."""
 
 
 @dataclass(frozen=True)
@@ -224,12 +255,17 @@ def _remove_older(newest: Path, keep: int) -> None:
 def _read_info(file: Path) -> CheckpointInfo:
     content = read_json(file, _INFO_SCHEMA)
     try:
-        info = CheckpointInfo(**content)
+        so_far = content.pop("so_far", None)
+        info = CheckpointInfo(**content, so_far=so_far and MetricsSoFar(**so_far))
     except TypeError as error:  # a newer version may write what this one does not know
         raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
     counts = [info.step, info.seed, info.epoch, info.batch]
     if not all(0 <= count < 1 << 62 for count in counts):
         raise CheckpointError(f"{file}: not a valid checkpoint file (invalid count)")
+    if info.so_far is not None:
+        pairs = (info.so_far.interval_frames, info.so_far.frames, info.so_far.work)
+        if info.so_far.steps < 0 or any(len(pair) != 2 for pair in pairs):
+            raise CheckpointError(f"{file}: not a valid checkpoint file (invalid metrics)")
     if info.mel_deviation <= 0 or min(info.seconds.values(), default=0.0) < 0:
         raise CheckpointError(f"{file}: not a valid checkpoint file (invalid numbers)")
     return info

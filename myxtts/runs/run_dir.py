@@ -169,6 +169,9 @@ class RunDir(os.PathLike[str]):
     def checkpoint_folders(self) -> list[Path]:
         return checkpoints.checkpoint_folders(self.checkpoints)
 
+    def checkpoint_of(self, step: int) -> Path:
+        return self.checkpoints / step_name(step)
+
     def has_checkpoint(self, step: int) -> bool:
         return checkpoints.has_checkpoint(self.checkpoints, step)
 

@@ -82,7 +82,7 @@ def _start(
             measurer=measurer,
         )
         if start.resumed:
-            step = trainer.resume(start.resumed)
+            step = trainer.resume(start.resumed, allow_changed_corpus=start.allow_changed_corpus)
             observer.on_phase(f"resuming from step {step}")
         elif start.init_from:
             trainer.start_from(start.init_from, partially=start.partially)

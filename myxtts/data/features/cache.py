@@ -12,6 +12,8 @@ A cache is immutable: it is written to a temporary folder and renamed.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +102,19 @@ class FeatureCache:
     @property
     def frame_counts(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self.index["mels_count"])
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the recordings, texts, speakers and languages, in their order.
+
+        Names and times of files do not count: a corpus may be copied.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for name in ("content", "speaker", "language"):
+            digest.update(np.ascontiguousarray(self.index[name]).tobytes())
+        names = (*self.speakers, *self.tokenizer.languages)
+        digest.update("\n".join(names).encode(errors="surrogatepass"))
+        return f"{len(self)} clips {digest.hexdigest()}"
 
     def clip_tokens(self, clip: int) -> npt.NDArray[np.int32]:
         return self.part_of(clip, "tokens")
