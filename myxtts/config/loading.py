@@ -23,22 +23,45 @@ from myxtts.whole_files import write_whole_file
 _VERSION = 2
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
+# All settings are about a hundred; YAML of this size takes a fraction of a second.
+_MOST_VALUES = 5_000
+_LONGEST_NUMBER = 64
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases and deep nesting, which let a small file expand without limit."""
+    """YAML without what lets a small file take much time or memory.
+
+    No aliases, no deep nesting, no lists of many thousands, no numbers of many digits, and none in
+    base 60: 1:30 is text.
+    """
 
     _depth = 0
+    _values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases such as *name are not supported")
         self._depth += 1
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise yaml.YAMLError(f"more than {_MOST_VALUES} values")
         if self._depth > _DEEPEST_NESTING:
             raise yaml.YAMLError("settings are nested too deeply")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def _number(self, node: yaml.ScalarNode) -> Any:
+        if ":" in node.value:
+            return node.value
+        if len(node.value) > _LONGEST_NUMBER:
+            raise yaml.YAMLError(f"a number of {len(node.value)} characters")
+        is_int = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if is_int else self.construct_yaml_float(node)
+
+
+for _tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+    _PlainLoader.add_constructor(_tag, _PlainLoader._number)
 
 
 def _parse_yaml(text: str) -> Any:

@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
@@ -29,8 +31,16 @@ from myxtts.runs.sealed_folder import (
     verify_sealed_folder,
     write_sealed_folder,
 )
-from myxtts.runs.tensor_files import Content, Tensors, read_json, read_tensors
+from myxtts.runs.tensor_files import (
+    Content,
+    Shapes,
+    Tensors,
+    read_json,
+    read_tensors,
+    tensor_shapes,
+)
 from myxtts.text.tokenizer import Tokenizer
+from myxtts.wording import printable
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +50,9 @@ CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 # Files that the run folder has under the same names; every checkpoint has its own copy.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
-_EMA = "average/"
+_EMA, _WEIGHTS = "average/", "weights/"
+# Trained weights stay below some hundreds.
+_LARGEST_WEIGHT = 1e6
 _INFO_SCHEMA = {
     "step": int,
     "mel_mean": float,
@@ -106,20 +118,44 @@ class Checkpoint:
     folder: Path
     info: CheckpointInfo
 
-    def ema_weights(self) -> Tensors:
-        return read_tensors(self.folder / _MODEL)
+    def ema_weights(self, names: Iterable[str] | None = None) -> Tensors:
+        """All, or those of these names."""
+        weights = read_tensors(self.folder / _MODEL, names)
+        for name, value in weights.items():
+            self._require_plausible(name, value)
+        return weights
 
-    def load_into(self, variables: Iterable[Any]) -> None:
-        """Sets the variables of a model to the EMA weights."""
-        weights = self.ema_weights()
+    def ema_shapes(self) -> Shapes:
+        """From the header alone."""
+        return tensor_shapes(self.folder / _MODEL)
+
+    def require_shapes(self, variables: Iterable[Any]) -> None:
+        """Raises an error unless the EMA weights are those of a model; reads only their header.
+
+        The variables need no values: a configuration may declare a model that fits no memory.
+        """
+        shapes = self.ema_shapes()
         for variable in variables:
-            value = weights.get(variable.path)
-            if value is None or value.shape != tuple(variable.shape):
+            if shapes.get(variable.path) != tuple(variable.shape):
                 raise CheckpointError(
                     f"{self.folder}: {variable.path} is missing, or its shape does not match "
                     "config.yaml"
                 )
-            variable.assign(value)
+
+    def load_into(self, variables: Iterable[Any]) -> None:
+        """Sets the variables of a model to the EMA weights."""
+        variables = list(variables)
+        self.require_shapes(variables)
+        weights = self.ema_weights(variable.path for variable in variables)
+        for variable in variables:
+            variable.assign(weights[variable.path])
+
+    def _require_plausible(self, name: str, value: Any) -> None:
+        if value.size and not np.abs(value).max() <= _LARGEST_WEIGHT:
+            raise CheckpointError(
+                f"{self.folder}: {printable(name)[:80]} has weights beyond {_LARGEST_WEIGHT:g}; "
+                "no training gives such"
+            )
 
     def weights_checksum(self) -> str:
         """Identifies these EMA weights; equal for every copy of them."""
@@ -128,7 +164,16 @@ class Checkpoint:
     def training_state(self) -> Tensors:
         """The whole state of the optimizer; EMA weights are stored once for both purposes."""
         ema = {f"{_EMA}{name}": value for name, value in self.ema_weights().items()}
-        return read_tensors(self.folder / _TRAINING) | ema
+        state = read_tensors(self.folder / _TRAINING)
+        for name, value in state.items():
+            if name.startswith(_WEIGHTS):
+                self._require_plausible(name, value)
+        return state | ema
+
+    def training_shapes(self) -> Shapes:
+        """Those of `training_state`, from headers alone."""
+        ema = {f"{_EMA}{name}": shape for name, shape in self.ema_shapes().items()}
+        return tensor_shapes(self.folder / _TRAINING) | ema
 
     @property
     def config_file(self) -> Path:

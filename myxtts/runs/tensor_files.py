@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,14 +18,15 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 import safetensors
-from safetensors.numpy import load_file
 
 from myxtts import json_files
 from myxtts.errors import CheckpointError
 from myxtts.plain_files import open_plain
 from myxtts.whole_files import sync_stream
+from myxtts.wording import printable
 
 Tensors = dict[str, npt.NDArray[Any]]
+Shapes = dict[str, tuple[int, ...]]
 Content = bytes | Tensors
 
 _CHUNK_BYTES = 1 << 22
@@ -65,9 +66,36 @@ def content_of(file: Path, expected_bytes: int) -> Written:
     return Written(size, checksum.hexdigest())
 
 
-def read_tensors(file: Path) -> Tensors:
+def tensor_shapes(file: Path) -> Shapes:
+    """From the header alone; a type of numbers that is never written is an error."""
+    with _opened(file) as tensors:
+        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
+        for name, part in slices.items():
+            if part.get_dtype() not in _DTYPES.values():
+                raise CheckpointError(
+                    f"{file}: {printable(name)[:80]} has numbers of type {part.get_dtype()}, "
+                    f"expected one of {', '.join(_DTYPES.values())}"
+                )
+        return {name: tuple(part.get_shape()) for name, part in slices.items()}
+
+
+def read_tensors(file: Path, names: Iterable[str] | None = None) -> Tensors:
+    """The named tensors, or all; only these are read, and all their numbers are finite."""
+    known = tensor_shapes(file)
+    with _opened(file) as tensors:
+        found = {name: tensors.get_tensor(name) for name in (known if names is None else names)}
+    for name, value in found.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise CheckpointError(f"{file}: {printable(name)[:80]} has numbers that are not finite")
+    return found
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     try:
-        return load_file(file)
+        open_plain(file).close()
+        with safetensors.safe_open(file, "numpy") as tensors:
+            yield tensors
     # The library passes on NumPy's errors for types that NumPy does not have.
     except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file}: cannot be read ({error})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
+from myxtts.runs.model_loading import load_model
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.synthesis.voices import (
@@ -66,14 +68,15 @@ class TTS:
         self.step = checkpoint.info.step
         self._weights_sha256 = checkpoint.weights_checksum()
         self._voices_folder = voices_folder(folder)
-        model = XTTS(
+        make = functools.partial(
+            XTTS,
             self.config,
             symbols=len(self.tokenizer.symbols),
             languages=len(self.tokenizer.languages),
             mel_mean=checkpoint.info.mel_mean,
             mel_deviation=checkpoint.info.mel_deviation,
         )
-        checkpoint.load_into(model.trainable_variables)
+        model = load_model(checkpoint, make)
         self._sampler = SpeechSampler(model, self.config.training.default_guidance)
         if vocoder is None or isinstance(vocoder, str | Path):
             vocoder = find_vocoder(vocoder, self.config)

@@ -66,6 +66,9 @@ def _start(
 ) -> XTTSTrainer:
     start, observer = opened.start, opened.observer
     with contextlib.ExitStack() as on_failure:
+        if start.resumed:
+            # Before the model is built: a run from elsewhere may declare one of any size.
+            opened.task.require_model(start.resumed)
         opened = _with_started_feed(opened)
         on_failure.callback(opened.feed.close)
         trainer = XTTSTrainer(

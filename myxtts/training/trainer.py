@@ -125,6 +125,7 @@ class XTTSTrainer:
             )
         require_same_corpus(checkpoint, self.corpus, self.config, allowed=allow_changed_corpus)
         self.task.require_fit(checkpoint)
+        self.optimizer.require_shapes(checkpoint.training_shapes(), checkpoint.folder)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.task.take_facts(checkpoint.info)
         self._seconds_before = checkpoint.info.seconds

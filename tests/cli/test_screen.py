@@ -52,12 +52,12 @@ def test_what_draws_may_use_escapes(capsys):
         ["train", f"--{ESCAPES}"],
         ["validate", "{0}"],
         ["compare", f"{{0}}/{ESCAPES}"],
-        ["synthesize", "--checkpoint=x", "--text=x", f"--voice={ESCAPES}", "--out=x"],
+        ["voice", "add", ESCAPES, "x.wav", "--checkpoint={0}"],
     ],
 )
 def test_no_command_shows_escapes_from_files_or_names(tmp_path, capsys, arguments):
     (tmp_path / "config.yaml").write_text('"\\e[2Jdata": 1\n')
-    (tmp_path / "metadata.csv").write_text(f"a{ESCAPES}|{ESCAPES}|b|c|d\n" * 3)
+    (tmp_path / "metadata.csv").write_text(f"/{ESCAPES}|{ESCAPES}\n" * 3)
     try:
         code = main([argument.format(tmp_path) for argument in arguments])
     except SystemExit as end:
