@@ -2,17 +2,22 @@
 
 import json
 import os
+import resource
 import shutil
 import time
 
 import numpy as np
 import pytest
+import yaml
+from safetensors.numpy import load_file, save
 
 from myxtts.cli.main import main
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.sealed_folder import write_sealed_folder
+from myxtts.runs.tensor_files import read_tensors, tensor_shapes
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
@@ -237,3 +242,81 @@ def test_a_file_with_an_odd_name_does_not_break_the_list_of_voices(run, capsys):
     shown = capsys.readouterr().out
     assert "anna" in shown
     assert "\x1b" not in shown
+
+
+def resealed(folder, **files):
+    """A checkpoint with other files, by somebody who knows the format."""
+    content = {file.name: file.read_bytes() for file in folder.iterdir()}
+    del content["manifest.json"]
+    write_sealed_folder(folder, content | files)
+
+
+def first_weights(folder):
+    weights = load_file(folder / "model.safetensors")
+    name = next(iter(weights))
+    return weights, name
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_weights_that_no_training_gives(run, value):
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    weights[name].flat[0] = value
+    resealed(folder, **{"model.safetensors": save(weights)})
+    with pytest.raises(CheckpointError, match=r"not finite|weights beyond 1e") as caught:
+        find_checkpoint(folder).training_state()
+    assert str(folder) in str(caught.value)
+
+
+def test_numbers_of_an_unknown_type(run):
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    weights[name] = weights[name].astype(np.float64)
+    resealed(folder, **{"model.safetensors": save(weights)})
+    with pytest.raises(CheckpointError, match="numbers of type F64, expected one of F32"):
+        find_checkpoint(folder).ema_weights()
+
+
+def test_what_the_model_does_not_ask_for_is_not_read(run, tmp_path):
+    """Two gigabytes that are a hole in the file: nothing on the disk, all of it in memory."""
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    file = tmp_path / "large.safetensors"
+    extra = 2 << 30
+    header, end = {}, 0
+    for one, value in weights.items():
+        header[one] = {
+            "dtype": "F32",
+            "shape": value.shape,
+            "data_offsets": [end, end + value.nbytes],
+        }
+        end += value.nbytes
+    header["extra"] = {"dtype": "F32", "shape": [extra // 4], "data_offsets": [end, end + extra]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(file, "wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for value in weights.values():
+            stream.write(value.tobytes())
+        stream.truncate(8 + len(text) + end + extra)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert read_tensors(file, [name])[name].shape == weights[name].shape
+    assert "extra" in tensor_shapes(file)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_a_configuration_of_absurd_size_is_compared_with_the_weights_first(run):
+    """Nine billion weights, if they were built."""
+    from myxtts.synthesis.tts import TTS
+
+    (folder,) = run.checkpoint_folders()[-1:]
+    sizes = dict.fromkeys(("text_width", "voice_width", "decoder_width"), 2_048)
+    sizes |= dict.fromkeys(("text_blocks", "voice_blocks", "decoder_blocks"), 64)
+    settings = yaml.safe_load((folder / "config.yaml").read_text())
+    settings["model"] |= sizes
+    resealed(folder, **{"config.yaml": json.dumps(settings).encode()})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CheckpointError, match=r"its shape does not match config\.yaml"):
+        TTS(folder)
+    assert main(["train", "--resume", str(run), "--max-steps=9"]) == 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000

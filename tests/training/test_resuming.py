@@ -170,7 +170,8 @@ def test_a_changed_corpus_is_named_and_refused_unless_asked_for(
     config = miniature(train_data=str(copied_corpus), max_steps=8, workers=1)
     assert XTTSTrainer(config, open_corpus(config), run).resume() == 6
     change(copied_corpus)
-    trainer = XTTSTrainer(config, open_corpus(config), run)
+    vocabulary = find_checkpoint(run).tokenizer()
+    trainer = XTTSTrainer(config, open_corpus(config, vocabulary=vocabulary), run)
     with pytest.raises(CheckpointError, match="clips are not those of the run so far") as caught:
         trainer.resume()
     assert "--allow-changed-corpus" in str(caught.value)
