@@ -89,7 +89,9 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         return None
     kind = next(item for item in allowed if item is not types.NoneType)
     if type(value) is int and value.bit_length() > _MOST_BITS:
-        raise ConfigError(f"{key}: found a number of {value.bit_length()} bits, expected a smaller")
+        raise ConfigError(
+            f"{key}: found a number of {value.bit_length()} bits, expected a smaller one"
+        )
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if kind is float and isinstance(value, str):

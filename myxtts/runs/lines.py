@@ -40,13 +40,16 @@ def drop_lines_after(file: Path, step: int) -> None:
     A half-written line, as after a power failure, is removed as well, and so is with a warning
     what no run has written.
     """
-    kept = []
+    kept, problems = [], []
     for number, line in enumerate(_whole_lines(file), 1):
         try:
             if _parsed(line)["step"] <= step:
                 kept.append(line)
         except ValueError as error:
-            _log.warning("%s:%d: not a line of a run (%s): removed", file, number, error)
+            problems.append(f"{file}:{number}: not a line of a run ({error})")
+    if problems:
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        _log.warning("%s%s: removed", problems[0], more)
     if file.is_file():
         write_whole_file(file, b"".join(kept))
 

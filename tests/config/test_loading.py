@@ -190,5 +190,5 @@ def test_numbers_of_the_command_line_are_bounded_too():
         with pytest.raises(ConfigError):
             load_config(None, assignments=[assignment])
     for value in (10**400, float("inf")):
-        with pytest.raises(ConfigError, match="learning_rate"):
+        with pytest.raises(ConfigError, match="learning-rate: found"):
             load_config(None, {"training": {"learning_rate": value}})

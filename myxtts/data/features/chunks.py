@@ -26,6 +26,7 @@ from myxtts.data.corpus.checks import Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.corpus.parts import Part, parts_of
 from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
+from myxtts.data.features.stored_array import NOT_AN_ARRAY
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.plain_files import open_plain
@@ -111,7 +112,7 @@ def read_chunk(build_dir: Path, number: int) -> Chunk:
             rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
             levels=tuple(Level(*sums) for sums in content["levels"]),
         )
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, *NOT_AN_ARRAY) as error:
         raise DataError(
             f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
             "will be recreated"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import tokenize
 import weakref
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.plain_files import open_plain
+
+# NumPy reads headers as Python source, and passes on what that may raise.
+NOT_AN_ARRAY = (ValueError, SyntaxError, tokenize.TokenError, TypeError, KeyError, RecursionError)
 
 
 class StoredArray:
@@ -32,8 +36,11 @@ class StoredArray:
             }.get(version)
             if read is None:
                 raise ValueError(f"{file.name}: version {version}")
-            shape, is_fortran, found = read(stream)
-            if found != dtype or is_fortran or len(shape) != dimensions:
+            try:
+                shape, is_fortran, found = read(stream)
+            except NOT_AN_ARRAY as error:
+                raise ValueError(f"{file.name}: not an array ({error})") from None
+            if found != dtype or is_fortran or len(shape) != dimensions or min(shape) < 0:
                 raise ValueError(f"{file.name}: holds {found} in {len(shape)} dimensions")
             self.dtype = np.dtype(dtype)
             self.row_shape: tuple[int, ...] = tuple(shape[1:])
