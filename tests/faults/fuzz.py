@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -282,7 +283,7 @@ def feed(target: Any, inputs: Iterable[bytes]) -> tuple[Counter[str], list[tuple
             counts["taken"] += 1
         except MyXTTSError as error:
             counts["refused"] += 1
-            if not str(error).isprintable():
+            if any(unicodedata.category(character) == "Cc" for character in str(error)):
                 findings.append((content, f"not printable: {str(error)[:500]!r}"))
             if "\n" in str(error).strip() or len(str(error)) > 2_000:
                 findings.append((content, f"not one line: {str(error)[:500]!r}"))
