@@ -5,8 +5,10 @@ A line is an object of numbers, or null for those that were not finite.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +57,13 @@ def drop_lines_after(file: Path, step: int) -> None:
 
 
 def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
-    """One write: a line is there whole, or without its end."""
+    """The whole line or, on a full disk, nothing of it."""
+    line = json.dumps({"step": step, **values}).encode() + b"\n"
     with open_to_append(file) as stream:
-        stream.write(json.dumps({"step": step, **values}).encode() + b"\n")
+        size = stream.seek(0, os.SEEK_END)
+        if stream.write(line) != len(line):
+            stream.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
 def _whole_lines(file: Path) -> list[bytes]:

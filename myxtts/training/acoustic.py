@@ -25,6 +25,7 @@ from myxtts.runs.tensor_files import Tensors
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.acoustic_validation import AcousticValidation
 from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, starting_weights
 from myxtts.training.task import BatchWork
 from myxtts.work import computed_multiplications, real_multiplications
@@ -148,6 +149,9 @@ class AcousticTask:
         """Weights need mels normalised as they were in their training."""
         self.model.mel_mean = info.mel_mean
         self.model.mel_deviation = info.mel_deviation
+
+    def require_memory(self) -> None:
+        require_memory(self._config, self._made)
 
     def require_model(self, checkpoint: Checkpoint) -> None:
         if checkpoint.tokenizer() != self._corpus.tokenizer:
