@@ -283,7 +283,8 @@ def feed(target: Any, inputs: Iterable[bytes]) -> tuple[Counter[str], list[tuple
             counts["taken"] += 1
         except MyXTTSError as error:
             counts["refused"] += 1
-            if any(unicodedata.category(character) == "Cc" for character in str(error)):
+            shown = str(error).replace("\t", " ")
+            if any(unicodedata.category(character) == "Cc" for character in shown):
                 findings.append((content, f"not printable: {str(error)[:500]!r}"))
             if "\n" in str(error).strip() or len(str(error)) > 2_000:
                 findings.append((content, f"not one line: {str(error)[:500]!r}"))

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.data.features.clip_reader import ClipReader, DamagedClipError, checksum
-from myxtts.data.features.stored_array import StoredArray
+from myxtts.data.features.stored_array import StoredArray, read_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ PART_TYPES: dict[str, Any] = {
     "audio": np.int16,
     "texts": np.uint8,
 }
-_DIMENSIONS = {"mels": 2}
+DIMENSIONS = {"tokens": 1, "mels": 2, "audio": 1, "texts": 1}
 INDEX_TYPE = np.dtype(
     [
         ("tokens_start", np.int64),
@@ -187,12 +187,11 @@ def open_cache(folder: Path) -> FeatureCache:
             raise ValueError(f"format {content['format']}")
         if content["mel_deviation"] <= 0:
             raise ValueError("mel_deviation is not positive")
-        stored = StoredArray(folder / "index.npy", INDEX_TYPE)
-        index = stored.rows(0, len(stored))
+        index = read_array(folder / "index.npy", INDEX_TYPE)
         if checksum(index) != content["index_checksum"]:
             raise ValueError("index.npy: checksum mismatch")
         arrays = {
-            part: StoredArray(folder / f"{part}.npy", PART_TYPES[part], _DIMENSIONS.get(part, 1))
+            part: StoredArray(folder / f"{part}.npy", PART_TYPES[part], DIMENSIONS[part])
             for part in PARTS
         }
         _require_whole(index, arrays)

@@ -25,8 +25,15 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.corpus.parts import Part, parts_of
-from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
-from myxtts.data.features.stored_array import NOT_AN_ARRAY
+from myxtts.data.features.cache import (
+    DIMENSIONS,
+    FULL_SCALE,
+    INDEX_TYPE,
+    PART_TYPES,
+    PARTS,
+    FeatureCache,
+)
+from myxtts.data.features.stored_array import read_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.plain_files import open_plain
@@ -106,13 +113,16 @@ def read_chunk(build_dir: Path, number: int) -> Chunk:
     try:
         content = read_json(folder / "chunk.json", _SCHEMA, most_bytes=1 << 30)
         return Chunk(
-            records=np.load(folder / "records.npy"),
-            arrays={name: np.load(folder / f"{name}.npy") for name in PARTS},
+            records=read_array(folder / "records.npy", INDEX_TYPE),
+            arrays={
+                name: read_array(folder / f"{name}.npy", PART_TYPES[name], DIMENSIONS[name])
+                for name in PARTS
+            },
             symbols=tuple(content["symbols"]),
             rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
             levels=tuple(Level(*sums) for sums in content["levels"]),
         )
-    except (OSError, *NOT_AN_ARRAY) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(
             f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
             "will be recreated"

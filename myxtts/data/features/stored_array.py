@@ -6,21 +6,23 @@ Not memory-mapped: there, a file that was cut short or a disk that fails ends th
 
 from __future__ import annotations
 
+import ast
 import errno
 import math
 import os
-import tokenize
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from myxtts.plain_files import open_plain
 
-# NumPy reads headers as Python source, and passes on what that may raise.
-NOT_AN_ARRAY = (ValueError, SyntaxError, tokenize.TokenError, TypeError, KeyError, RecursionError)
+_MAGIC = b"\x93NUMPY"
+# The number of bytes that tell the length of the header, by version.
+_LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4}
+_LARGEST_HEADER_BYTES = 1 << 16
 
 
 class StoredArray:
@@ -28,30 +30,21 @@ class StoredArray:
 
     def __init__(self, file: Path, dtype: Any, dimensions: int = 1) -> None:
         self._file = file
+        self.dtype = np.dtype(dtype)
         with open_plain(file) as stream:
-            version = np.lib.format.read_magic(stream)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }.get(version)
-            if read is None:
-                raise ValueError(f"{file.name}: version {version}")
             try:
-                shape, is_fortran, found = read(stream)
-            except NOT_AN_ARRAY as error:
-                raise ValueError(f"{file.name}: not an array ({error})") from None
-            if found != dtype or is_fortran or len(shape) != dimensions or min(shape) < 0:
-                raise ValueError(f"{file.name}: holds {found} in {len(shape)} dimensions")
-            self.dtype = np.dtype(dtype)
-            self.row_shape: tuple[int, ...] = tuple(shape[1:])
-            self._rows = shape[0]
-            self._row_bytes = self.dtype.itemsize * math.prod(self.row_shape)
+                shape = _read_shape(stream, self.dtype)
+            except ValueError as error:
+                raise ValueError(f"{file.name}: {error}") from None
+            if len(shape) != dimensions:
+                raise ValueError(f"{file.name}: has {len(shape)} dimensions")
+            self._rows, *row_shape = shape
+            self.row_shape = tuple(row_shape)
+            self._row_bytes = self.dtype.itemsize * math.prod(row_shape)
             self._offset = stream.tell()
-            size = os.fstat(stream.fileno()).st_size
-            if size != self._offset + self.nbytes:
-                raise ValueError(
-                    f"{file.name}: {size} bytes, expected {self._offset + self.nbytes}"
-                )
+            size, expected = os.fstat(stream.fileno()).st_size, self._offset + self.nbytes
+            if size != expected:
+                raise ValueError(f"{file.name}: {size} bytes, expected {expected}")
             self._descriptor = os.dup(stream.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
@@ -73,3 +66,31 @@ class StoredArray:
                 raise OSError(errno.EIO, "the file has become shorter", str(self._file))
             left, place = left[read:], place + read
         return values
+
+
+def read_array(file: Path, dtype: Any, dimensions: int = 1) -> npt.NDArray[Any]:
+    """A whole file."""
+    stored = StoredArray(file, dtype, dimensions)
+    return stored.rows(0, len(stored))
+
+
+def _read_shape(stream: IO[bytes], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Of an array of this type. NumPy's own reader runs into any error a parser can have."""
+    length_bytes = _LENGTH_BYTES.get(stream.read(8).removeprefix(_MAGIC))
+    if length_bytes is None:
+        raise ValueError("not an array")
+    length = int.from_bytes(stream.read(length_bytes), "little")
+    if length > _LARGEST_HEADER_BYTES:
+        raise ValueError("its header is too long")
+    try:
+        header = ast.literal_eval(stream.read(length).decode("latin-1").strip())
+        descr, is_fortran, shape = (header[key] for key in ("descr", "fortran_order", "shape"))
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise ValueError(f"its header cannot be read ({error})") from None
+    if descr != np.lib.format.dtype_to_descr(dtype) or is_fortran is not False:
+        raise ValueError(f"holds {str(descr)[:80]}, expected {dtype.name}")
+    is_shape = type(shape) is tuple and all(type(size) is int and size >= 0 for size in shape)
+    if not is_shape or math.prod(shape) >= 1 << 60:
+        raise ValueError("its shape cannot be")
+    sizes: tuple[int, ...] = shape
+    return sizes
