@@ -27,8 +27,8 @@ from myxtts.audio.files import (
     read_audio,
     window_levels,
     window_samples,
-    write_wav,
 )
+from myxtts.audio.writing import write_audio
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import check_clip
 from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance
@@ -112,7 +112,7 @@ def can_be_split(clip: Joined, template: Utterance, config: XTTSConfig) -> bool:
     limited = config.with_(max_text_length=10_000, max_mel_frames=frames, long_clips="split")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "clip.wav"
-        write_wav(file, clip.samples, config.audio.sample_rate_hz)
+        write_audio(file, clip.samples, config.audio.sample_rate_hz)
         item = dataclasses.replace(template, text=clip.text, audio_path=file)
         return len(parts_of(item, check_clip(item, limited), limited)) > 1
 

@@ -33,9 +33,10 @@ load_tensorflow()
 
 import numpy as np  # noqa: E402
 
-from myxtts.audio.files import clean_recording, read_audio, write_wav  # noqa: E402
+from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
 from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
+from myxtts.audio.writing import write_audio  # noqa: E402
 from myxtts.config.config import AudioConfig, XTTSConfig  # noqa: E402
 from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance  # noqa: E402
 from myxtts.errors import ConfigError, DataError, MyXTTSError  # noqa: E402
@@ -192,7 +193,7 @@ def judge(
                 folder = save / name.replace(":", "-")
                 folder.mkdir(parents=True, exist_ok=True)
                 file = folder / f"{clip.audio_path.stem}.wav"
-                write_wav(file, speech.waveform, AUDIO.sample_rate_hz)
+                write_audio(file, speech.waveform, AUDIO.sample_rate_hz)
         print(f"\r{number} of {len(clips)} clips", end="", flush=True)
     print()
     return scores

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from myxtts.config.config import XTTSConfig as XTTSConfig
+from myxtts.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # Type checkers read the imports, programs import from the same modules on first use: TensorFlow is
 # not loaded before it is needed. Every name stands in both.

@@ -1,4 +1,4 @@
-"""Reads, writes, trims and normalises audio files. No TensorFlow."""
+"""Reads, trims and normalises audio files. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import soxr
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
 from myxtts.plain_files import open_plain
-from myxtts.whole_files import whole_file
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -160,25 +159,6 @@ def _missing_wav_seconds(stream: IO[bytes]) -> float:
     return 0.0
 
 
-def write_wav(file: Path, waveform: FloatArray, sample_rate_hz: int) -> None:
-    """Writes a 16-bit WAV file atomically; replaces a link, and not what it leads to."""
-    try:
-        with whole_file(file) as stream:
-            # By file descriptor: libsndfile would swallow errors of a Python file object.
-            soundfile.write(
-                stream.fileno(),
-                waveform,
-                sample_rate_hz,
-                subtype="PCM_16",
-                format="WAV",
-                closefd=False,
-            )
-    except soundfile.SoundFileError as error:
-        raise DataError(f"{file}: cannot be written ({error})") from None
-    except OSError as error:
-        raise DataError(f"{file}: cannot be written ({error.strerror})") from None
-
-
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
     """Trims silence and normalises loudness, as configured."""
     if audio.trim_silence_db is not None:
@@ -208,13 +188,17 @@ def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float
 
     Peaks stay below full scale, so a recording with sharp peaks may end up quieter.
     """
+    return waveform * np.float32(loudness_gain(waveform, sample_rate_hz, loudness_dbfs))
+
+
+def loudness_gain(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float) -> float:
+    """The factor of `set_loudness`; 1 for silence."""
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
-        return waveform
+        return 1.0
     loud = levels[levels >= np.median(levels)]
     gain = 10 ** (loudness_dbfs / 20) / float(np.sqrt(np.mean(loud**2)))
-    gain = min(gain, _PEAK_LIMIT / float(np.abs(waveform).max()))
-    return waveform * np.float32(gain)
+    return min(gain, _PEAK_LIMIT / float(np.abs(waveform).max()))
 
 
 def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:

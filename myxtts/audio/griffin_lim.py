@@ -58,7 +58,7 @@ def _inversion(
         return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples, audio.fft_samples)
 
     def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        magnitude = _spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)
+        magnitude = spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)
         angle = tf.random.stateless_uniform(tf.shape(magnitude), seed, maxval=2 * np.pi)
         target = tf.cast(magnitude, tf.complex64)
         consistent = target * tf.exp(tf.complex(0.0, angle))
@@ -83,7 +83,7 @@ def _inversion(
     return tf.function(invert, input_signature=signature, autograph=False)
 
 
-def _spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:
+def spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:
     """The non-negative spectrum [frames, bins] whose mel is closest to `mel` [frames, mels]."""
     target = tf.matmul(mel, weights, transpose_b=True)  # [frames, bins]
     gram = tf.constant(weights @ weights.T)  # [bins, bins]

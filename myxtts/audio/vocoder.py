@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
 
 from myxtts.audio.mel import FloatArray
 
@@ -10,3 +11,11 @@ from myxtts.audio.mel import FloatArray
 class Vocoder(Protocol):
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
         """[frames, mels] -> [samples] in [-1, 1]; deterministic for a seed."""
+
+
+@runtime_checkable
+class StreamingVocoder(Vocoder, Protocol):
+    """A vocoder that speaks a mel while it still arrives."""
+
+    def stream(self, log_mels: Iterable[FloatArray], *, seed: int = 0) -> Iterator[FloatArray]:
+        """Chunks [frames, mels] to samples; joined, they equal those of the whole mel."""

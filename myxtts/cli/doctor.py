@@ -139,11 +139,12 @@ def check_audio() -> CheckResult:
         import soundfile
         import soxr
 
-        from myxtts.audio.files import read_audio, write_wav
+        from myxtts.audio.files import read_audio
+        from myxtts.audio.writing import write_audio
 
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "second.wav"
-            write_wav(file, np.zeros(22_050, np.float32), 22_050)
+            write_audio(file, np.zeros(22_050, np.float32), 22_050)
             samples = read_audio(file, 16_000).size
     except (ImportError, OSError, MyXTTSError) as error:
         return CheckResult("Audio", "broken", str(error), remedy)

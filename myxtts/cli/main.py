@@ -11,9 +11,11 @@ from myxtts import __version__
 from myxtts.cli import (
     compare,
     demo_data,
+    detect,
     diagnose,
     doctor,
     evaluate,
+    export,
     prepare,
     stats,
     synthesize,
@@ -37,8 +39,10 @@ _COMMANDS = (
     train,
     voice,
     synthesize,
+    detect,
     evaluate,
     compare,
+    export,
     doctor,
 )
 

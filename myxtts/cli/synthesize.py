@@ -1,116 +1,199 @@
-"""`myxtts synthesize`: speaks a text in the voice of a recording, or in a saved voice."""
+"""`myxtts synthesize`: speaks texts in the voice of a recording, or in a saved voice."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say
-from myxtts.cli.speaking_flags import add_vocoder_flag
-from myxtts.errors import DataError
-from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
+from myxtts.audio.formats import AUDIO_ENDINGS
+from myxtts.cli.console import counting_bar, say
+from myxtts.cli.playing import player, require_sound_device
+from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
+from myxtts.cli.speech_sources import SpeechJob, add_source_flags, read_jobs
+from myxtts.runs.base import run_or_base
+from myxtts.text.lexicon import Lexicon
+from myxtts.wording import plural
+
+if TYPE_CHECKING:
+    from myxtts.synthesis.tts import TTS
+
+# Rows of a table that are asked for at once: what waits together is computed together.
+_THREADS = 8
+_SHORT_TEXT_CHARACTERS = 1_000
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "synthesize",
         help="speak a text in the voice of a recording",
-        description="Speak a text in the voice of one or more recordings and write a WAV file.",
+        description="Speak a text, a file or a table of texts in the voice of recordings or in a "
+        "saved voice, and write audio files.",
     )
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="RUN", help="folder of a trained run"
+        "--checkpoint",
+        type=Path,
+        metavar="RUN",
+        help="folder of a trained run (default: the included base model)",
     )
-    parser.add_argument("--text", required=True, help="text to speak")
-    voice = parser.add_mutually_exclusive_group(required=True)
-    voice.add_argument("--voice", metavar="NAME", help="voice saved with myxtts voice add")
+    add_source_flags(parser)
+    voice = parser.add_mutually_exclusive_group()
+    voice.add_argument(
+        "--voice",
+        metavar="NAME",
+        help="voice saved with myxtts voice add (default: the first saved voice)",
+    )
     voice.add_argument(
         "--speaker-wav",
+        "--speaker_wav",
         type=Path,
         nargs="+",
         metavar="REF",
         help="recordings of the voice to clone; a few seconds in total are enough",
     )
     parser.add_argument(
-        "--language", metavar="TAG", help="such as en (default: the model's first language)"
+        "--language",
+        "--language_idx",
+        "--language-idx",
+        metavar="TAG",
+        help="such as en (default: the model's first language)",
+    )
+    parser.add_argument("--play", action="store_true", help="play the speech while it is made")
+    parser.add_argument(
+        "--subtitles",
+        type=Path,
+        metavar="FILE",
+        help="write the times of sentences and words: srt, vtt or json, by the ending of its name",
+    )
+    parser.add_argument(
+        "--lexicon",
+        type=Path,
+        metavar="FILE",
+        help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
+    )
+    parser.add_argument(
+        "--watermark",
+        action="store_true",
+        help="add an inaudible mark to the files, which myxtts detect finds",
     )
     add_vocoder_flag(parser)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="WAV file to write")
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=10,
-        metavar="N",
-        help="sampling steps: more is slower and slightly clearer (default: 10)",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=0.3,
-        metavar="T",
-        help="0 is flat and stable, 1 is lively (default: 0.3)",
-    )
-    for condition in ("text", "voice"):
-        parser.add_argument(
-            f"--{condition}-guidance",
-            type=float,
-            metavar="SCALE",
-            help=f"classifier-free guidance towards the {condition}: 0 is off, higher follows it "
-            "more closely (default: the run's setting)",
-        )
-    parser.add_argument(
-        "--speed",
-        type=float,
-        default=1.0,
-        metavar="FACTOR",
-        help="speaking rate: 1.2 is 20%% faster (default: 1.0)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="random seed: the same seed gives the same audio (default: 0)",
-    )
+    add_speech_flags(parser)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    speech = _speech_options(options)
-    if not options.text.strip():
-        raise DataError("--text: is empty, expected text to speak")
+    speech = speech_options(options)
+    jobs = read_jobs(options)
+    if options.subtitles is not None:
+        from myxtts.synthesis.subtitles import require_subtitle_file
+
+        require_subtitle_file(options.subtitles)
+    lexicon = None if options.lexicon is None else Lexicon.read(options.lexicon)
+    if options.play:
+        require_sound_device()
+    folder = run_or_base(options.checkpoint)
+    from myxtts.runs.run_dir import RunDir
+
+    RunDir(folder).require_folder()
+    waiting = [job for job in jobs if _is_wanted(job, options)]
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
     from myxtts.synthesis.tts import TTS
 
-    tts = TTS(options.checkpoint, vocoder=options.vocoder)
+    # For a few sentences compiling takes longer than it saves.
+    compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
+    tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
     started = time.monotonic()
-    tts.tts_to_file(
-        text=options.text,
-        speaker_wav=options.speaker_wav or tts.saved_voice(options.voice),
-        language=options.language,
-        file_path=options.out,
-        options=speech,
-    )
-    import soundfile
-
-    spoken = soundfile.info(options.out).duration
-    say(f"{options.out}: {spoken:.1f} s of speech in {time.monotonic() - started:.1f} s")
+    how = {"lexicon": lexicon, "options": speech}
+    if options.out_dir is not None:
+        seconds = _speak_batch(tts, waiting, options, how)
+        kept = len(jobs) - len(waiting)
+        say(
+            f"{options.out_dir}: {len(waiting)} {plural(len(waiting), 'file')}, "
+            f"{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s"
+            + (f"; {kept} were there already" if kept else "")
+        )
+        return 0
+    [job] = jobs
+    asked = {"text": job.request.text, "language": options.language, **_voice(options, None)}
+    seconds = _speak_one(tts, job, options, asked | how)
+    where = "played" if job.file is None else str(job.file)
+    say(f"{where}: {seconds:.1f} s of speech in {time.monotonic() - started:.1f} s")
     return 0
 
 
-def _speech_options(options: argparse.Namespace) -> SpeechOptions:
-    try:
-        return SpeechOptions(
-            steps=options.steps,
-            temperature=options.temperature,
-            text_guidance=options.text_guidance,
-            voice_guidance=options.voice_guidance,
-            speed=options.speed,
-            seed=options.seed,
+def _speak_one(
+    tts: TTS, job: SpeechJob, options: argparse.Namespace, asked: dict[str, Any]
+) -> float:
+    """Seconds of speech."""
+    with counting_bar("speaking", "sentences") as show, contextlib.ExitStack() as stack:
+        play = stack.enter_context(player(tts.sample_rate_hz)) if options.play else None
+        if job.file is not None:
+            tts.tts_to_file(
+                **asked,
+                file_path=job.file,
+                subtitles=options.subtitles,
+                watermark=options.watermark,
+                on_progress=show,
+                on_samples=play,
+            )
+            return _seconds_of(job.file)
+        assert play is not None
+        samples = 0
+        for chunk in tts.stream(**asked):
+            play(chunk)
+            samples += chunk.size
+    return samples / tts.sample_rate_hz
+
+
+def _speak_batch(
+    tts: TTS, jobs: list[SpeechJob], options: argparse.Namespace, how: dict[str, Any]
+) -> float:
+    """Seconds of speech; Ctrl-C waits for what has begun, so that no file is half-written."""
+    options.out_dir.mkdir(exist_ok=True)
+
+    def speak(job: SpeechJob) -> float:
+        assert job.file is not None
+        tts.tts_to_file(
+            text=job.request.text,
+            language=job.request.language or options.language,
+            file_path=job.file,
+            watermark=options.watermark,
+            **_voice(options, job.request.voice),
+            **how,
         )
-    except SpeechOptionError as error:
-        flag = f"--{error.option.replace('_', '-')}"
-        raise DataError(f"{flag}: {error.problem}") from None
+        return _seconds_of(job.file)
+
+    seconds = 0.0
+    with counting_bar("speaking", "files") as show, ThreadPoolExecutor(_THREADS) as pool:
+        try:
+            for done, spoken in enumerate(pool.map(speak, jobs), start=1):
+                seconds += spoken
+                show(done, len(jobs))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return seconds
+
+
+def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
+    """The voice of a row, which is a name or a recording, or else that of the flags."""
+    if of_row is None:
+        return {"voice": options.voice, "speaker_wav": options.speaker_wav}
+    is_file = Path(of_row).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
+    return {"speaker_wav": of_row} if is_file else {"voice": of_row}
+
+
+def _is_wanted(job: SpeechJob, options: argparse.Namespace) -> bool:
+    is_kept = options.out_dir is not None and job.file is not None and job.file.exists()
+    return options.overwrite or not is_kept
+
+
+def _seconds_of(file: Path) -> float:
+    import soundfile
+
+    return float(soundfile.info(file).duration)

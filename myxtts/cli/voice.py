@@ -69,7 +69,7 @@ def _add(options: argparse.Namespace) -> int:
     load_tensorflow()
     from myxtts.synthesis.tts import TTS
 
-    TTS(options.checkpoint).save_voice(name, options.recordings, replace=options.replace)
+    TTS(options.checkpoint).add_voice(name, options.recordings, replace=options.replace)
     facts = read_voice(folder, name).facts
     seconds = sum(reference.seconds for reference in facts.references)
     recordings = len(facts.references)

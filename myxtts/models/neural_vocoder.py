@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,27 @@ class NeuralVocoder:
         )
 
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
-        return np.concatenate([np.zeros(0, np.float32), *self.stream([log_mel], seed=seed)])
+        chunks = self._samples_of([(log_mel, True)], seed)
+        return np.concatenate([np.zeros(0, np.float32), *chunks])
 
     def stream(self, log_mels: Iterable[FloatArray], *, seed: int = 0) -> Iterator[FloatArray]:
         """The samples of a mel that arrives in chunks, [frames, mels] each.
 
         Joined, they equal those of the whole mel. The last frames of a chunk wait for the next.
         """
+        nothing = np.zeros((0, self._network.n_mels), np.float32)
+        chunks = ((chunk, False) for chunk in log_mels)
+        yield from self._samples_of(chain(chunks, [(nothing, True)]), seed)
+
+    def _samples_of(
+        self, chunks: Iterable[tuple[FloatArray, bool]], seed: int
+    ) -> Iterator[FloatArray]:
+        """Chunks of a mel, and whether each is the last."""
         context, hop = self._network.context_frames, self._network.audio.hop_samples
         silence = np.full((context, self._network.n_mels), np.log(LOG_FLOOR), np.float32)
         noise_start = int(np.random.default_rng(seed).integers(_NOISE_SAMPLES))
         waiting, spoken_frames, cycle = silence, 0, tf.constant(0.0, tf.float64)
-        for chunk, is_last in _with_last(log_mels):
+        for chunk, is_last in chunks:
             waiting = np.concatenate([waiting, chunk, *([silence] if is_last else [])])
             frames = len(waiting) - 2 * context - 1
             if frames < 1:
@@ -84,12 +94,3 @@ def _noise_table() -> FloatArray:
 def _noise(first: int, count: int) -> FloatArray:
     """White noise that does not depend on how it is cut into chunks."""
     return np.take(_noise_table(), np.arange(first, first + count), mode="wrap")
-
-
-def _with_last(items: Iterable[FloatArray]) -> Iterator[tuple[FloatArray, bool]]:
-    iterator = iter(items)
-    item = next(iterator, None)
-    while item is not None:
-        following = next(iterator, None)
-        yield item, following is None
-        item = following

@@ -1,17 +1,21 @@
-"""Samples mels from token ids and a voice; compiled per batch size, for texts of any length."""
+"""Samples mels from token ids and a voice, in the shapes of `speech_shapes`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
+from myxtts.models.decoder import condition_channels
 from myxtts.models.packing import slots_of
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.speech_shapes import POSITION_SIZES, TEXT_SIZES, batches, row_counts, size_for
+from myxtts.models.text_encoder import EncodedText
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
@@ -19,26 +23,73 @@ FloatArray = npt.NDArray[np.float32]
 
 _NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
 _PADDING_ID = 0
+# Positions on either side of a window that are decoded with it and thrown away. Its reach over all
+# steps is longer, but what lies farther away is not heard; docs/en/speaking.md has the measurement.
+CONTEXT_POSITIONS = 32
+
+
+class Sentence(NamedTuple):
+    token_ids: Sequence[int]
+    language_id: int
+    voice: Voice
+    """Of one row."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentencePlan:
+    """A sentence whose timing is known and whose mel is not yet."""
+
+    condition: FloatArray  # [positions, channels]
+    voice: Voice
+    token_positions: npt.NDArray[np.int64]  # [tokens]
+
+    @property
+    def positions(self) -> int:
+        return len(self.condition)
+
+
+class Window(NamedTuple):
+    """A stretch of a sentence, and the stretch that is decoded for it."""
+
+    start: int
+    end: int
+    context_start: int
+    context_end: int
 
 
 class SpeechSampler:
     """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
 
-    def __init__(self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE) -> None:
+    def __init__(
+        self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE, *, compiled: bool = True
+    ) -> None:
+        """Compiling takes seconds and makes every sentence faster; a single one is spoken sooner
+        without it.
+        """
         self._default_guidance = default_guidance
         self._model = model
-        self._speak_of_size: dict[int, Any] = {}
-
-        def encode_voice(reference: tf.Tensor) -> Voice:
-            frames = tf.shape(reference)[1]
-            padded = tf.pad(reference, [[0, 0], [0, -frames % VOICE_STEP_FRAMES], [0, 0]])
-            return model.voice_encoder(model.normalised(padded), frames[None])
-
-        self._encode_voice = tf.function(
-            encode_voice,
-            input_signature=[tf.TensorSpec([1, None, model.n_mels])],
-            autograph=False,
+        functions = _compile(model)
+        self._traced = functions if compiled else ()
+        self._encode_voice, self._encode_text, self._spread, self._decode = (
+            function if compiled else function.python_function for function in functions
         )
+
+    @property
+    def model(self) -> XTTS:
+        return self._model
+
+    @property
+    def frames_per_position(self) -> int:
+        return self._model.sizes.frames_per_position
+
+    @property
+    def n_mels(self) -> int:
+        return self._model.n_mels
+
+    @property
+    def traces(self) -> int:
+        """How often TensorFlow traced any of the functions."""
+        return sum(function.experimental_get_tracing_count() for function in self._traced)
 
     def voice(self, reference_mel: npt.NDArray[np.float32]) -> Voice:
         """Encodes a reference mel [frames, mels] of any length."""
@@ -51,88 +102,240 @@ class SpeechSampler:
         voice: Voice,
         options: SpeechOptions,
     ) -> list[FloatArray]:
-        """Mels, each [frames, mels], of a batch of texts given as token ids.
+        """Mels, each [frames, mels], of texts given as token ids.
 
         `voice` is one for all texts, or one per text.
         """
-        guidance = [
-            usual if asked is None else asked
-            for asked, usual in zip(
-                (options.text_guidance, options.voice_guidance), self._default_guidance, strict=True
+        rows = [Voice(*(part[row : row + 1] for part in voice)) for row in range(len(voice.vector))]
+        rows = rows * len(texts) if len(rows) == 1 else rows
+        sentences = list(map(Sentence, texts, language_ids, rows))
+        return self.decode(self.plan(sentences, options.speed), options)
+
+    def plan(self, sentences: Sequence[Sentence], speed: float) -> list[SentencePlan]:
+        """Durations, and what the decoder is told at each position."""
+        plans: dict[int, SentencePlan] = {}
+        indices = range(len(sentences))
+        for tokens, chosen in batches(
+            indices, lambda index: len(sentences[index].token_ids), TEXT_SIZES
+        ):
+            plans |= zip(
+                chosen, self._plan([sentences[i] for i in chosen], tokens, speed), strict=True
             )
+        return [plans[index] for index in indices]
+
+    def decode(self, plans: Sequence[SentencePlan], options: SpeechOptions) -> list[FloatArray]:
+        """The mels of planned sentences; none depends on the others."""
+        parts: dict[tuple[int, int], FloatArray] = {}
+        stretches = [
+            (index, window) for index, plan in enumerate(plans) for window in windows(plan)
         ]
-        lengths = np.array(list(map(len, texts)), np.int32)
-        token_ids = np.full((len(texts), lengths.max()), _PADDING_ID, np.int32)
-        token_ids[np.arange(token_ids.shape[1]) < lengths[:, None]] = np.concatenate(texts)
-        if len(texts) > 1 and voice.vector.shape[0] == 1:
-            voice = Voice(*(tf.repeat(part, len(texts), axis=0) for part in voice))
-        spoken, frame_counts = self._speak(len(texts))(
+
+        def length_of(stretch: tuple[int, Window]) -> int:
+            return stretch[1].context_end - stretch[1].context_start
+
+        for size, chosen in batches(stretches, length_of, POSITION_SIZES):
+            asked = [(plans[index], window) for index, window in chosen]
+            decoded = self._decode_windows(asked, size, options)
+            for (index, window), mel in zip(chosen, decoded, strict=True):
+                parts[index, window.start] = mel
+        return [
+            np.concatenate([parts[index, window.start] for window in windows(plan)])
+            for index, plan in enumerate(plans)
+        ]
+
+    def stream(
+        self, plan: SentencePlan, options: SpeechOptions, first: int, rest: int
+    ) -> Iterator[FloatArray]:
+        """The mel of one sentence in windows of `first` and then `rest` positions."""
+        for window in windows(plan, first, rest):
+            size = size_for(window.context_end - window.context_start, POSITION_SIZES)
+            [mel] = self._decode_windows([(plan, window)], size, options)
+            yield mel
+
+    def warm_up(self, voice: Voice, options: SpeechOptions, *, positions: int, tokens: int) -> None:
+        """Runs every shape up to the given lengths once, so that the first sentence is as fast as
+        the others.
+        """
+        for size in TEXT_SIZES:
+            if size <= size_for(tokens, TEXT_SIZES):
+                for rows in row_counts(size):
+                    self.plan([Sentence([1] * size, 0, voice)] * rows, options.speed)
+        for size in POSITION_SIZES:
+            if size <= size_for(positions, POSITION_SIZES):
+                for rows in row_counts(size):
+                    blank = np.zeros((size, self._condition_channels), np.float32)
+                    plan = SentencePlan(blank, voice, np.zeros(0, np.int64))
+                    self.decode([plan] * rows, options)
+
+    @property
+    def _condition_channels(self) -> int:
+        return condition_channels(self._model.sizes, self._model.channels)
+
+    def _plan(self, rows: Sequence[Sentence], tokens: int, speed: float) -> Iterator[SentencePlan]:
+        """For sentences that are padded to `tokens`."""
+        token_ids = np.full((len(rows), tokens), _PADDING_ID, np.int32)
+        for row, sentence in enumerate(rows):
+            token_ids[row, : len(sentence.token_ids)] = sentence.token_ids
+        lengths = np.array([len(sentence.token_ids) for sentence in rows], np.int32)
+        text, durations = self._encode_text(
             tf.constant(token_ids),
             tf.constant(lengths),
-            tf.constant(language_ids, tf.int32),
-            voice,
+            tf.constant([sentence.language_id for sentence in rows], tf.int32),
+            tf.concat([sentence.voice.vector for sentence in rows], 0),
+            tf.constant(speed, tf.float32),
+        )
+        counts = durations.numpy().astype(np.int64)  # [rows, tokens]
+        size = size_for(int(counts.sum(axis=1).max()), POSITION_SIZES)
+        conditions = self._spread(text, durations, tf.constant(size)).numpy()
+        for sentence, condition, token_positions in zip(rows, conditions, counts, strict=True):
+            own = token_positions[: len(sentence.token_ids)]
+            yield SentencePlan(condition[: own.sum()], sentence.voice, own)
+
+    def _decode_windows(
+        self, stretches: Sequence[tuple[SentencePlan, Window]], size: int, options: SpeechOptions
+    ) -> list[FloatArray]:
+        """The mels of windows, each decoded with its context in `size` positions."""
+        channels = self._condition_channels
+        condition = np.zeros((len(stretches), size, channels), np.float32)
+        for row, (plan, window) in enumerate(stretches):
+            context = plan.condition[window.context_start : window.context_end]
+            condition[row, : len(context)] = context
+        voices = Voice(
+            *(tf.concat(parts, 0) for parts in zip(*(p.voice for p, _ in stretches), strict=True))
+        )
+        spoken = self._decode(
+            tf.constant(condition),
+            tf.constant([w.context_end - w.context_start for _, w in stretches], tf.int32),
+            tf.constant([w.context_start for _, w in stretches], tf.int32),
+            voices,
             tf.constant(options.steps, tf.int32),
             tf.constant(options.temperature, tf.float32),
-            tf.constant(guidance, tf.float32),
-            tf.constant(options.speed, tf.float32),
+            tf.constant(self._guidance(options), tf.float32),
             tf.constant([options.seed, 0], tf.int32),
-        )
+        ).numpy()
+        frames = self.frames_per_position
         return [
-            mel[:frames] for mel, frames in zip(spoken.numpy(), frame_counts.numpy(), strict=True)
+            mel[(w.start - w.context_start) * frames : (w.end - w.context_start) * frames]
+            for mel, (_, w) in zip(spoken, stretches, strict=True)
         ]
 
-    def _speak(self, batch: int) -> Any:
-        """Compiled once per batch size, for texts of any length."""
-        if batch not in self._speak_of_size:
-            self._speak_of_size[batch] = self._compile_speak(batch)
-        return self._speak_of_size[batch]
+    def _guidance(self, options: SpeechOptions) -> list[float]:
+        asked = (options.text_guidance, options.voice_guidance)
+        return [
+            usual if one is None else one
+            for one, usual in zip(asked, self._default_guidance, strict=True)
+        ]
 
-    def _compile_speak(self, batch: int) -> Any:
-        model = self._model
-        width = model.sizes.voice_width
 
-        def speak(
-            token_ids: tf.Tensor,
-            token_lengths: tf.Tensor,
-            language_ids: tf.Tensor,
-            voice: Voice,
-            steps: tf.Tensor,
-            temperature: tf.Tensor,
-            guidance: tf.Tensor,
-            speed: tf.Tensor,
-            seed: tf.Tensor,
-        ) -> tuple[tf.Tensor, tf.Tensor]:
-            """Mels [batch, frames, mels] and their lengths in frames."""
-            slots = slots_of(token_lengths, tf.shape(token_ids)[1])
-            text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice.vector)
-            durations = model.plan_positions(text, speed)
-            mels = model.flow(
-                text,
-                voice,
-                durations,
-                steps=steps,
-                temperature=temperature,
-                guidance=guidance,
-                seed=seed,
-            )
-            positions = tf.cast(tf.reduce_sum(durations, 1), tf.int32)
-            return mels, positions * model.sizes.frames_per_position
+def windows(
+    plan: SentencePlan, first: int | None = None, rest: int | None = None
+) -> Iterator[Window]:
+    """Cuts a sentence into windows of `first` and then `rest` positions, without `first` into as
+    few as possible.
+    """
+    largest = POSITION_SIZES[-1]
+    if first is None:
+        rest = largest - 2 * CONTEXT_POSITIONS
+        first = largest if plan.positions <= largest else rest
+    assert rest is not None
+    start, length = 0, first
+    while start < plan.positions:
+        end = min(start + length, plan.positions)
+        yield Window(
+            start,
+            end,
+            max(0, start - CONTEXT_POSITIONS),
+            min(plan.positions, end + CONTEXT_POSITIONS),
+        )
+        start, length = end, rest
 
-        return tf.function(
-            speak,
-            input_signature=[
-                tf.TensorSpec([batch, None], tf.int32),
-                tf.TensorSpec([batch], tf.int32),
-                tf.TensorSpec([batch], tf.int32),
-                Voice(
-                    tf.TensorSpec([batch, width]),
-                    tf.TensorSpec([batch, model.sizes.voice_latents, width]),
+
+def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
+    """Traced once each, for all shapes."""
+    width, latents = model.sizes.voice_width, model.sizes.voice_latents
+    channels = condition_channels(model.sizes, model.channels)
+
+    def encode_voice(reference: tf.Tensor) -> Voice:
+        frames = tf.shape(reference)[1]
+        padded = tf.pad(reference, [[0, 0], [0, -frames % VOICE_STEP_FRAMES], [0, 0]])
+        return model.voice_encoder(model.normalised(padded), frames[None])
+
+    def encode_text(
+        token_ids: tf.Tensor,
+        token_lengths: tf.Tensor,
+        language_ids: tf.Tensor,
+        voice: tf.Tensor,
+        speed: tf.Tensor,
+    ) -> tuple[EncodedText, tf.Tensor]:
+        slots = slots_of(token_lengths, tf.shape(token_ids)[1])
+        text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice)
+        return text, model.plan_positions(text, speed)
+
+    def spread(text: EncodedText, durations: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        return model.conditions(text, durations, positions)
+
+    def decode(
+        condition: tf.Tensor,
+        lengths: tf.Tensor,
+        first_positions: tf.Tensor,
+        voice: Voice,
+        steps: tf.Tensor,
+        temperature: tf.Tensor,
+        guidance: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> tf.Tensor:
+        """Mels [batch, frames, mels] of windows that begin at `first_positions`."""
+        # Every sentence has the same noise at a position, whatever it is batched with and however
+        # it is cut into windows.
+        index = first_positions[:, None] + tf.range(tf.shape(condition)[1])
+        drawn = tf.random.stateless_normal(
+            [tf.reduce_max(index) + 1, model.channels], seed, alg="philox"
+        )
+        noise = tf.gather(drawn, index) * temperature
+        return model.flow(condition, lengths, voice, noise, steps=steps, guidance=guidance)
+
+    numbers = tf.TensorSpec([None], tf.int32)
+    signatures: list[tuple[Any, list[Any]]] = [
+        (encode_voice, [tf.TensorSpec([1, None, model.n_mels])]),
+        (
+            encode_text,
+            [
+                tf.TensorSpec([None, None], tf.int32),
+                numbers,
+                numbers,
+                tf.TensorSpec([None, width]),
+                tf.TensorSpec([]),
+            ],
+        ),
+        (
+            spread,
+            [
+                EncodedText(
+                    states=tf.TensorSpec([None, None, model.sizes.text_width]),
+                    mean_mel=tf.TensorSpec([None, None, model.channels]),
+                    log_durations=tf.TensorSpec([None, None]),
+                    mask=tf.TensorSpec([None, None, 1]),
                 ),
+                tf.TensorSpec([None, None]),
+                tf.TensorSpec([], tf.int32),
+            ],
+        ),
+        (
+            decode,
+            [
+                tf.TensorSpec([None, None, channels]),
+                numbers,
+                numbers,
+                Voice(tf.TensorSpec([None, width]), tf.TensorSpec([None, latents, width])),
                 tf.TensorSpec([], tf.int32),
                 tf.TensorSpec([]),
                 tf.TensorSpec([2]),
-                tf.TensorSpec([]),
                 tf.TensorSpec([2], tf.int32),
             ],
-            autograph=False,
-        )
+        ),
+    ]
+    encode, encode_tokens, condition, decode_mel = (
+        tf.function(function, input_signature=signature, autograph=False)
+        for function, signature in signatures
+    )
+    return encode, encode_tokens, condition, decode_mel

@@ -14,6 +14,7 @@ _ALLOWED: dict[str, tuple[Any, float, float]] = {
     "text_guidance": (Real | None, 0, 10),
     "voice_guidance": (Real | None, 0, 10),
     "speed": (Real, 0.25, 4),
+    "pitch": (Real, -12, 12),
     "seed": (Integral, 0, 2**31 - 1),
 }
 
@@ -40,6 +41,8 @@ class SpeechOptions:
     """The same towards the voice; None uses training.voice_guidance of the run."""
     speed: float = 1.0
     """Speaking rate: 1.2 is 20 % faster."""
+    pitch: float = 0.0
+    """In semitones: 2 is higher, -2 lower, with the formants of the same voice."""
     seed: int = 0
 
     def __post_init__(self) -> None:

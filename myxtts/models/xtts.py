@@ -193,34 +193,32 @@ class XTTS(keras.Model):
         ends = tf.round(tf.cumsum(tf.exp(log_durations) / speed * mask, axis=1))
         return tf.maximum(ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]]), 1.0) * mask
 
+    def conditions(self, text: EncodedText, durations: tf.Tensor, positions: Any) -> tf.Tensor:
+        """What the decoder is told at each position, [batch, positions, channels]."""
+        ends = tf.cumsum(durations, axis=1)
+        index = tf.range(positions, dtype=tf.float32)[None, :, None]
+        path = tf.cast((index >= (ends - durations)[:, None]) & (index < ends[:, None]), tf.float32)
+        return self._condition(text, path, _position_within_token(path, durations))
+
     def flow(
         self,
-        text: EncodedText,
+        condition: tf.Tensor,
+        lengths: tf.Tensor,
         voice: Voice,
-        durations: tf.Tensor,
+        noise: tf.Tensor,
         *,
         steps: tf.Tensor,
-        temperature: tf.Tensor,
         guidance: tf.Tensor,
-        seed: tf.Tensor,
     ) -> tf.Tensor:
         """Samples log-mels [batch, frames, mels] with Euler's method.
 
-        Classifier-free guidance, for text and voice: the decoder also predicts without that
-        condition, and the prediction is extrapolated away from the unconditional one by
-        `guidance`.
+        `condition` as from `conditions`, `lengths` [batch] in positions, `noise` [batch,
+        positions, channels of a position]. Classifier-free guidance, for text and voice: the
+        decoder also predicts without that condition, and the prediction is extrapolated away from
+        the unconditional one by `guidance`.
         """
-        ends = tf.cumsum(durations, axis=1)
-        position_lengths = tf.cast(ends[:, -1], tf.int32)
-        positions = tf.reduce_max(position_lengths)
-        index = tf.range(positions, dtype=tf.float32)[None, :, None]
-        path = tf.cast((index >= (ends - durations)[:, None]) & (index < ends[:, None]), tf.float32)
-        condition = self._condition(text, path, _position_within_token(path, durations))
-        mask = length_mask(position_lengths, positions)
-        batch = tf.shape(durations)[0]
-        # The same noise for every sentence, so that batching does not change how it sounds.
-        noise = tf.random.stateless_normal([1, positions, self.channels], seed, alg="philox")
-        noise = tf.repeat(noise, batch, axis=0)
+        batch, positions, _ = tf.unstack(tf.shape(noise))
+        mask = length_mask(lengths, positions)
         is_used = tf.concat([[True], guidance > 0.0], 0)
         masks = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_used)
         weights = tf.concat([1.0 + tf.reduce_sum(guidance, keepdims=True), -guidance], 0)
@@ -245,7 +243,7 @@ class XTTS(keras.Model):
         _, mel = tf.while_loop(
             lambda step, _: step < steps,
             advance,
-            (tf.constant(0), noise * temperature),
+            (tf.constant(0), noise),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None, self.channels])),
         )
         frames = tf.reshape(mel, [batch, -1, self.n_mels])

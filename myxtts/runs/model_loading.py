@@ -22,7 +22,7 @@ def require_model(checkpoint: Checkpoint, make: Callable[[], keras.Model]) -> No
         checkpoint.require_shapes(make().trainable_variables)
 
 
-def load_model(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
+def model_of(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
     """The model with the EMA weights."""
     require_model(checkpoint, make)
     model = make()

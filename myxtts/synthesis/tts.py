@@ -3,84 +3,93 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.files import clean_recording, read_audio, set_loudness, write_wav
+from myxtts.audio.formats import require_writable
 from myxtts.audio.mel import clip_log_mel
 from myxtts.audio.vocoder import Vocoder
+from myxtts.audio.watermark import Marker
+from myxtts.audio.writing import audio_writer
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
-from myxtts.models.xtts import XTTS
-from myxtts.runs.model_loading import load_model
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.base import run_or_base
 from myxtts.runs.vocoders import find_vocoder
+from myxtts.synthesis.lines import FloatArray, Line, SpokenLine
+from myxtts.synthesis.loaded_model import load_model
+from myxtts.synthesis.provenance import tags_of
+from myxtts.synthesis.references import Paths, read_reference, reference_files, reference_state
+from myxtts.synthesis.script import ScriptWriter
+from myxtts.synthesis.speaker import Speaker
+from myxtts.synthesis.subtitles import require_subtitle_file, write_subtitles
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
     VoiceFacts,
     read_voice,
     require_free_name,
+    voice_names,
     voices_folder,
     write_voice,
 )
-from myxtts.text.languages import find_language
+from myxtts.synthesis.word_times import TimedLine, timed_line
+from myxtts.text.lexicon import Lexicon
 
-FloatArray = npt.NDArray[np.float32]
-Paths = str | Path | Sequence[str | Path]
+# done, total
+OnProgress = Callable[[int, int], None]
 
-_PAUSE_SECONDS = 0.25
-_FADE_SECONDS = 0.005
-_SPOKEN_LOUDNESS_DBFS = -23.0
-_SHORTEST_REFERENCE_SECONDS = 0.5
-# Memory grows with the square of the number of tokens; no real sentence comes close.
-_MOST_TOKENS = 2_000
 # Computing a mel takes dozens of times its own memory, so long recordings are cut.
 _MEL_STRETCH_SECONDS = 60
-_MOST_CHARACTERS = 1_000_000
+_REMEMBERED_VOICES = 64
+# warm_up() prepares sentences up to these lengths; longer ones are rare.
+_WARM_TOKENS = 256
+_WARM_POSITIONS = 512
+
+
+class _NamedVoice(NamedTuple):
+    voice: Voice
+    name: str
+    """For the metadata of what is spoken."""
 
 
 class TTS:
-    """A trained run, ready to speak.
+    """A trained run, ready to speak; threads may share it.
 
     >>> tts = TTS("runs/demo")                                              # doctest: +SKIP
     >>> tts.tts_to_file(text="Hello.", speaker_wav="me.wav", language="en", file_path="out.wav")
     """
 
-    def __init__(self, run_dir: str | Path, *, vocoder: Vocoder | str | Path | None = None) -> None:
-        """`vocoder` is one, "griffin-lim" or the folder of a run; None is the included one."""
-        folder = Path(run_dir)
-        checkpoint = find_checkpoint(folder, for_synthesis=True)
-        self.config = checkpoint.config()
-        if self.config.training.task != "acoustic":
-            raise CheckpointError(
-                f"{checkpoint.folder}: is a {self.config.training.task}, expected a model that "
-                "speaks; give a vocoder with --vocoder"
-            )
-        self.tokenizer = checkpoint.tokenizer()
-        self.step = checkpoint.info.step
-        self._weights_sha256 = checkpoint.weights_checksum()
+    def __init__(
+        self,
+        run: str | Path | None = None,
+        *,
+        vocoder: Vocoder | str | Path | None = None,
+        compiled: bool = True,
+    ) -> None:
+        """`run` is the folder of a run; None is the included base model.
+
+        `vocoder` is one, "griffin-lim" or the folder of a run; None is the included one. Without
+        `compiled` the first sentence is spoken seconds earlier, and all others more slowly.
+        """
+        folder = run_or_base(run)
+        model = load_model(folder, compiled=compiled)
+        self.config, self.tokenizer, self.step = model.config, model.tokenizer, model.step
+        self.sampler = model.sampler
+        self._run_name = folder.resolve().name
+        self._weights_sha256 = model.weights_sha256
         self._voices_folder = voices_folder(folder)
-        make = functools.partial(
-            XTTS,
-            self.config,
-            symbols=len(self.tokenizer.symbols),
-            languages=len(self.tokenizer.languages),
-            mel_mean=checkpoint.info.mel_mean,
-            mel_deviation=checkpoint.info.mel_deviation,
-        )
-        model = load_model(checkpoint, make)
-        self._sampler = SpeechSampler(model, self.config.training.default_guidance)
         if vocoder is None or isinstance(vocoder, str | Path):
             vocoder = find_vocoder(vocoder, self.config)
         self.vocoder = vocoder
+        self._speaker = Speaker(model.sampler, vocoder, self.config.audio)
+        self._writer = ScriptWriter(self.tokenizer, self.config.data.max_text_length)
+        self._encoded_voice = functools.lru_cache(maxsize=_REMEMBERED_VOICES)(self._encode_files)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -90,21 +99,32 @@ class TTS:
     def sample_rate_hz(self) -> int:
         return self.config.audio.sample_rate_hz
 
-    def voice(self, speaker_wav: Paths) -> Voice:
-        """Encodes the voice of one or more recordings."""
-        recordings = self._recordings(speaker_wav)
-        return self.voice_of(np.concatenate([recording for _, recording in recordings]))
+    @property
+    def traces(self) -> int:
+        """How often TensorFlow traced a function for speaking; constant after `warm_up`."""
+        return self.sampler.traces
 
-    def save_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
-        """Encodes a voice and saves it in the run's folder, for `saved_voice`."""
+    @property
+    def voices(self) -> list[str]:
+        """Names of the voices saved with the run."""
+        return voice_names(self._voices_folder)
+
+    def voice(self, speaker_wav: Paths) -> Voice:
+        """Encodes the voice of one or more recordings; remembered while they do not change."""
+        files = reference_files(speaker_wav)
+        return self._encoded_voice(files, tuple(map(reference_state, files)))
+
+    def add_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
+        """Encodes a voice and saves it with the run, to speak with it by name."""
         name = require_free_name(self._voices_folder, name, replace=replace)
-        recordings = self._recordings(speaker_wav)
-        voice = self.voice_of(np.concatenate([recording for _, recording in recordings]))
+        files = reference_files(speaker_wav)
+        recordings = [read_reference(file, self.config.audio) for file in files]
+        voice = self.voice_of(np.concatenate([recording.samples for recording in recordings]))
         facts = VoiceFacts(
             name=name,
             references=[
-                Reference(_printable(file.name), recording.size / self.sample_rate_hz)
-                for file, recording in recordings
+                Reference(_printable(file.name), samples.size / self.sample_rate_hz)
+                for file, samples in recordings
             ],
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             step=self.step,
@@ -133,111 +153,206 @@ class TTS:
             log_mel(waveform[start : start + stretch])
             for start in range(0, max(waveform.size, 1), stretch)
         ]
-        return self._sampler.voice(np.concatenate(mels))
+        return self._speaker.voice(np.concatenate(mels))
+
+    def warm_up(self, options: SpeechOptions | None = None) -> None:
+        """Runs every usual shape once, so that the first sentence takes as long as the others."""
+        self._speaker.warm_up(
+            options or SpeechOptions(), tokens=_WARM_TOKENS, positions=_WARM_POSITIONS
+        )
 
     def tts(
         self,
         text: str,
-        speaker_wav: Paths | Voice,
+        speaker_wav: Paths | Voice | None = None,
         language: str | None = None,
         *,
+        voice: str | None = None,
         split_sentences: bool = True,
+        lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
     ) -> FloatArray:
-        """Samples in [-1, 1] at `sample_rate_hz`."""
-        options = options or SpeechOptions()
-        language = self.tokenizer.own_language(language or self.languages[0])
-        language_id = self.tokenizer.language_id(language)
-        training = self.config.training
-        _check_guidance("text", options.text_guidance, training.text_drop_rate)
-        _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)
-        # All input errors are found before anything is computed.
-        encoded = self._encode(text, language, split_sentences)
-        voice = speaker_wav if isinstance(speaker_wav, Voice) else self.voice(speaker_wav)
-        rate = self.sample_rate_hz
-        pause = np.zeros(int(_PAUSE_SECONDS * rate), np.float32)
-        pieces: list[FloatArray] = []
-        for token_ids in encoded:
-            [mel] = self._sampler.mels([token_ids], [language_id], voice, options)
-            waveform = self.vocoder.samples(mel, seed=options.seed)
-            level = set_loudness(waveform, rate, _SPOKEN_LOUDNESS_DBFS)
-            pieces += [_faded(level, int(_FADE_SECONDS * rate)), pause]
-        return np.concatenate(pieces[:-1])
+        """Samples in [-1, 1] at `sample_rate_hz`.
+
+        The voice is that of recordings, or a saved one by its name; without both, the first saved
+        voice.
+        """
+        spoken = self.lines(
+            text,
+            speaker_wav,
+            language,
+            voice=voice,
+            split_sentences=split_sentences,
+            lexicon=lexicon,
+            options=options,
+        )
+        return np.concatenate([self._with_pause(one) for one in spoken])
 
     def tts_to_file(
         self,
         *,
         text: str,
-        speaker_wav: Paths | Voice,
+        speaker_wav: Paths | Voice | None = None,
         language: str | None = None,
         file_path: str | Path = "output.wav",
+        voice: str | None = None,
         split_sentences: bool = True,
+        lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
+        subtitles: str | Path | None = None,
+        watermark: bool = False,
+        on_progress: OnProgress = lambda done, total: None,
+        on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
+        """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
+
+        `subtitles` is a file for the times of sentences and words: srt, vtt or json. `watermark`
+        adds an inaudible mark, which `myxtts detect` finds. `on_progress` counts sentences.
+        `on_samples` is given what is written, in chunks as from `stream`; then there are no
+        subtitles.
+        """
         file = Path(file_path)
-        if not file.parent.is_dir():
-            raise DataError(f"{file}: cannot be written (no folder {file.parent})")
-        waveform = self.tts(
-            text, speaker_wav, language, split_sentences=split_sentences, options=options
-        )
-        write_wav(file.resolve(), waveform, self.sample_rate_hz)
+        require_writable(file)
+        if subtitles is not None:
+            require_subtitle_file(Path(subtitles))
+        options = options or SpeechOptions()
+        lines = self._script(text, language, split_sentences, options, lexicon)
+        chosen = self._chosen_voice(speaker_wav, voice)
+        tags = tags_of(self._run_name, self.step, chosen.name)
+        marked = Marker(self.sample_rate_hz) if watermark else _unchanged
+        with audio_writer(file, self.sample_rate_hz, tags) as write_samples:
+
+            def write(samples: FloatArray) -> None:
+                write_samples(marked(samples))
+
+            if on_samples is not None:
+                for chunk in self._stream(lines, chosen.voice, options):
+                    on_samples(chunk)
+                    write(chunk)
+            else:
+                spoken = self._speaker.speak(lines, chosen.voice, options)
+                timed: list[TimedLine] = []
+                for one, seconds in self._written(spoken, write, len(lines), on_progress):
+                    if subtitles is not None:
+                        timed.append(timed_line(one, self.tokenizer, seconds))
+                if subtitles is not None:
+                    write_subtitles(Path(subtitles), timed)
         return file
 
-    def _recordings(self, speaker_wav: Paths) -> list[tuple[Path, FloatArray]]:
-        """Each file with its samples: trimmed, normalised and long enough to encode a voice."""
-        files = [speaker_wav] if isinstance(speaker_wav, str | Path) else list(speaker_wav)
-        audio = self.config.audio
-        recordings = []
-        for file in files:
-            recording = clean_recording(read_audio(Path(file), audio.sample_rate_hz), audio)
-            seconds = recording.size / audio.sample_rate_hz
-            if seconds < _SHORTEST_REFERENCE_SECONDS or not recording.any():
-                raise DataError(
-                    f"{file}: {seconds:.2f} s of audio, expected at least "
-                    f"{_SHORTEST_REFERENCE_SECONDS} s of speech"
-                )
-            recordings.append((Path(file), recording))
-        if not recordings:
-            raise DataError("speaker_wav: is empty, expected at least one recording")
-        return recordings
+    def stream(
+        self,
+        text: str,
+        speaker_wav: Paths | Voice | None = None,
+        language: str | None = None,
+        *,
+        voice: str | None = None,
+        split_sentences: bool = True,
+        lexicon: Lexicon | None = None,
+        options: SpeechOptions | None = None,
+    ) -> Iterator[FloatArray]:
+        """The samples of `tts` in chunks, each as soon as it is ready.
 
-    def _encode(self, text: str, language: str, split: bool) -> list[list[int]]:
-        """Token ids per sentence; sentences without speakable text are skipped unless all are."""
-        if len(text) > _MOST_CHARACTERS:
+        With a trained vocoder the first chunk comes before its sentence is done. The level of a
+        sentence is that of its first chunk.
+        """
+        options = options or SpeechOptions()
+        lines = self._script(text, language, split_sentences, options, lexicon)
+        chosen = self._chosen_voice(speaker_wav, voice)
+        return self._stream(lines, chosen.voice, options)
+
+    def lines(
+        self,
+        text: str,
+        speaker_wav: Paths | Voice | None = None,
+        language: str | None = None,
+        *,
+        voice: str | None = None,
+        split_sentences: bool = True,
+        lexicon: Lexicon | None = None,
+        options: SpeechOptions | None = None,
+    ) -> Iterator[SpokenLine]:
+        """One sentence after the other, with its times; errors come before the first."""
+        options = options or SpeechOptions()
+        lines = self._script(text, language, split_sentences, options, lexicon)
+        chosen = self._chosen_voice(speaker_wav, voice)
+        return self._speaker.speak(lines, chosen.voice, options)
+
+    def _script(
+        self,
+        text: str,
+        language: str | None,
+        split: bool,
+        options: SpeechOptions,
+        lexicon: Lexicon | None,
+    ) -> list[Line]:
+        language = self.tokenizer.own_language(language or self.languages[0])
+        training = self.config.training
+        _check_guidance("text", options.text_guidance, training.text_drop_rate)
+        _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)
+        return self._writer.lines(text, language, split=split, lexicon=lexicon)
+
+    def _chosen_voice(self, speaker_wav: Paths | Voice | None, name: str | None) -> _NamedVoice:
+        if speaker_wav is not None and name is not None:
+            raise DataError("speaker_wav and voice: both are given, expected one of them")
+        if isinstance(speaker_wav, Voice):
+            return _NamedVoice(speaker_wav, "given as numbers")
+        if speaker_wav is not None:
+            files = reference_files(speaker_wav)
+            names = ", ".join(_printable(file.name) for file in files)
+            return _NamedVoice(self.voice(files), names)
+        if name is None and not (saved := self.voices):
             raise DataError(
-                f"text has {len(text)} characters, expected at most {_MOST_CHARACTERS}; split it "
-                "into parts"
+                f"no voice was given, and {self._voices_folder} has none; give recordings "
+                "(speaker_wav), or save a voice with myxtts voice add"
             )
-        sentences = find_language(language).sentences.split(text) if split else [text]
-        encoded = []
-        for sentence in sentences:
-            try:
-                encoded.append(self.tokenizer.encode(sentence, language))
-            except DataError:
-                continue
-        encoded = encoded or [self.tokenizer.encode(text, language)]
-        longest = max(map(len, encoded))
-        if longest > _MOST_TOKENS:
-            raise DataError(
-                f"a sentence has {longest} tokens, expected at most {_MOST_TOKENS}; end sentences "
-                "with a full stop"
-            )
-        return encoded
+        name = name or saved[0]
+        return _NamedVoice(self.saved_voice(name), name)
+
+    def _encode_files(self, files: tuple[Path, ...], states: tuple[object, ...]) -> Voice:
+        """`states` make the cache forget files that changed."""
+        recordings = [read_reference(file, self.config.audio) for file in files]
+        return self.voice_of(np.concatenate([recording.samples for recording in recordings]))
+
+    def _stream(
+        self, lines: list[Line], voice: Voice, options: SpeechOptions
+    ) -> Iterator[FloatArray]:
+        for line in lines:
+            yield from self._speaker.stream(line, voice, options)
+            if line.pause_seconds:
+                yield self._silence(line.pause_seconds)
+
+    def _written(
+        self,
+        spoken: Iterator[SpokenLine],
+        write: Callable[[FloatArray], None],
+        total: int,
+        on_progress: OnProgress,
+    ) -> Iterator[tuple[SpokenLine, float]]:
+        """Lines that were written, but for those of silence, and the second each begins at."""
+        samples_before = 0
+        for done, one in enumerate(spoken):
+            on_progress(done, total)
+            samples = self._with_pause(one)
+            write(samples)
+            if one.line.token_ids:
+                yield one, samples_before / self.sample_rate_hz
+            samples_before += samples.size
+        on_progress(total, total)
+
+    def _with_pause(self, spoken: SpokenLine) -> FloatArray:
+        return np.concatenate([spoken.samples, self._silence(spoken.line.pause_seconds)])
+
+    def _silence(self, seconds: float) -> FloatArray:
+        return np.zeros(int(seconds * self.sample_rate_hz), np.float32)
+
+
+def _unchanged(samples: FloatArray) -> FloatArray:
+    return samples
 
 
 def _printable(file_name: str) -> str:
     """File names need not be valid Unicode."""
     return file_name.encode(errors="replace").decode()
-
-
-def _faded(waveform: FloatArray, samples: int) -> FloatArray:
-    """Fades in and out, to avoid clicks."""
-    samples = min(samples, waveform.size // 2)
-    ramp = np.linspace(0.0, 1.0, samples, endpoint=False, dtype=np.float32)
-    faded = waveform.copy()
-    faded[:samples] *= ramp
-    faded[faded.size - samples :] *= ramp[::-1]
-    return faded
 
 
 def _check_guidance(condition: str, guidance: float | None, drop_rate: float) -> None:

@@ -23,7 +23,7 @@ from myxtts.text.characters import (
 )
 from myxtts.text.language import Language
 from myxtts.text.persian_for_espeak import spelt_for_espeak
-from myxtts.text.sentences import SentenceRules
+from myxtts.text.sentences import TERMINATORS, SentenceRules
 from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs
 
 __all__ = ["PERSIAN", "normalise_persian"]
@@ -406,7 +406,8 @@ PERSIAN = Language(
     respell_for_espeak=spelt_for_espeak,
     espeak_voice="fa",
     scripts=frozenset({"ARABIC"}),
-    sentences=SentenceRules(),
+    # The Persian semicolon separates whole clauses.
+    sentences=SentenceRules(terminators=f"{TERMINATORS}؛"),
     greeting="سلام",
     demo_file="fa.txt",
 )

@@ -16,7 +16,7 @@ from myxtts.text.languages import find_language
 
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
-_STRESS_MARKS = "ˈˌ"
+STRESS_MARKS = "ˈˌ"
 # espeak-ng returns "(en)word(fa)" for a word in another language.
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
 
@@ -42,7 +42,7 @@ def split_symbols(phonemes: str) -> list[str]:
     symbols: list[str] = []
     stress = ""
     for character in phonemes:
-        if character in _STRESS_MARKS:
+        if character in STRESS_MARKS:
             stress = character
         elif character.isspace():
             symbols.append(" ")

@@ -97,7 +97,10 @@ class Tokenizer:
 
     def encode(self, text: str, language: str) -> list[int]:
         """Token ids with an edge token at both ends; unknown symbols are left out."""
-        symbols = text_symbols(text, language, self.kind)
+        return self.encode_symbols(text_symbols(text, language, self.kind), text)
+
+    def encode_symbols(self, symbols: Iterable[str], text: str) -> list[int]:
+        """The same for symbols of a `text`, which an error shows."""
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
             raise DataError(

@@ -8,8 +8,8 @@ from myxtts.audio.files import (
     set_loudness,
     trim_silence,
     window_levels,
-    write_wav,
 )
+from myxtts.audio.writing import write_audio
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
 
@@ -62,7 +62,7 @@ def test_bad_files_are_named(tmp_path):
 
 def test_write_and_read_back(tmp_path):
     file = tmp_path / "out.wav"
-    write_wav(file, tone(0.2), RATE)
+    write_audio(file, tone(0.2), RATE)
     np.testing.assert_allclose(read_audio(file, RATE), tone(0.2), atol=1e-4)
     assert [path.name for path in tmp_path.iterdir()] == ["out.wav"]
 
@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
     taken = tmp_path / "folder.wav"
     taken.mkdir()
     with pytest.raises(DataError, match="cannot be written"):
-        write_wav(taken, tone(0.1), RATE)
+        write_audio(taken, tone(0.1), RATE)
     assert [path.name for path in tmp_path.iterdir()] == ["folder.wav"]
 
 

@@ -4,7 +4,9 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from myxtts.cli.main import main
 
@@ -48,9 +50,9 @@ def test_from_a_recording_to_speech_by_name(run_dir, recordings, tmp_path, capsy
     out = tmp_path / "out.wav"
     speak = ["synthesize", *run, "--text", "Good morning.", "--out", str(out), "--steps", "2"]
     assert main([*speak, "--voice", "anna"]) == 0
-    by_name = out.read_bytes()
+    by_name, _ = soundfile.read(out)
     assert main([*speak, "--speaker-wav", *recordings]) == 0
-    assert out.read_bytes() == by_name
+    np.testing.assert_allclose(soundfile.read(out)[0], by_name, atol=2e-3)
 
     assert main(["voice", "remove", "anna", *run]) == 0
     assert listed(capsys, run_dir) == {}
@@ -105,14 +107,6 @@ def test_bad_input_changes_nothing(run_dir, recordings, capsys, arguments, line)
     assert line in fails(capsys, "voice", action, "--checkpoint", run_dir, *rest)
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "kept.json").unlink()
-
-
-@pytest.mark.parametrize("voice", [[], ["--voice", "anna", "--speaker-wav", "me.wav"]])
-def test_exactly_one_voice_is_asked_for(voice, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["synthesize", "--checkpoint", "run", "--text", "Hello.", "--out", "out.wav", *voice])
-    assert stop.value.code == 2
-    assert "--voice" in capsys.readouterr().err
 
 
 def test_the_traceback_is_shown_wherever_it_is_asked_for(tmp_path, capsys):

@@ -13,7 +13,7 @@ from pages import ROOT, Block
         ("myxtts train --max-steps many", "invalid int value: 'many'"),
         ("myxtts train --set data.bach_size=8", "unknown setting 'data.bach_size'"),
         ("myxtts train --config persan", "no built-in configuration persan"),
-        ("myxtts synthesize --text Hello", "required: --"),
+        ("myxtts compare", "required: "),
         ("python train_main.py --fast", "myxtts train has no --fast"),
         ("python benchmarks/step.py --fast", "benchmarks/step.py has no --fast"),
         ("make coffee", "No rule to make target 'coffee'"),

@@ -36,7 +36,7 @@ def tts(tmp_path_factory):
     soundfile.write(folder / "me.wav", 0.3 * np.sin(2 * np.pi * 220 * seconds), 22_050)
     speaker = TTS(shutil.copytree(GOLDEN, folder / "run"))
     for name in ("anna", "سارا"):
-        speaker.save_voice(name, folder / "me.wav")
+        speaker.add_voice(name, folder / "me.wav")
     speaker.run_dir = folder / "run"
     return speaker
 

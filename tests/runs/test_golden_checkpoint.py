@@ -19,9 +19,9 @@ def test_it_speaks_as_it_did():
     tts = TTS(GOLDEN)
     assert (tts.step, tts.languages) == (3, ("en",))
     assert tts.config.training.default_guidance == (0, 0)
-    voice = tts._sampler.voice(np.sin(np.arange(640, dtype=np.float32)).reshape(64, 10) - 5.0)
+    voice = tts.sampler.voice(np.sin(np.arange(640, dtype=np.float32)).reshape(64, 10) - 5.0)
     token_ids = tts.tokenizer.encode("A small boat.", "en")
-    [mel] = tts._sampler.mels([token_ids], [0], voice, SpeechOptions())
+    [mel] = tts.sampler.mels([token_ids], [0], voice, SpeechOptions())
     assert mel.shape == (60, 10)
     assert float(mel.mean()) == pytest.approx(-4.95374, rel=1e-3)
 

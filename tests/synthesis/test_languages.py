@@ -69,7 +69,7 @@ def test_the_language_is_heard_beside_the_text(tts, bilingual_corpus):
     voice = tts.voice(reference)
     tokens = tts.tokenizer.encode("Good morning.", "en")
     english, persian = (
-        tts._sampler.mels([tokens], [tts.tokenizer.language_id(language)], voice, OPTIONS)[0]
+        tts.sampler.mels([tokens], [tts.tokenizer.language_id(language)], voice, OPTIONS)[0]
         for language in ("en", "fa")
     )
     shortest = min(len(english), len(persian))

@@ -48,7 +48,7 @@ def assert_whole(voice: SavedVoice) -> None:
 
 
 def test_a_saved_voice_speaks_as_it_was_heard(tts, recordings):
-    tts.save_voice("anna", recordings)
+    tts.add_voice("anna", recordings)
     options = SpeechOptions(steps=2)
     spoken, again = (
         tts.tts("Good morning.", voice, options=options)
@@ -58,7 +58,7 @@ def test_a_saved_voice_speaks_as_it_was_heard(tts, recordings):
 
 
 def test_the_two_files_of_a_voice(tts, trained_run, recordings):
-    tts.save_voice("files", recordings)
+    tts.add_voice("files", recordings)
     facts = json.loads((trained_run / "voices" / "files.json").read_text(encoding="utf-8"))
     assert (facts["name"], facts["step"]) == ("files", 6)
     assert (facts["width"], facts["latents"]) == (16, 2)
@@ -73,17 +73,17 @@ def test_the_two_files_of_a_voice(tts, trained_run, recordings):
 
 
 def test_a_taken_name_is_kept_unless_it_is_to_be_replaced(tts, recordings):
-    first = tts.save_voice("taken", recordings[0])
+    first = tts.add_voice("taken", recordings[0])
     with pytest.raises(DataError, match=r"already exists in .*; use another name, or .* --replace"):
-        tts.save_voice("taken", recordings[1])
+        tts.add_voice("taken", recordings[1])
     np.testing.assert_array_equal(tts.saved_voice("taken").vector, first.vector)
-    second = tts.save_voice("taken", recordings[1], replace=True)
+    second = tts.add_voice("taken", recordings[1], replace=True)
     np.testing.assert_array_equal(tts.saved_voice("taken").vector, second.vector)
 
 
 def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_path):
     """An earlier checkpoint of the run is refused; a copy of the same weights is not."""
-    voice = tts.save_voice("anna", recordings[0], replace=True)
+    voice = tts.add_voice("anna", recordings[0], replace=True)
     earlier = TTS(trained_run / "checkpoints" / "step_00000003")
     line = (
         r"voice 'anna': encoded with another checkpoint \(step 6, this one is step 3\); "

@@ -1,7 +1,7 @@
 import pytest
 
 from myxtts.text.languages import find_language
-from myxtts.text.sentences import ABBREVIATIONS, SentenceRules
+from myxtts.text.sentences import ABBREVIATIONS, SentenceRules, shorter_parts
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,18 @@ from myxtts.text.sentences import ABBREVIATIONS, SentenceRules
         ("سلام! حال شما چطور است؟ خوبم.", ["سلام!", "حال شما چطور است؟", "خوبم."]),
         ("first line\nsecond line\n\n", ["first line", "second line"]),
         ("Well... yes.", ["Well...", "yes."]),
+        (
+            'He cried "Stop!" and left. "Go on." They went.',
+            ['He cried "Stop!" and left.', '"Go on."', "They went."],
+        ),
+        ("1. Buy milk.\n2. Sell it.", ["1. Buy milk.", "2. Sell it."]),
+        ("At 5 p.m. He came. At 5 p.m. sharp.", ["At 5 p.m.", "He came.", "At 5 p.m. sharp."]),
+        ("«کجا بودی؟» «در خانه.» رفتند.", ["«کجا بودی؟»", "«در خانه.»", "رفتند."]),
+        (
+            "نگاه کنید به ص. ۱۲ کتاب. دکتر م. احمدی آمد.",
+            ["نگاه کنید به ص. ۱۲ کتاب.", "دکتر م. احمدی آمد."],
+        ),
+        ("بهای آن ۳.۵ تومان است. خوب.", ["بهای آن ۳.۵ تومان است.", "خوب."]),
         ("  ", []),
     ],
 )
@@ -28,3 +40,33 @@ def test_a_language_may_have_marks_and_abbreviations_of_its_own():
     rules = SentenceRules(terminators=".।", abbreviations=(*ABBREVIATIONS, "z.B"))
     assert rules.split("यह है। वह है।") == ["यह है।", "वह है।"]
     assert rules.split("Vieles, z.B. das. Dr. No!") == ["Vieles, z.B. das.", "Dr. No!"]
+
+
+def test_the_persian_semicolon_ends_a_clause():
+    assert find_language("fa").sentences.split("او آمد؛ سپس رفت.") == ["او آمد؛", "سپس رفت."]
+    assert find_language("en").sentences.split("He came; then left.") == ["He came; then left."]
+
+
+def test_lines_that_were_only_wrapped_are_joined():
+    text = (
+        "It was the best of times, it was the worst of times, it was the age of\n"
+        "wisdom. It was the epoch of belief.\nA title\n\nThe end"
+    )
+    pieces = find_language("en").sentences.split_with_breaks(text)
+    assert [piece.text for piece in pieces] == [
+        "It was the best of times, it was the worst of times, it was the age of wisdom.",
+        "It was the epoch of belief.",
+        "A title",
+        "The end",
+    ]
+    assert [piece.break_after for piece in pieces] == [" ", "\n", "\n\n", ""]
+
+
+def test_long_sentences_are_cut_after_clauses_or_words():
+    assert shorter_parts("Short.", 20) == ["Short."]
+    assert shorter_parts("One two three four, five six seven.", 22) == [
+        "One two three four,",
+        "five six seven.",
+    ]
+    assert shorter_parts("one two three four five", 12) == ["one two", "three four", "five"]
+    assert shorter_parts("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]

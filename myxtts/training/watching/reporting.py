@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.files import write_wav
+from myxtts.audio.writing import write_audio
 from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
 from myxtts.runs.lines import append_line
@@ -60,7 +60,8 @@ class RunWriter:
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
         with _warning_of_failure("the sample", step):
-            write_wav(self._run_dir.sample_file(step), waveform, sample_rate_hz)
+            file = self._run_dir.sample_file(step)
+            write_audio(file, waveform, sample_rate_hz, follow_link=False)
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.audio("sample", waveform[None, :, None], sample_rate_hz, description=text)
 

@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from myxtts.audio.files import clean_recording, read_audio, write_wav
+from myxtts.audio.files import clean_recording, read_audio
+from myxtts.audio.writing import write_audio
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import check_clip
 from myxtts.data.corpus.dataset import LJSpeechDataset
@@ -44,7 +45,7 @@ def long_clip(clips, demo_corpus, tmp_path):
     def make(chosen=clips[:3], name="long"):
         text, samples, _ = joined(chosen)
         file = tmp_path / f"{name}.wav"
-        write_wav(file, samples, RATE_HZ)
+        write_audio(file, samples, RATE_HZ)
         return dataclasses.replace(first, id=name, text=text, audio_path=file, source=f"{name}:1")
 
     return make

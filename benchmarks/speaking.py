@@ -1,0 +1,163 @@
+"""How fast a run speaks: one sentence at a time, many together, the first audio, a long text.
+
+    .venv/bin/python benchmarks/speaking.py --run RUN --reference me.wav [--vocoder RUN]
+        [--words 10000] [--json FILE]
+
+Real-time factors are seconds of computing per second of speech, after warm-up. Beside them stands
+espeak-ng, and the CPU time of the command from a cold start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.devices.loading import load_tensorflow
+
+load_tensorflow()
+
+from myxtts import TTS  # noqa: E402
+from myxtts.text import espeak  # noqa: E402
+from myxtts.text.languages import find_language  # noqa: E402
+
+SENTENCES = 50
+LONG_SENTENCE = (
+    "The boat leaves at seven, and nobody has packed the tent, the ropes, the maps, the lamp or "
+    "the bread for us, which happens every single time we go to the islands in the summer."
+)
+SHORT_SENTENCE = "Good morning, my friend."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--vocoder")
+    parser.add_argument(
+        "--words", type=int, default=0, help="length of a long text (default: none)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    tts = TTS(options.run, vocoder=options.vocoder)
+    voice = tts.voice(options.reference)
+    tts.warm_up()
+    traces = tts.traces
+    texts = find_language("en").demo_sentences()[:SENTENCES]
+    figures: dict[str, Any] = {
+        "one sentence at a time": one_at_a_time(tts, voice, texts),
+        "50 sentences together": together(tts, voice, texts),
+        **first_audio(tts, voice),
+        "espeak-ng": of_espeak(texts),
+        "cold command, CPU seconds": cold_command(options),
+    }
+    if options.words:
+        figures |= long_text(tts, voice, options.words)
+    figures["traces after warm-up"] = tts.traces - traces
+    for name, value in figures.items():
+        print(f"{name:40} {value:.3f}" if isinstance(value, float) else f"{name:40} {value}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1))
+
+
+def seconds_of(tts: TTS, samples: np.ndarray) -> float:
+    return samples.size / tts.sample_rate_hz
+
+
+def one_at_a_time(tts: TTS, voice: Any, texts: list[str]) -> float:
+    """Median of the real-time factors."""
+    factors = []
+    for text in texts:
+        started = time.perf_counter()
+        samples = tts.tts(text, voice)
+        factors.append((time.perf_counter() - started) / seconds_of(tts, samples))
+    return statistics.median(factors)
+
+
+def together(tts: TTS, voice: Any, texts: list[str]) -> float:
+    started = time.perf_counter()
+    samples = tts.tts("\n".join(texts), voice)
+    return (time.perf_counter() - started) / seconds_of(tts, samples)
+
+
+def first_audio(tts: TTS, voice: Any) -> dict[str, float]:
+    """Of a long sentence: seconds to its first audio as a share of the whole, and how much the
+    streamed samples differ from those of the whole, after setting both to one level.
+    """
+    shares = []
+    for _ in range(3):
+        started = time.perf_counter()
+        whole = tts.tts(LONG_SENTENCE, voice, split_sentences=False)
+        of_whole = time.perf_counter() - started
+        started = time.perf_counter()
+        stream = tts.stream(LONG_SENTENCE, voice, split_sentences=False)
+        first = next(stream)
+        shares.append((time.perf_counter() - started) / of_whole)
+        joined = np.concatenate([first, *stream])
+    gain = np.dot(joined, whole) / np.dot(joined, joined)
+    difference = np.sqrt(np.mean(np.square(whole - gain * joined)) / np.mean(np.square(whole)))
+    return {
+        "long sentence, seconds": seconds_of(tts, whole),
+        "first audio, share of the whole": statistics.median(shares),
+        "stream against whole, relative RMS": float(difference),
+        "stream against whole, level in dB": float(-20 * np.log10(gain)),
+    }
+
+
+def of_espeak(texts: list[str]) -> float:
+    started, samples = time.perf_counter(), 0
+    for text in texts:
+        samples += espeak.speak(text, "en-us").size
+    return (time.perf_counter() - started) / (samples / espeak.SAMPLE_RATE_HZ)
+
+
+def cold_command(options: argparse.Namespace) -> float:
+    """CPU time of the whole command for a short sentence in a recording's voice."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "myxtts", "synthesize", "--checkpoint", str(options.run)]
+        words += ["--text", SHORT_SENTENCE, "--speaker-wav", str(options.reference)]
+        words += ["--out", str(Path(folder, "out.wav"))]
+        words += ["--vocoder", options.vocoder] if options.vocoder else []
+        before = os.times()
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        after = os.times()
+    used = after.children_user + after.children_system
+    return used - before.children_user - before.children_system
+
+
+def long_text(tts: TTS, voice: Any, words: int) -> dict[str, Any]:
+    sentences = find_language("en").demo_sentences()
+    text, count = [], 0
+    while count < words:
+        text.append(sentences[len(text) % len(sentences)])
+        count += len(text[-1].split())
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "out.wav")
+        before, started = _peak_megabytes(), time.perf_counter()
+        tts.tts_to_file(text=" ".join(text), speaker_wav=voice, file_path=file)
+        spent = time.perf_counter() - started
+        seconds = file.stat().st_size / 2 / tts.sample_rate_hz
+    return {
+        f"{count} words, minutes of speech": seconds / 60,
+        f"{count} words, words per minute": count / (seconds / 60),
+        f"{count} words, real-time factor": spent / seconds,
+        f"{count} words, peak memory grows by MB": _peak_megabytes() - before,
+    }
+
+
+def _peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+
+
+if __name__ == "__main__":
+    main()

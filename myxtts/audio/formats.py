@@ -1,0 +1,39 @@
+"""The formats that audio is written in, by the ending of a file's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from myxtts.config.names import did_you_mean
+from myxtts.errors import DataError
+
+
+class Format(NamedTuple):
+    """Names of libsndfile."""
+
+    name: str
+    subtype: str
+
+
+FORMATS = {
+    ".wav": Format("WAV", "PCM_16"),
+    ".flac": Format("FLAC", "PCM_16"),
+    ".ogg": Format("OGG", "VORBIS"),
+    ".mp3": Format("MP3", "MPEG_LAYER_III"),
+}
+AUDIO_ENDINGS = tuple(ending.removeprefix(".") for ending in FORMATS)
+
+
+def require_writable(file: Path) -> None:
+    """Raises an error for an ending that is not written, or a folder that is not there."""
+    ending = file.suffix.lower()
+    if ending not in FORMATS:
+        raise DataError(
+            f"{file}: cannot be written (its name ends in {ending or 'nothing'!r}, expected "
+            f"{', '.join(FORMATS)}{did_you_mean(ending, list(FORMATS))})"
+        )
+    if file.is_dir():
+        raise DataError(f"{file}: cannot be written (is a folder)")
+    if not file.parent.is_dir():
+        raise DataError(f"{file}: cannot be written (no folder {file.parent})")

@@ -1,0 +1,80 @@
+"""Short-time spectra without complex numbers and FFTs, which other runtimes than TensorFlow lack.
+
+Products with matrices of cosines and sines give the same numbers, several times slower.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.mel_geometry import padding_samples
+from myxtts.config.config import AudioConfig
+from myxtts.errors import CheckpointError
+
+# As in `audio.griffin_lim`.
+_MOMENTUM = 0.99
+_SMALL = 1e-8
+
+
+class RealSpectra:
+    def __init__(self, audio: AudioConfig) -> None:
+        size, hop = audio.fft_samples, audio.hop_samples
+        if size % hop:
+            raise CheckpointError(
+                f"audio.fft_samples is {size}, expected a multiple of audio.hop_samples ({hop}) "
+                "for an export"
+            )
+        self._audio, self._hop, self._overlap = audio, hop, size // hop
+        bins = np.arange(size // 2 + 1)
+        angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
+        window = np.hanning(size + 1)[:-1, None]
+        self._cosines = tf.constant(np.cos(angles) * window, tf.float32)  # [size, bins]
+        self._sines = tf.constant(-np.sin(angles) * window, tf.float32)
+        # Bins between the first and the last stand for two of the whole spectrum.
+        twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
+        undo = tf.signal.inverse_stft_window_fn(hop)(size, tf.float32).numpy()
+        self._from_real = tf.constant(twice * np.cos(angles).T * undo, tf.float32)
+        self._from_imaginary = tf.constant(-twice * np.sin(angles).T * undo, tf.float32)
+
+    def analyse(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Real and imaginary part, [frames, bins] each; the samples include the padding."""
+        blocks = tf.reshape(samples, [-1, self._hop])
+        frames = tf.shape(blocks)[0] - self._overlap + 1
+        framed = tf.concat([blocks[index : index + frames] for index in range(self._overlap)], -1)
+        return tf.matmul(framed, self._cosines), tf.matmul(framed, self._sines)
+
+    def synthesise(self, real: tf.Tensor, imaginary: tf.Tensor) -> tf.Tensor:
+        """Samples with the padding."""
+        framed = tf.matmul(real, self._from_real) + tf.matmul(imaginary, self._from_imaginary)
+        parts = tf.split(framed, self._overlap, -1)
+        last = self._overlap - 1
+        blocks = [tf.pad(part, [[index, last - index], [0, 0]]) for index, part in enumerate(parts)]
+        return tf.reshape(tf.add_n(blocks), [-1])
+
+    def with_magnitudes(
+        self, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
+    ) -> tf.Tensor:
+        """Samples from the first to the last frame, with phases by fast Griffin-Lim.
+
+        The search begins with the phases of `noise`, [frames * hop + padding].
+        """
+        before, after = padding_samples(self._audio)
+        real, imaginary = _scaled(*self.analyse(noise), magnitudes)
+        previous = tf.zeros_like(real), tf.zeros_like(real)
+        for _ in range(iterations):
+            projected = self.analyse(self.synthesise(real, imaginary))
+            leap_real, leap_imaginary = (
+                new + _MOMENTUM * (new - old) for new, old in zip(projected, previous, strict=True)
+            )
+            real, imaginary = _scaled(leap_real, leap_imaginary, magnitudes)
+            previous = projected
+        samples = self.synthesise(real, imaginary)
+        return samples[before : tf.shape(samples)[0] - after]
+
+
+def _scaled(
+    real: tf.Tensor, imaginary: tf.Tensor, magnitudes: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    scale = magnitudes / (tf.sqrt(tf.square(real) + tf.square(imaginary)) + _SMALL)
+    return real * scale, imaginary * scale

@@ -1,0 +1,151 @@
+"""Writes a run as a model that runs without MyXTTS: SavedModel, ONNX or LiteRT.
+
+FOLDER/model/ | model.onnx | model.tflite   token ids and a voice to samples
+       model.json                           symbols, languages, voices, inputs and outputs
+       example.py                           speaks with it, using only its runtime
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.errors import ConfigError, DataError
+from myxtts.models.speech_options import SpeechOptions
+from myxtts.synthesis.export_graph import MOST_POSITIONS, ExportedSpeech
+from myxtts.synthesis.tts import TTS
+from myxtts.text.languages import find_language
+from myxtts.text.tokenizer import EDGE_ID
+from myxtts.version import VERSION
+from myxtts.whole_files import whole_folder
+
+PRECISIONS = ("float32", "float16", "int8")
+_OPSET = 17
+_OUTPUTS = {
+    "samples": "float32 [samples] in about [-1, 1] at sample_rate_hz",
+    "log_mel": "float32 [frames, mels]",
+    "token_positions": "int32 [tokens]",
+}
+_TO_INSTALL = "install it with pip install 'myxtts[export]'"
+
+
+def export_model(
+    tts: TTS,
+    folder: Path,
+    kind: str,
+    *,
+    precision: str = "float32",
+    options: SpeechOptions | None = None,
+) -> Path:
+    """`kind` is one of `EXPORTERS`; `precision` is that of the weights, for litert only."""
+    if kind not in EXPORTERS:
+        raise ConfigError(f"format '{kind}', expected {', '.join(EXPORTERS)}")
+    if precision != "float32" and kind != "litert":
+        raise ConfigError(f"precision {precision}: goes with the format litert, not with {kind}")
+    options = options or SpeechOptions()
+    module = ExportedSpeech(
+        tts.sampler.model, tts.config, tts.config.training.default_guidance, options
+    )
+    function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
+    try:
+        with whole_folder(folder, replace=folder.is_dir() and not any(folder.iterdir())) as part:
+            name = EXPORTERS[kind](module, function, part, precision)
+            facts = _facts(tts, options, kind, precision, name)
+            content = json.dumps(facts, ensure_ascii=False, indent=1)
+            (part / "model.json").write_text(content, encoding="utf-8")
+            example = resources.files("myxtts.synthesis") / "export_examples" / f"{kind}.txt"
+            (part / "example.py").write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror or error})") from None
+    return folder
+
+
+def _saved_model(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+    module.speak_function = function
+    tf.saved_model.save(module, str(folder / "model"), signatures=function.get_concrete_function())
+    return "model"
+
+
+def _onnx(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+    try:
+        import tf2onnx
+    except ImportError:
+        raise ConfigError(f"format onnx: needs the package tf2onnx; {_TO_INSTALL}") from None
+    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+    tf2onnx.convert.from_function(
+        function,
+        input_signature=module.signature(),
+        opset=_OPSET,
+        output_path=str(folder / "model.onnx"),
+    )
+    return "model.onnx"
+
+
+def _litert(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+    # Frozen first: the converter reads wrong numbers from variables of Keras in a module.
+    from tensorflow.python.framework.convert_to_constants import (
+        convert_variables_to_constants_v2,
+    )
+
+    frozen = convert_variables_to_constants_v2(function.get_concrete_function())
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
+    if precision != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    (folder / "model.tflite").write_bytes(converter.convert())
+    return "model.tflite"
+
+
+EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path, str], str]] = {
+    "saved-model": _saved_model,
+    "onnx": _onnx,
+    "litert": _litert,
+}
+
+
+def _facts(
+    tts: TTS, options: SpeechOptions, kind: str, precision: str, name: str
+) -> dict[str, Any]:
+    """All that is needed to feed the model."""
+    voices = {}
+    for voice in tts.voices:
+        vector, latents = tts.saved_voice(voice)
+        voices[voice] = {"vector": vector.numpy().tolist(), "latents": latents.numpy().tolist()}
+    return {
+        "format": "myxtts-export-1",
+        "made_by": f"MyXTTS {VERSION}",
+        "runtime": kind,
+        "file": name,
+        "precision": precision,
+        "step": tts.step,
+        "sample_rate_hz": tts.sample_rate_hz,
+        "hop_samples": tts.config.audio.hop_samples,
+        "frames_per_position": tts.config.model.frames_per_position,
+        "most_positions": MOST_POSITIONS,
+        "sampling_steps": options.steps,
+        "tokens": tts.tokenizer.kind,
+        "symbols": list(tts.tokenizer.symbols),
+        "edge_id": EDGE_ID,
+        "languages": list(tts.tokenizer.languages),
+        "espeak_voices": {
+            language: find_language(language).espeak_voice for language in tts.languages
+        },
+        "inputs": {
+            "token_ids": "int32 [1, tokens]: ids of symbols, with edge_id first and last",
+            "language_id": "int32 [1]: index in languages",
+            "voice_vector": "float32 [1, width]",
+            "voice_latents": "float32 [1, latents, width]",
+            "speed": "float32 []: 1 is the usual speaking rate",
+        },
+        "outputs": _OUTPUTS,
+        # Runtimes that do not name outputs have them in this order.
+        "output_order": sorted(_OUTPUTS),
+        "voices": voices,
+    }

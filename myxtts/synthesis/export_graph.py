@@ -1,0 +1,104 @@
+"""The whole way from token ids and a voice to samples as one graph that other runtimes can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.griffin_lim import spectrum_from_mel
+from myxtts.audio.mel import mel_weights
+from myxtts.config.config import Guidance, XTTSConfig
+from myxtts.models.real_spectra import RealSpectra
+from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.voice_encoder import Voice
+from myxtts.models.xtts import XTTS
+
+# Longer sentences are an error of the caller; half a minute of speech.
+MOST_POSITIONS = 1_536
+_PHASE_ITERATIONS = 32
+_SPECTRUM_ITERATIONS = 30
+
+
+class ExportedSpeech(tf.Module):
+    """One sentence at a time. Randomness is stored: the same input gives the same samples."""
+
+    def __init__(
+        self, model: XTTS, config: XTTSConfig, guidance: Guidance, options: SpeechOptions
+    ) -> None:
+        super().__init__()
+        self._model, self._guidance, self._steps = model, guidance, options.steps
+        self._spectra = RealSpectra(config.audio)
+        self._mel_weights = mel_weights(config.audio, config.data.n_mels)
+        self._hop = config.audio.hop_samples
+        seed = tf.constant([options.seed, 0], tf.int32)
+        shape = [MOST_POSITIONS, model.channels]
+        noise = tf.random.stateless_normal(shape, seed, alg="philox") * options.temperature
+        self._noise = tf.constant(noise.numpy())
+        samples = MOST_POSITIONS * model.sizes.frames_per_position * self._hop
+        samples += config.audio.fft_samples
+        generator = np.random.default_rng(options.seed)
+        self._noise_samples = tf.constant(generator.standard_normal(samples, np.float32))
+        self._fft = config.audio.fft_samples
+
+    def signature(self) -> list[Any]:
+        sizes = self._model.sizes
+        return [
+            tf.TensorSpec([1, None], tf.int32, name="token_ids"),
+            tf.TensorSpec([1], tf.int32, name="language_id"),
+            tf.TensorSpec([1, sizes.voice_width], tf.float32, name="voice_vector"),
+            tf.TensorSpec(
+                [1, sizes.voice_latents, sizes.voice_width], tf.float32, name="voice_latents"
+            ),
+            tf.TensorSpec([], tf.float32, name="speed"),
+        ]
+
+    def speak(
+        self,
+        token_ids: tf.Tensor,
+        language_id: tf.Tensor,
+        voice_vector: tf.Tensor,
+        voice_latents: tf.Tensor,
+        speed: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """`samples` [samples], `log_mel` [frames, mels] and `token_positions` [tokens]."""
+        model, voice = self._model, Voice(voice_vector, voice_latents)
+        tokens = tf.shape(token_ids)[1]
+        slots = tf.range(tokens)[None]
+        text = model.text_encoder(token_ids, tokens[None], slots, language_id, voice.vector)
+        durations = model.plan_positions(text, speed)
+        positions = tf.cast(tf.reduce_sum(durations), tf.int32)
+        condition = model.conditions(text, durations, positions)
+        mel = self._decode(condition, positions, voice)
+        log_mel = mel * model.mel_deviation + model.mel_mean
+        return {
+            "samples": self._waveform(log_mel),
+            "log_mel": log_mel,
+            "token_positions": tf.cast(durations[0], tf.int32),
+        }
+
+    def _decode(self, condition: tf.Tensor, positions: tf.Tensor, voice: Voice) -> tf.Tensor:
+        """Euler's method, as `XTTS.flow`, with the steps written out: [frames, mels]."""
+        model = self._model
+        mask = tf.ones_like(condition[:, :, :1])
+        nobody = Voice(*map(tf.zeros_like, voice))
+        mel = self._noise[None, :positions]
+        for step in range(self._steps):
+            time = tf.constant([step / self._steps], tf.float32)
+            clean = told = model.decoder(mel, condition, mask, time, voice)
+            if self._guidance.text:
+                other = model.decoder(mel, tf.zeros_like(condition), mask, time, voice)
+                clean += self._guidance.text * (told - other)
+            if self._guidance.voice:
+                other = model.decoder(mel, condition, mask, time, nobody)
+                clean += self._guidance.voice * (told - other)
+            mel += (clean - mel) / float(self._steps - step)
+        return tf.reshape(mel, [-1, model.n_mels])
+
+    def _waveform(self, log_mel: tf.Tensor) -> tf.Tensor:
+        magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
+        count = (tf.shape(log_mel)[0] - 1) * self._hop + self._fft
+        return self._spectra.with_magnitudes(
+            magnitudes, self._noise_samples[:count], _PHASE_ITERATIONS
+        )

@@ -1,0 +1,137 @@
+"""Speaks lines of token ids: sampler, vocoder and level. Threads that wait are served together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from myxtts.audio.files import FloatArray, loudness_gain
+from myxtts.audio.mel_geometry import seconds_of_frames
+from myxtts.audio.pitch_shift import pitch_factor, with_pitch
+from myxtts.audio.vocoder import StreamingVocoder, Vocoder
+from myxtts.config.config import AudioConfig
+from myxtts.models.sampler import Sentence, SentencePlan, SpeechSampler
+from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.voice_encoder import Voice
+from myxtts.synthesis.lines import Line, SpokenLine
+from myxtts.synthesis.work_queue import WorkQueue
+
+_FADE_SECONDS = 0.005
+_SPOKEN_LOUDNESS_DBFS = -23.0
+# Lines that are computed before the first of them is given: enough to fill batches, few enough
+# for a text of any length.
+_LINES_AT_ONCE = 16
+# Positions of the first chunk of a stream, about 1.5 s, and of the others.
+_FIRST_POSITIONS = 64
+_OTHER_POSITIONS = 192
+
+
+class _Job(NamedTuple):
+    line: Line
+    voice: Voice
+    options: SpeechOptions
+
+
+class Speaker:
+    """Thread-safe. Knows nothing of text, files or saved voices."""
+
+    def __init__(self, sampler: SpeechSampler, vocoder: Vocoder, audio: AudioConfig) -> None:
+        self._sampler, self._vocoder, self._audio = sampler, vocoder, audio
+        self._queue = WorkQueue(self._speak_together, lambda job: job.options, _LINES_AT_ONCE)
+
+    def speak(
+        self, lines: Sequence[Line], voice: Voice, options: SpeechOptions
+    ) -> Iterator[SpokenLine]:
+        """One line after the other; memory does not grow with their number."""
+        for first in range(0, len(lines), _LINES_AT_ONCE):
+            some = lines[first : first + _LINES_AT_ONCE]
+            jobs = [_Job(line, voice, options) for line in some if line.token_ids]
+            spoken = iter(self._queue.do(jobs))
+            for line in some:
+                yield next(spoken) if line.token_ids else _silent(line)
+
+    def stream(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
+        """The samples of one line in chunks; they have the level of the first."""
+        if not line.token_ids:
+            return
+        chunks = self._chunks(line, voice, options)
+        fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
+        gain, held = None, np.zeros(0, np.float32)
+        while True:
+            with self._queue.alone():  # other threads take their turn between chunks
+                chunk = next(chunks, None)
+            if chunk is None:
+                break
+            if gain is None:
+                gain = self._gain(chunk)
+                chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
+            samples = np.concatenate([held, chunk * np.float32(gain)])
+            # The end of a chunk may be the end of the line, which is faded out.
+            held = samples[max(0, samples.size - fade) :]
+            yield samples[: samples.size - held.size]
+        yield _faded_in(held[::-1])[::-1]
+
+    def _chunks(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
+        sentence = Sentence(line.token_ids, line.language_id, voice)
+        [plan] = self._plan([sentence], options)
+        if isinstance(self._vocoder, StreamingVocoder) and not options.pitch:
+            mels = self._sampler.stream(plan, options, _FIRST_POSITIONS, _OTHER_POSITIONS)
+            yield from self._vocoder.stream(mels, seed=options.seed)
+        else:
+            [mel] = self._sampler.decode([plan], options)
+            yield self._waveform(mel, options)
+
+    def voice(self, log_mel: FloatArray) -> Voice:
+        with self._queue.alone():
+            return self._sampler.voice(log_mel)
+
+    def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
+        """Runs every shape up to these lengths once."""
+        noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
+        voice = self.voice(noise.astype(np.float32))
+        with self._queue.alone():
+            self._sampler.warm_up(voice, options, tokens=tokens, positions=positions)
+            self._vocoder.samples(noise.astype(np.float32)[:64], seed=options.seed)
+
+    def _speak_together(self, jobs: Sequence[_Job]) -> list[SpokenLine]:
+        options = jobs[0].options
+        sentences = [Sentence(job.line.token_ids, job.line.language_id, job.voice) for job in jobs]
+        plans = self._plan(sentences, options)
+        mels = self._sampler.decode(plans, options)
+        frames = self._sampler.frames_per_position / pitch_factor(options.pitch)
+        return [
+            SpokenLine(
+                job.line,
+                self._levelled(self._waveform(mel, options)),
+                seconds_of_frames(plan.token_positions * frames, self._audio),
+            )
+            for job, plan, mel in zip(jobs, plans, mels, strict=True)
+        ]
+
+    def _plan(self, sentences: Sequence[Sentence], options: SpeechOptions) -> list[SentencePlan]:
+        # A higher voice is a slower one that is played faster.
+        return self._sampler.plan(sentences, options.speed / pitch_factor(options.pitch))
+
+    def _waveform(self, mel: FloatArray, options: SpeechOptions) -> FloatArray:
+        samples = self._vocoder.samples(mel, seed=options.seed)
+        return with_pitch(samples, self._audio.sample_rate_hz, pitch_factor(options.pitch))
+
+    def _levelled(self, waveform: FloatArray) -> FloatArray:
+        """At the usual level, and faded in and out to avoid clicks."""
+        fade = min(int(_FADE_SECONDS * self._audio.sample_rate_hz), waveform.size // 2)
+        levelled = waveform * np.float32(self._gain(waveform))
+        start, middle, end = np.split(levelled, [fade, waveform.size - fade])
+        return np.concatenate([_faded_in(start), middle, _faded_in(end[::-1])[::-1]])
+
+    def _gain(self, waveform: FloatArray) -> float:
+        return loudness_gain(waveform, self._audio.sample_rate_hz, _SPOKEN_LOUDNESS_DBFS)
+
+
+def _silent(line: Line) -> SpokenLine:
+    return SpokenLine(line, np.zeros(0, np.float32), np.zeros(0))
+
+
+def _faded_in(waveform: FloatArray) -> FloatArray:
+    return waveform * np.linspace(0.0, 1.0, waveform.size, endpoint=False, dtype=np.float32)

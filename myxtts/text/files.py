@@ -1,0 +1,30 @@
+"""Reads text files of users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from myxtts.errors import DataError
+from myxtts.plain_files import read_plain
+
+_LARGEST_FILE_BYTES = 1 << 24
+
+
+def read_text(file: Path) -> str:
+    """UTF-8, with or without a byte-order mark."""
+    try:
+        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
+    return decoded(content, str(file))
+
+
+def decoded(content: bytes, where: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{where}: line {line} is not UTF-8 text; save it as UTF-8") from None
+    if "\0" in text:
+        raise DataError(f"{where}: is not text (it contains zero bytes)")
+    return text

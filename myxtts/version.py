@@ -1,0 +1,3 @@
+"""The version, below everything that tells it."""
+
+VERSION = "0.1.0"
