@@ -122,7 +122,8 @@ def read_chunk(build_dir: Path, number: int) -> Chunk:
             rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
             levels=tuple(Level(*sums) for sums in content["levels"]),
         )
-    except (OSError, ValueError, TypeError) as error:
+    # An OSError is for the caller: another process may have joined the chunks and removed them.
+    except (ValueError, TypeError) as error:
         raise DataError(
             f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
             "will be recreated"
