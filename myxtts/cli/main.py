@@ -61,7 +61,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         result: int = options.run(options)
         # Output that cannot be written is an error of the command, not of Python's exit.
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result
     except KeyboardInterrupt as error:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)

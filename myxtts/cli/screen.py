@@ -88,9 +88,14 @@ class TerminalOutput:
         stream = _standard_output()
         if isinstance(stream, Screen):
             stream.draw(text)
-        else:
+        elif stream is not None:  # a program may be started without
             stream.write(text)
         return len(text)
+
+    def flush(self) -> None:
+        stream = _standard_output()
+        if stream is not None:
+            stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_standard_output(), name)
@@ -107,7 +112,8 @@ def careful_screen() -> Iterator[None]:
     before = {name: getattr(sys, name) for name in _NAMES}
     for name, stream in before.items():
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # what is behind it may have changed
+                stream.reconfigure(errors="backslashreplace")
         if stream is not None:
             setattr(sys, name, Screen(stream, name))
     try:

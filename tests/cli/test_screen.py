@@ -136,3 +136,9 @@ def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_pa
     assert report["state"] == "complete"
     assert "standard output cannot be written (No space left" in report["advice"][-1]
     assert (run_dir / "checkpoints" / "step_00000002").is_dir()
+
+
+def test_a_program_that_was_started_without_standard_output(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    with careful_screen():
+        say("to nobody")
