@@ -65,10 +65,6 @@ class RunMetrics:
         if is_logged:
             self.begin_interval()
 
-    @property
-    def is_empty(self) -> bool:
-        return self._steps == 0
-
     def means(self) -> dict[str, Any]:
         """Of the present interval."""
         seconds = self._account.seconds()
