@@ -58,7 +58,7 @@ class StoredArray:
     def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
         """A copy."""
         values = np.empty((stop - start, *self.row_shape), self.dtype)
-        left = memoryview(values.reshape(-1).view(np.uint8))
+        left = values.reshape(-1).view(np.uint8).data
         place = self._offset + start * self._row_bytes
         while left.nbytes:
             read = os.preadv(self._descriptor, [left], place)
