@@ -42,7 +42,9 @@ test: $(STAMP)
 # Hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
 faults: $(STAMP)
 	$(BIN)/python -m pytest -m '' tests/faults
-	$(BIN)/python tests/faults/kills.py --kills 100
+	$(BIN)/python tests/faults/kills.py --kills 60 --last 10
+	$(BIN)/python tests/faults/kills.py --kills 30 --last 5 --mode multi
+	$(BIN)/python tests/faults/kills.py --kills 10 --last 2 --measure
 	$(BIN)/python tests/faults/fuzz.py --inputs 100000
 
 # With --quiet nothing would be strict. The variable silences an advertisement of the theme.

@@ -40,7 +40,7 @@ if __name__ == "__main__":
     first = workers - 1
     seconds = marks[-1][0] - marks[first][0]
     share = (marks[-1][1] - marks[first][1]) / marks[-1][1]
-    hours = made.arrays["audio"].size / 22050 / 3600
+    hours = made.reader.nbytes("audio") / 2 / 22050 / 3600
     print(json.dumps({"hours": hours * share, "seconds": seconds,
                       "with start": time.perf_counter() - started}))
 """

@@ -4,6 +4,8 @@ A message is one line: what was found, where, what was expected and what to do.
 The command line prints exactly that line and exits with code 2.
 """
 
+from myxtts.wording import printable
+
 _LONGEST_LINE = 1_000
 
 
@@ -12,7 +14,7 @@ class MyXTTSError(Exception):
 
     def __str__(self) -> str:
         """One line of limited length, whatever the message quotes from a file."""
-        line = " ".join(super().__str__().splitlines())
+        line = printable(" ".join(super().__str__().splitlines()))
         return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 

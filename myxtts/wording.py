@@ -1,10 +1,14 @@
-"""Wording of messages."""
+"""Wording of messages, and text that is safe to show."""
 
 from __future__ import annotations
+
+import re
 
 # Persian and other scripts write with these, and a terminal shows them.
 _JOINERS = "\u200c\u200d"
 _SHOWN_CHARACTERS = 80
+# All but tabs and line ends; and the two that turn the direction of what follows.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 
 
 def quoted(text: str) -> str:
@@ -35,3 +39,13 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3_600:
         return f"{seconds / 3_600:.1f} hours"
     return f"{seconds / 86_400:.1f} days"
+
+
+def printable(text: str) -> str:
+    """Text of any origin for a terminal: control characters become escapes such as \\x1b."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

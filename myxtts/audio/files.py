@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import soxr
 from myxtts.audio.ffmpeg import FfmpegError, decode, is_for_ffmpeg
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
+from myxtts.plain_files import open_plain
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -64,10 +66,9 @@ def read_audio(file: Path, sample_rate_hz: int) -> FloatArray:
 def read_recording(file: Path) -> Recording:
     """Reads a whole file; raises UnusableAudioError if that is not possible."""
     file = Path(file)
-    if _size_bytes(file) == 0:
-        raise UnusableAudioError(f"{file}: empty file; record it again or remove it", "empty audio")
     try:
-        with soundfile.SoundFile(_readable(file)) as sound:
+        # By descriptor: a device or a FIFO in place of the file would be read without an end.
+        with _opened(file) as stream, _as_sound(file, stream) as sound:
             sample_rate_hz = sound.samplerate
             most = min(_MOST_SAMPLES, LONGEST_AUDIO_SECONDS * sample_rate_hz)
             # The header may declare more or less than the file contains.
@@ -78,7 +79,7 @@ def read_recording(file: Path) -> Recording:
                     f"expected at most {most / sample_rate_hz:.0f} s; cut it into sentences",
                     "clip too long",
                 )
-        missing_seconds = _missing_wav_seconds(file)
+            missing_seconds = _missing_wav_seconds(stream)
     except (soundfile.SoundFileError, OSError, ValueError, struct.error) as error:
         raise UnusableAudioError(
             f"{file}: cannot read audio ({_cause(error)}); expected wav, flac, ogg or mp3"
@@ -94,21 +95,26 @@ def read_recording(file: Path) -> Recording:
     return Recording(np.ascontiguousarray(mono), sample_rate_hz, missing_seconds)
 
 
-def _readable(file: Path) -> Path | io.BytesIO:
-    """The file itself, or what ffmpeg makes of it."""
+def _as_sound(file: Path, stream: IO[bytes]) -> soundfile.SoundFile:
+    """The opened file itself, or what ffmpeg makes of it."""
     if not is_for_ffmpeg(file):
-        return file
+        return soundfile.SoundFile(stream.fileno(), closefd=False)
     try:
-        return decode(file, LONGEST_AUDIO_SECONDS)
+        return soundfile.SoundFile(decode(file, LONGEST_AUDIO_SECONDS))
     except FfmpegError as error:
         raise UnusableAudioError(f"{file}: cannot read audio ({error})") from None
 
 
-def _size_bytes(file: Path) -> int:
+def _opened(file: Path) -> IO[bytes]:
+    """Corpora may link to recordings elsewhere."""
     try:
-        return file.stat().st_size
-    except (OSError, ValueError):  # ValueError: a name that no file can have
+        stream = open_plain(file, follow_links=True)
+    except (FileNotFoundError, NotADirectoryError):
         raise UnusableAudioError(f"{file}: no such file", "missing audio") from None
+    if os.fstat(stream.fileno()).st_size == 0:
+        stream.close()
+        raise UnusableAudioError(f"{file}: empty file; record it again or remove it", "empty audio")
+    return stream
 
 
 def _decode(file: Path, sound: soundfile.SoundFile, most: int) -> FloatArray:
@@ -138,26 +144,26 @@ def _cause(error: Exception) -> str:
     return str(error)
 
 
-def _missing_wav_seconds(file: Path) -> float:
+def _missing_wav_seconds(stream: IO[bytes]) -> float:
     """How much more audio a WAV header declares than follows; libsndfile ignores that."""
-    with open(file, "rb") as stream:
-        head = stream.read(12)
-        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
-            return 0.0
-        bytes_per_second = 0
-        for _ in range(_MOST_WAV_CHUNKS):
-            if len(chunk := stream.read(8)) < 8:
-                break
-            name, size_bytes = struct.unpack("<4sI", chunk)
-            if name == b"data":
-                there_bytes = file.stat().st_size - stream.tell()
-                if size_bytes >= _STREAMED_SIZE_BYTES or not bytes_per_second:
-                    return 0.0
-                return max(0, size_bytes - there_bytes) / bytes_per_second
-            body_start = stream.tell()
-            if name == b"fmt ":
-                bytes_per_second = struct.unpack("<8xI", stream.read(12))[0]
-            stream.seek(body_start + size_bytes + size_bytes % 2)
+    stream.seek(0)
+    head = stream.read(12)
+    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+        return 0.0
+    bytes_per_second = 0
+    for _ in range(_MOST_WAV_CHUNKS):
+        if len(chunk := stream.read(8)) < 8:
+            break
+        name, size_bytes = struct.unpack("<4sI", chunk)
+        if name == b"data":
+            there_bytes = os.fstat(stream.fileno()).st_size - stream.tell()
+            if size_bytes >= _STREAMED_SIZE_BYTES or not bytes_per_second:
+                return 0.0
+            return max(0, size_bytes - there_bytes) / bytes_per_second
+        body_start = stream.tell()
+        if name == b"fmt ":
+            bytes_per_second = struct.unpack("<8xI", stream.read(12))[0]
+        stream.seek(body_start + size_bytes + size_bytes % 2)
     return 0.0
 
 

@@ -19,14 +19,20 @@ from myxtts.whole_files import whole_file
 
 @contextlib.contextmanager
 def audio_writer(
-    file: Path, sample_rate_hz: int, tags: Mapping[str, str] | None = None
+    file: Path,
+    sample_rate_hz: int,
+    tags: Mapping[str, str] | None = None,
+    *,
+    follow_link: bool = True,
 ) -> Iterator[Callable[[FloatArray], None]]:
     """A function that appends samples; the file appears when the block ends without an error.
 
-    `tags` are names that libsndfile knows, such as title, artist, comment and date.
+    `tags` are names that libsndfile knows, such as title, artist, comment and date. Without
+    `follow_link` a link is replaced, and not what it leads to.
     """
     require_writable(file)
-    file = file.resolve()
+    if follow_link:
+        file = file.resolve()
     kind = FORMATS[file.suffix.lower()]
     with contextlib.ExitStack() as stack:
         try:
@@ -54,9 +60,14 @@ def audio_writer(
 
 
 def write_audio(
-    file: Path, waveform: FloatArray, sample_rate_hz: int, tags: Mapping[str, str] | None = None
+    file: Path,
+    waveform: FloatArray,
+    sample_rate_hz: int,
+    tags: Mapping[str, str] | None = None,
+    *,
+    follow_link: bool = True,
 ) -> None:
-    with audio_writer(file, sample_rate_hz, tags) as write:
+    with audio_writer(file, sample_rate_hz, tags, follow_link=follow_link) as write:
         write(waveform)
 
 

@@ -7,12 +7,15 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import IO, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from myxtts.cli.live_line import LiveLine
 from myxtts.cli.progress_line import Stage, clock_time
+from myxtts.cli.screen import TerminalOutput
+from myxtts.wording import printable
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0
@@ -21,11 +24,13 @@ SECONDS_BETWEEN_LINES = 15.0
 OnProgress = Callable[[int, int], None]
 
 
-_console = Console(highlight=False, soft_wrap=True, emoji=False)
+_console = Console(
+    highlight=False, soft_wrap=True, emoji=False, file=cast(IO[str], TerminalOutput())
+)
 
 
 def say(message: str = "") -> None:
-    _console.print(message, markup=False)
+    _console.print(printable(message), markup=False)
 
 
 def is_terminal() -> bool:

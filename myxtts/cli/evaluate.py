@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.evaluation.evaluate import evaluate, own_voice
         from myxtts.evaluation.results import as_json, save_evaluation
         from myxtts.evaluation.toolbox import open_toolbox
-        from myxtts.runs.run_dir import RunDir
+        from myxtts.runs.run_dir import RunDir, require_own_folder
         from myxtts.synthesis.tts import TTS
 
         progress.begin(f"loading the model of {run_dir}")
@@ -102,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
         progress.begin("loading the measures")
         toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
         out = options.out or RunDir(run_dir).evaluation
+        if options.out is None:
+            require_own_folder(out)
         progress.begin("speaking and measuring, clip", "clip", details=[str(out)])
         evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
         progress.begin("drawing")

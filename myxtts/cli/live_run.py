@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from myxtts.cli.console import Progress, say
+from myxtts.cli.screen import problems_of_screen
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ class LiveRun(Observer):
     def on_measurement(self, step: int, values: dict[str, float]) -> None:
         measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
         say(f"step {step:,}  metrics: {measures}")
+
+    def problems(self) -> list[str]:
+        return problems_of_screen()
 
     def on_end(self, report: RunReport, corpus: Corpus) -> None:
         from myxtts.training.describing import describe_end

@@ -30,6 +30,7 @@ from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
 from myxtts.cli.options import add_message_flags
 from myxtts.cli.parser import CommandParser
+from myxtts.cli.screen import careful_screen
 
 _COMMANDS = (
     demo_data,
@@ -51,6 +52,11 @@ _COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    with careful_screen():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = command_parser()
     options = parser.parse_args(arguments)
     level = logging.INFO if options.verbose else logging.WARNING
@@ -60,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result: int = options.run(options)
         # Output that cannot be written is an error of the command, not of Python's exit.
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return result
     except KeyboardInterrupt as error:
         print(f"myxtts {options.command}: interrupted", file=sys.stderr)

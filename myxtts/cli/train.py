@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import say
 from myxtts.cli.live_run import LiveRun
 from myxtts.cli.options import configuration
+from myxtts.cli.screen import going_on_without_screen
 from myxtts.cli.training_flags import add_training_flags
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
@@ -32,7 +33,7 @@ _FLAG_NAMES = {setting: f"--{flag.replace('_', '-')}" for flag, setting in _SETT
 _FLAGS_OF_THE_RUN = {
     *("command", "run", "verbose", "traceback"),
     *("config", "set", "run_dir", "resume", "dry_run", "json"),
-    *("init_from", "init_partially"),
+    *("init_from", "init_partially", "allow_changed_corpus"),
 }
 
 
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     if str(options.resume) == _AUTO:
         found = f"resuming {run_dir}" if start.resumed else "no saved run found, starting a new one"
         say(f"--resume auto: {found}")
-    with LiveRun() as live:
+    with LiveRun() as live, going_on_without_screen():
         if options.dry_run:
             from myxtts.training.opening import open_run
 
@@ -116,7 +117,9 @@ def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
 
     resumed = _run_to_resume(options)
     if resumed is not None:
-        return resumed, Start(resumed=find_checkpoint(resumed))
+        return resumed, Start(
+            resumed=find_checkpoint(resumed), allow_changed_corpus=options.allow_changed_corpus
+        )
     if options.init_from is not None:
         start = Start.from_run(options.init_from, partially=options.init_partially)
         return options.run_dir, start

@@ -68,6 +68,12 @@ def _add_run_flags(group: Any) -> None:
         help="with --init-from: load the weights that fit, initialise the rest from scratch",
     )
     group.add_argument(
+        "--allow-changed-corpus",
+        action="store_true",
+        default=False,
+        help="with --resume: go on although clips were added, removed, changed or reordered",
+    )
+    group.add_argument(
         "--dry-run", action="store_true", default=False, help="show the plan without training"
     )
 

@@ -15,6 +15,7 @@ from myxtts.config.moved import announce, relocated, with_accumulated_batches
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
+from myxtts.plain_files import read_plain
 from myxtts.whole_files import write_whole_file
 
 # Version of what settings mean, in the files of saved runs. In version 1, which no file names,
@@ -22,22 +23,45 @@ from myxtts.whole_files import write_whole_file
 _VERSION = 2
 _LARGEST_FILE_BYTES = 1 << 20
 _DEEPEST_NESTING = 16
+# All settings are about a hundred; YAML of this size takes a fraction of a second.
+_MOST_VALUES = 5_000
+_LONGEST_NUMBER = 64
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases and deep nesting, which let a small file expand without limit."""
+    """YAML without what lets a small file take much time or memory.
+
+    No aliases, no deep nesting, no lists of many thousands, no numbers of many digits, and none in
+    base 60: 1:30 is text.
+    """
 
     _depth = 0
+    _values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases such as *name are not supported")
         self._depth += 1
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise yaml.YAMLError(f"more than {_MOST_VALUES} values")
         if self._depth > _DEEPEST_NESTING:
             raise yaml.YAMLError("settings are nested too deeply")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def _number(self, node: yaml.ScalarNode) -> Any:
+        if ":" in node.value:
+            return node.value
+        if len(node.value) > _LONGEST_NUMBER:
+            raise yaml.YAMLError(f"a number of {len(node.value)} characters")
+        is_int = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if is_int else self.construct_yaml_float(node)
+
+
+for _tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+    _PlainLoader.add_constructor(_tag, _PlainLoader._number)
 
 
 def _parse_yaml(text: str) -> Any:
@@ -66,7 +90,9 @@ def load_config(
     `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
     are announced, but not those in the file of a saved run: nobody typed them.
     """
-    version, settings = _read_versioned(file) if file is not None else (_VERSION, {})
+    version, settings = (
+        _read_versioned(file, is_saved_run=is_saved_run) if file is not None else (_VERSION, {})
+    )
     from_file, moves = relocated(settings, str(file), is_saved_run=is_saved_run)
     if (version or (1 if is_saved_run else _VERSION)) < 2:
         from_file = with_accumulated_batches(from_file)
@@ -115,20 +141,17 @@ def read_yaml(file: Path | str) -> Layer:
 
 def accumulation_split_batches(saved_config: Path) -> bool:
     """Whether a run was saved when gradient accumulation split its batches, and did so."""
-    version, settings = _read_versioned(saved_config)
+    version, settings = _read_versioned(saved_config, is_saved_run=True)
     return (version or 1) < 2 and settings != with_accumulated_batches(settings)
 
 
-def _read_versioned(file: Path | str) -> tuple[int | None, Layer]:
+def _read_versioned(file: Path | str, *, is_saved_run: bool = False) -> tuple[int | None, Layer]:
     if isinstance(file, str):
         file = find_config(file)
     try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
-            raise ConfigError(
-                f"{file}: {file.stat().st_size} bytes, expected at most "
-                f"{_LARGEST_FILE_BYTES} for a file of settings"
-            )
-        content = _parse_yaml(file.read_text(encoding="utf-8-sig"))
+        content = _parse_yaml(
+            read_plain(file, _LARGEST_FILE_BYTES, follow_links=not is_saved_run).decode("utf-8-sig")
+        )
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -5,7 +5,9 @@ Knows no particular setting.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -14,6 +16,8 @@ from typing import Any
 from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
 
+# Of an integer: counts of steps, bytes and clips are far smaller.
+_MOST_BITS = 62
 _Settings = typing.TypeVar("_Settings")
 
 # Settings by section and name, as far as they are given.
@@ -84,13 +88,17 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     if value is None and types.NoneType in allowed:
         return None
     kind = next(item for item in allowed if item is not types.NoneType)
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        raise ConfigError(
+            f"{key}: found a number of {value.bit_length()} bits, expected a smaller one"
+        )
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
     if kind is float and isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    if type(value) is float and not math.isfinite(value):
+        raise ConfigError(f"{key}: found {value}, expected a finite number")
     if type(value) is not kind:
         expected = " or ".join(
             "null" if item is types.NoneType else item.__name__ for item in allowed

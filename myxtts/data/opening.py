@@ -21,6 +21,8 @@ from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
+TRAINING_CLIPS, VALIDATION_CLIPS = "training clips", "validation clips"
+BATCH_PLAN = "batch plan"
 _PART_NAMES = {"train": "training", "eval": "validation"}
 
 OnProgress = Callable[[str, int, int], None]
@@ -46,6 +48,14 @@ class Corpus:
     validation: CorpusPart
     tokenizer: Tokenizer
     """The tokenizer of the run; it may have symbols that do not occur in this corpus."""
+
+    def fingerprints(self) -> dict[str, str]:
+        """What a resumed run must find again, to have the same batches."""
+        return {
+            TRAINING_CLIPS: self.train.cache.fingerprint,
+            VALIDATION_CLIPS: self.validation.cache.fingerprint,
+            BATCH_PLAN: self.train.plan.fingerprint(),
+        }
 
     @property
     def own_tokenizer(self) -> Tokenizer:

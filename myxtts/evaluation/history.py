@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Metric
 from myxtts.evaluation.results import RESULT_FILE
 from myxtts.evaluation.toolbox import SPEECH_METRICS
+from myxtts.json_files import read_json
 from myxtts.runs.run_dir import RunDir
 
 LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))
@@ -27,6 +27,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     *SPEECH_METRICS,
 )
+_REPORT_SCHEMA = {"useful_utilisation?": (float, None)}
+_EVALUATION_SCHEMA = {
+    "step": int,
+    "measures": {str: {"means": {str: (float, None)}}},
+    "sentences": [{"text": str}],
+}
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,10 @@ def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config(run.config_file, is_saved_run=True)
-    evaluation = _read_json(run.evaluation / RESULT_FILE)
+    evaluation = _read_if_there(run.evaluation / RESULT_FILE, _EVALUATION_SCHEMA)
     if evaluation:
         means = {
-            name: measure["means"]["model"] for name, measure in evaluation["measures"].items()
+            name: measure["means"].get("model") for name, measure in evaluation["measures"].items()
         }
         lines.append({"step": evaluation["step"], **means})
     clock = _Clock(lines)
@@ -96,7 +102,7 @@ def read_history(folder: Path) -> RunHistory:
         hours=clock.hours_at(last),
         utterances=last * config.clips_per_step,
         curves=curves,
-        report=_read_json(run.report_file),
+        report=_read_if_there(run.report_file, _REPORT_SCHEMA),
         ceiling={
             name: measure["means"]["recordings"]
             for name, measure in recorded.items()
@@ -110,9 +116,9 @@ class _Clock:
     """Hours of training at a step: steps and data waits, without pauses between resumes."""
 
     def __init__(self, lines: Sequence[dict[str, Any]]) -> None:
-        timed = sorted((line for line in lines if "step_seconds" in line), key=_step)
+        timed = sorted((line for line in lines if line.get("step_seconds") is not None), key=_step)
         steps = np.array([0, *map(_step, timed)])
-        seconds = [line["step_seconds"] + line["data_wait_seconds"] for line in timed]
+        seconds = [line["step_seconds"] + (line.get("data_wait_seconds") or 0.0) for line in timed]
         self._steps = steps
         self._hours = np.append(0.0, np.cumsum(np.diff(steps) * seconds)) / 3_600
 
@@ -125,11 +131,13 @@ def _step(line: dict[str, Any]) -> int:
     return step
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
+def _read_if_there(file: Path, schema: Any) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not JSON ({error}); delete it or create it again") from None
+        content: dict[str, Any] = read_json(file, schema)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{file}: cannot be used ({error}); delete it or create it again"
+        ) from None
     return content

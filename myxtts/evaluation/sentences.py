@@ -14,8 +14,14 @@ from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.features.subset import CorpusSubset
 from myxtts.errors import DataError
+from myxtts.json_files import read_json
+from myxtts.plain_files import read_plain
 
 _SHORTEST_CLIP_SECONDS = 0.5
+_LARGEST_FILE_BYTES = 1 << 24
+_SCHEMA = [
+    {"text": str, "language": str, "speaker": str, "reference": str, "recording": (str, None)}
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +90,8 @@ def sentences_of_file(
 ) -> tuple[Sentence, ...]:
     """One sentence per line, spoken by the given voices (speaker and clip) in turn."""
     try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
+        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+        lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
@@ -115,7 +122,7 @@ def save_sentences(sentences: Iterable[Sentence], file: Path) -> None:
 
 
 def load_sentences(file: Path) -> tuple[Sentence, ...]:
-    rows = json.loads(file.read_text(encoding="utf-8"))
+    rows = read_json(file, _SCHEMA)
     return tuple(
         Sentence(
             text=row["text"],

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
@@ -30,8 +31,16 @@ from myxtts.runs.sealed_folder import (
     verify_sealed_folder,
     write_sealed_folder,
 )
-from myxtts.runs.tensor_files import Content, Tensors, read_json, read_tensors
+from myxtts.runs.tensor_files import (
+    Content,
+    Shapes,
+    Tensors,
+    read_json,
+    read_tensors,
+    tensor_shapes,
+)
 from myxtts.text.tokenizer import Tokenizer
+from myxtts.wording import printable
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +50,47 @@ CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 # Files that the run folder has under the same names; every checkpoint has its own copy.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
-_EMA = "average/"
+_EMA, _WEIGHTS = "average/", "weights/"
+# Trained weights stay below some hundreds.
+_LARGEST_WEIGHT = 1e6
+_INFO_SCHEMA = {
+    "step": int,
+    "mel_mean": float,
+    "mel_deviation": float,
+    "seed?": int,
+    "epoch?": int,
+    "batch?": int,
+    "metrics?": {str: (float, None)},
+    "seconds?": {str: float},
+    "so_far?": (
+        {
+            "steps": int,
+            "sums": {str: (float, None)},
+            "interval_frames": [float],
+            "frames": [float],
+            "work": [float],
+        },
+        None,
+    ),
+    "corpus?": {str: str},
+}
+
+
+@dataclass(frozen=True)
+class MetricsSoFar:
+    """What the next line of metrics.jsonl and the report need of the steps so far.
+
+    `frames` and `work` are pairs: real and computed.
+    """
+
+    steps: int = 0
+    """Since the last line."""
+    sums: dict[str, float | None] = field(default_factory=dict)
+    """Over these steps; null if one was not finite."""
+    interval_frames: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    frames: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """Before these steps."""
+    work: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -59,6 +108,9 @@ class CheckpointInfo:
     """The last line of metrics.jsonl."""
     seconds: dict[str, float] = field(default_factory=dict)
     """The time account of the run so far, by bucket."""
+    so_far: MetricsSoFar | None = None
+    corpus: dict[str, str] = field(default_factory=dict)
+    """Fingerprints of the clips and their plan."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +118,44 @@ class Checkpoint:
     folder: Path
     info: CheckpointInfo
 
-    def ema_weights(self) -> Tensors:
-        return read_tensors(self.folder / _MODEL)
+    def ema_weights(self, names: Iterable[str] | None = None) -> Tensors:
+        """All, or those of these names."""
+        weights = read_tensors(self.folder / _MODEL, names)
+        for name, value in weights.items():
+            self._require_plausible(name, value)
+        return weights
 
-    def load_into(self, variables: Iterable[Any]) -> None:
-        """Sets the variables of a model to the EMA weights."""
-        weights = self.ema_weights()
+    def ema_shapes(self) -> Shapes:
+        """From the header alone."""
+        return tensor_shapes(self.folder / _MODEL)
+
+    def require_shapes(self, variables: Iterable[Any]) -> None:
+        """Raises an error unless the EMA weights are those of a model; reads only their header.
+
+        The variables need no values: a configuration may declare a model that fits no memory.
+        """
+        shapes = self.ema_shapes()
         for variable in variables:
-            value = weights.get(variable.path)
-            if value is None or value.shape != tuple(variable.shape):
+            if shapes.get(variable.path) != tuple(variable.shape):
                 raise CheckpointError(
                     f"{self.folder}: {variable.path} is missing, or its shape does not match "
                     "config.yaml"
                 )
-            variable.assign(value)
+
+    def load_into(self, variables: Iterable[Any]) -> None:
+        """Sets the variables of a model to the EMA weights."""
+        variables = list(variables)
+        self.require_shapes(variables)
+        weights = self.ema_weights(variable.path for variable in variables)
+        for variable in variables:
+            variable.assign(weights[variable.path])
+
+    def _require_plausible(self, name: str, value: Any) -> None:
+        if value.size and not np.abs(value).max() <= _LARGEST_WEIGHT:
+            raise CheckpointError(
+                f"{self.folder}: {printable(name)[:80]} has weights beyond {_LARGEST_WEIGHT:g}; "
+                "no training gives such"
+            )
 
     def weights_checksum(self) -> str:
         """Identifies these EMA weights; equal for every copy of them."""
@@ -88,7 +164,16 @@ class Checkpoint:
     def training_state(self) -> Tensors:
         """The whole state of the optimizer; EMA weights are stored once for both purposes."""
         ema = {f"{_EMA}{name}": value for name, value in self.ema_weights().items()}
-        return read_tensors(self.folder / _TRAINING) | ema
+        state = read_tensors(self.folder / _TRAINING)
+        for name, value in state.items():
+            if name.startswith(_WEIGHTS):
+                self._require_plausible(name, value)
+        return state | ema
+
+    def training_shapes(self) -> Shapes:
+        """Those of `training_state`, from headers alone."""
+        ema = {f"{_EMA}{name}": shape for name, shape in self.ema_shapes().items()}
+        return tensor_shapes(self.folder / _TRAINING) | ema
 
     @property
     def config_file(self) -> Path:
@@ -175,7 +260,10 @@ def has_checkpoint(store: Path, step: int) -> bool:
 def checkpoint_folders(store: Path) -> list[Path]:
     """All checkpoints, oldest first, intact or not."""
     found = store.glob("step_*")
-    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
+    return sorted(
+        (path for path in found if _NAME.fullmatch(path.name) and not path.is_symlink()),
+        key=_step_of,
+    )
 
 
 def last_saved(store: Path) -> float:
@@ -210,24 +298,19 @@ def _remove_older(newest: Path, keep: int) -> None:
 
 
 def _read_info(file: Path) -> CheckpointInfo:
-    content = read_json(file)
+    content = read_json(file, _INFO_SCHEMA)
     try:
-        info = CheckpointInfo(**content)
-        counts: list[Any] = [info.step, info.seed, info.epoch, info.batch]
-        if not all(type(count) is int and 0 <= count < 1 << 62 for count in counts):
-            raise ValueError("invalid count")
-        level = float(info.mel_mean), float(info.mel_deviation)
-        if not all(map(math.isfinite, level)) or level[1] <= 0:
-            raise ValueError("invalid mel mean or deviation")
-        if not isinstance(info.metrics, dict) or not _are_seconds(info.seconds):
-            raise ValueError("invalid metrics")
-    except (ValueError, TypeError, OverflowError) as error:
+        so_far = content.pop("so_far", None)
+        info = CheckpointInfo(**content, so_far=so_far and MetricsSoFar(**so_far))
+    except TypeError as error:  # a newer version may write what this one does not know
         raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
+    counts = [info.step, info.seed, info.epoch, info.batch]
+    if not all(0 <= count < 1 << 62 for count in counts):
+        raise CheckpointError(f"{file}: not a valid checkpoint file (invalid count)")
+    if info.so_far is not None:
+        pairs = (info.so_far.interval_frames, info.so_far.frames, info.so_far.work)
+        if info.so_far.steps < 0 or any(len(pair) != 2 for pair in pairs):
+            raise CheckpointError(f"{file}: not a valid checkpoint file (invalid metrics)")
+    if info.mel_deviation <= 0 or min(info.seconds.values(), default=0.0) < 0:
+        raise CheckpointError(f"{file}: not a valid checkpoint file (invalid numbers)")
     return info
-
-
-def _are_seconds(seconds: Any) -> bool:
-    return isinstance(seconds, dict) and all(
-        isinstance(value, int | float) and math.isfinite(value) and value >= 0
-        for value in seconds.values()
-    )

@@ -1,42 +1,83 @@
-"""JSON Lines files with one object per step: metrics.jsonl and measures.jsonl of a run."""
+"""JSON Lines files with one object per step: metrics.jsonl and measures.jsonl of a run.
+
+A line is an object of numbers, or null for those that were not finite.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import json
-import math
+import logging
+import os
 from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
+from myxtts.json_files import parse_json
+from myxtts.plain_files import open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
+
+_log = logging.getLogger(__name__)
+
+_LINE = {"step": int, str: (float, None)}
+_MOST_BYTES = 1 << 30
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """Empty without a file. Skips an unfinished last line, which a run may be writing."""
-    if not file.is_file():
-        return []
-    text = file.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    try:
-        return [json.loads(line) for line in whole.splitlines()]
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not JSON Lines ({error})") from None
+    lines = []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            lines.append(_parsed(line))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}:{number}: not a line of a run ({error}); remove that line"
+            ) from None
+    return lines
 
 
 def drop_lines_after(file: Path, step: int) -> None:
     """A resumed run repeats the steps since its checkpoint; this removes their old lines.
 
-    A half-written line, as after a power failure, is removed as well.
+    A half-written line, as after a power failure, is removed as well, and so is with a warning
+    what no run has written.
     """
-    if not file.exists():
-        return
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    kept = [line for line in lines if line.endswith("\n") and _step_of(line) <= step]
-    write_whole_file(file, "".join(kept))
+    kept, problems = [], []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            if _parsed(line)["step"] <= step:
+                kept.append(line)
+        except ValueError as error:
+            problems.append(f"{file}:{number}: not a line of a run ({error})")
+    if problems:
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        _log.warning("%s%s: removed", problems[0], more)
+    if file.is_file():
+        write_whole_file(file, b"".join(kept))
 
 
-def _step_of(line: str) -> float:
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return int(json.loads(line)["step"])
-    return math.inf
+def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
+    """The whole line or, on a full disk, nothing of it."""
+    line = json.dumps({"step": step, **values}).encode() + b"\n"
+    with open_to_append(file) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if stream.write(line) != len(line):
+            stream.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+
+def _whole_lines(file: Path) -> list[bytes]:
+    try:
+        content = read_plain(file, _MOST_BYTES)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    parsed: dict[str, Any] = parse_json(line, _LINE)
+    if parsed["step"] < 0:
+        raise ValueError("step: below 0")
+    return parsed

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from myxtts.errors import CheckpointError
+from myxtts.plain_files import open_to_append
 
 try:
     import fcntl
@@ -31,7 +32,7 @@ _LARGEST_BYTES = 4_096
 @contextlib.contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
     """Locks the folder of the file; raises a CheckpointError if another run holds the lock."""
-    with open(file, "a+b", buffering=0) as stream:
+    with _opened(file) as stream:
         owner = _read_owner(stream)
         if _is_held(stream, owner):
             raise CheckpointError(
@@ -46,6 +47,16 @@ def hold_lock(file: Path) -> Iterator[None]:
         finally:
             # The file stays: deleting it could remove the lock of the next run.
             _write(stream, "")
+
+
+def _opened(file: Path) -> IO[bytes]:
+    try:
+        return open_to_append(file)
+    except OSError as error:
+        raise CheckpointError(
+            f"{file}: cannot be used as the lock of the run ({error.strerror}); remove it if no "
+            "other run uses this folder"
+        ) from None
 
 
 def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
+from myxtts.plain_files import read_plain
 from myxtts.runs import checkpoints
 from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
 from myxtts.runs.lines import drop_lines_after, read_lines
@@ -30,6 +31,9 @@ from myxtts.runs.lock import hold_lock
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.whole_files import remove_temporaries
+
+# Of a file that every checkpoint has a copy of.
+_LARGEST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,13 @@ class RunDir(os.PathLike[str]):
                 return cls(folder / f"{number:04d}")
 
     def make(self) -> None:
+        """To write into it; whatever somebody else has put there."""
         self.path.mkdir(parents=True, exist_ok=True)
+        for folder in (
+            *(self.checkpoints, self.best, self.samples, self.events, self.evidence),
+            *(self.evaluation, self.voices, self.measuring),
+        ):
+            require_own_folder(folder)
 
     def require_folder(self) -> None:
         if not self.path.is_dir():
@@ -168,6 +178,9 @@ class RunDir(os.PathLike[str]):
     def checkpoint_folders(self) -> list[Path]:
         return checkpoints.checkpoint_folders(self.checkpoints)
 
+    def checkpoint_of(self, step: int) -> Path:
+        return self.checkpoints / step_name(step)
+
     def has_checkpoint(self, step: int) -> bool:
         return checkpoints.has_checkpoint(self.checkpoints, step)
 
@@ -184,7 +197,7 @@ class RunDir(os.PathLike[str]):
 
     def files_for_checkpoints(self) -> dict[str, bytes]:
         """Files that every checkpoint contains a copy of."""
-        return {name: (self.path / name).read_bytes() for name in FILES_OF_RUN}
+        return {name: read_plain(self.path / name, _LARGEST_BYTES) for name in FILES_OF_RUN}
 
     def metric_lines(self) -> list[dict[str, Any]]:
         return read_lines(self.metrics_file)
@@ -218,6 +231,14 @@ class RunDir(os.PathLike[str]):
         """
         for folder in (self.path, self.checkpoints, self.samples, self.evidence):
             remove_temporaries(folder)
+
+
+def require_own_folder(folder: Path) -> None:
+    """Through a link, files elsewhere would be written and removed."""
+    if folder.is_symlink():
+        raise CheckpointError(
+            f"{folder}: is a link, expected a folder in the run; put there what it leads to"
+        )
 
 
 def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.tensor_files import Content, Written, content_of, read_json, write_content
+from myxtts.json_files import parse_json
+from myxtts.plain_files import read_plain
+from myxtts.runs.tensor_files import Content, Written, content_of, write_content
 from myxtts.whole_files import MoveError, whole_folder
 
 MANIFEST = "manifest.json"
@@ -30,6 +32,13 @@ _VERSION = 1
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 # MyXTTS writes no larger files.
 _LARGEST_FILE_BYTES = 1 << 37
+_LARGEST_MANIFEST_BYTES = 1 << 20
+_MANIFEST_SCHEMA = {
+    "format": str,
+    "version": int,
+    "files": {str: {"bytes": int, "sha256": str}},
+    "seal": str,
+}
 # For the manifest, directories and partly filled blocks.
 _SPARE_BYTES = 1 << 20
 
@@ -120,21 +129,24 @@ def _sealed(content: dict[str, Any]) -> bytes:
 
 def _read_manifest(folder: Path) -> dict[str, Written]:
     file = folder / MANIFEST
-    content = read_json(file)
     try:
+        written = read_plain(file, _LARGEST_MANIFEST_BYTES)
+        content = parse_json(written, _MANIFEST_SCHEMA)
         if content["format"] != _FORMAT:
             raise ValueError("unknown format")
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
         # Serialised again it must be the same, byte for byte; else it was changed.
         del content["seal"]
-        if _sealed(content) != file.read_bytes():
+        if _sealed(content) != written:
             raise ValueError("damaged, checksum mismatch")
         entries = {name: Written(**entry) for name, entry in content["files"].items()}
         for name, entry in entries.items():
             if not _FILE_NAME.fullmatch(name) or not 0 <= entry.bytes <= _LARGEST_FILE_BYTES:
                 raise ValueError(f"{name[:64]!r} is not a checkpoint file")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    except (ValueError, TypeError) as error:
         raise CheckpointError(
             f"{file}: not a checkpoint that this version reads ({error})"
         ) from None

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,15 +18,17 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 import safetensors
-from safetensors.numpy import load_file
 
+from myxtts import json_files
 from myxtts.errors import CheckpointError
+from myxtts.plain_files import open_plain
 from myxtts.whole_files import sync_stream
+from myxtts.wording import printable
 
 Tensors = dict[str, npt.NDArray[Any]]
+Shapes = dict[str, tuple[int, ...]]
 Content = bytes | Tensors
 
-_LARGEST_TEXT_BYTES = 1 << 24
 _CHUNK_BYTES = 1 << 22
 _DTYPES = {"float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
 
@@ -54,7 +56,7 @@ def content_of(file: Path, expected_bytes: int) -> Written:
     """As it is on disk; a file of another size is not read."""
     checksum, size = hashlib.sha256(), 0
     try:
-        with open(file, "rb") as stream:
+        with open_plain(file) as stream:
             if os.fstat(stream.fileno()).st_size == expected_bytes:
                 while piece := stream.read(_CHUNK_BYTES):
                     checksum.update(piece)
@@ -64,22 +66,49 @@ def content_of(file: Path, expected_bytes: int) -> Written:
     return Written(size, checksum.hexdigest())
 
 
-def read_tensors(file: Path) -> Tensors:
+def tensor_shapes(file: Path) -> Shapes:
+    """From the header alone; a type of numbers that is never written is an error."""
+    with _opened(file) as tensors:
+        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
+        for name, part in slices.items():
+            if part.get_dtype() not in _DTYPES.values():
+                raise CheckpointError(
+                    f"{file}: {printable(name)[:80]} has numbers of type {part.get_dtype()}, "
+                    f"expected one of {', '.join(_DTYPES.values())}"
+                )
+        return {name: tuple(part.get_shape()) for name, part in slices.items()}
+
+
+def read_tensors(file: Path, names: Iterable[str] | None = None) -> Tensors:
+    """The named tensors, or all; only these are read, and all their numbers are finite."""
+    known = tensor_shapes(file)
+    with _opened(file) as tensors:
+        found = {name: tensors.get_tensor(name) for name in (known if names is None else names)}
+    for name, value in found.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise CheckpointError(f"{file}: {printable(name)[:80]} has numbers that are not finite")
+    return found
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     try:
-        return load_file(file)
+        open_plain(file).close()
+        with safetensors.safe_open(file, "numpy") as tensors:
+            yield tensors
     # The library passes on NumPy's errors for types that NumPy does not have.
     except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file}: cannot be read ({error})") from None
 
 
-def read_json(file: Path) -> Any:
+def read_json(file: Path, schema: Any) -> Any:
     """The content of a small JSON file; any problem is a CheckpointError."""
     try:
-        if file.stat().st_size > _LARGEST_TEXT_BYTES:
-            raise ValueError("too large")
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file}: cannot be read ({error})") from None
+        return json_files.read_json(file, schema)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise CheckpointError(f"{file}: cannot be used ({error})") from None
 
 
 def _safetensors(tensors: Tensors) -> Iterator[bytes | memoryview]:

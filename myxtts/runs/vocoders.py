@@ -14,6 +14,7 @@ from myxtts.errors import CheckpointError
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder import VocoderNetwork
 from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.model_loading import model_of
 from myxtts.runs.run_dir import find_checkpoint
 
 _log = logging.getLogger(__name__)
@@ -61,9 +62,7 @@ def _load(checkpoint: Checkpoint, config: XTTSConfig) -> Vocoder:
             f"{checkpoint.folder}: was trained for another mel: {difference}; train a vocoder with "
             "the settings of this model"
         )
-    network = VocoderNetwork(trained)
-    checkpoint.load_into(network.trainable_variables)
-    return NeuralVocoder(network)
+    return NeuralVocoder(model_of(checkpoint, lambda: VocoderNetwork(trained)))
 
 
 def _difference(trained: XTTSConfig, config: XTTSConfig) -> str | None:

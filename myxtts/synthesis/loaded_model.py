@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS
+from myxtts.runs.model_loading import model_of
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer
 
@@ -32,14 +34,15 @@ def load_model(folder: Path, *, compiled: bool) -> LoadedModel:
             "give a vocoder with --vocoder"
         )
     tokenizer = checkpoint.tokenizer()
-    model = XTTS(
+    make = functools.partial(
+        XTTS,
         config,
         symbols=len(tokenizer.symbols),
         languages=len(tokenizer.languages),
         mel_mean=checkpoint.info.mel_mean,
         mel_deviation=checkpoint.info.mel_deviation,
     )
-    checkpoint.load_into(model.trainable_variables)
+    model = model_of(checkpoint, make)
     return LoadedModel(
         config,
         tokenizer,

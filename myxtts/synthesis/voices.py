@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import CheckpointError, DataError
-from myxtts.runs.run_dir import RunDir
+from myxtts.plain_files import read_plain
+from myxtts.runs.run_dir import RunDir, require_own_folder
 from myxtts.runs.tensor_files import read_json, read_tensors, write_content
 from myxtts.whole_files import temporaries_of, whole_file
 from myxtts.wording import quoted
@@ -40,6 +41,17 @@ _DEVICES_OF_WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {
 }
 # Twice the largest voice that a configuration allows.
 _LARGEST_BYTES = 1 << 24
+_FACTS_SCHEMA = {
+    "format": str,
+    "tensors_sha256": str,
+    "name": str,
+    "references": [{"file": str, "seconds": float}],
+    "made": str,
+    "step": int,
+    "weights_sha256": str,
+    "width": int,
+    "latents": int,
+}
 
 
 @dataclass(frozen=True)
@@ -81,12 +93,15 @@ class SavedVoice:
 def voices_folder(checkpoint: Path) -> Path:
     """The voices folder of a run, or of the run that a checkpoint belongs to."""
     RunDir(checkpoint).require_folder()
-    return RunDir.around(checkpoint).voices
+    folder = RunDir.around(checkpoint).voices
+    require_own_folder(folder)
+    return folder
 
 
 def voice_names(folder: Path) -> list[str]:
-    files = (file.name for file in folder.glob("*.json") if not file.name.startswith("."))
-    return sorted(_composed(name.removesuffix(".json")) for name in files)
+    """Of what has a name that a voice can have; other files there are left alone."""
+    names = (_composed(file.name.removesuffix(".json")) for file in folder.glob("*.json"))
+    return sorted(name for name in names if _problem_of(name) is None)
 
 
 def require_free_name(folder: Path, name: str, *, replace: bool) -> str:
@@ -129,7 +144,7 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
     tensors, facts = _files(folder, name)
     try:
         checksum = _checksum(tensors)
-        content = read_json(facts)
+        content = read_json(facts, _FACTS_SCHEMA)
         if content["tensors_sha256"] != checksum:
             content = _facts_not_yet_moved(facts, checksum) or content
         if content.pop("format") != _FORMAT:
@@ -140,7 +155,7 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
         if read.name != name:
             raise ValueError(f"{facts}: belongs to '{read.name}'")
         return SavedVoice(read, *_arrays(read_tensors(tensors), read))
-    except (CheckpointError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (CheckpointError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"voice '{name}': damaged, or not from MyXTTS ({error}); remove it with myxtts voice "
             f"remove {name}, and add it again"
@@ -174,17 +189,22 @@ def _composed(name: str) -> str:
 
 def _checked(name: str) -> str:
     name = _composed(name)
+    problem = _problem_of(name)
+    if problem is not None:
+        raise DataError(f"voice name {quoted(name[:_MOST_CHARACTERS])}: {problem}")
+    return name
+
+
+def _problem_of(name: str) -> str | None:
     if not 1 <= len(name) <= _MOST_CHARACTERS:
-        problem = f"{len(name)} characters, expected 1 to {_MOST_CHARACTERS}"
-    elif strange := [character for character in name if not _is_plain(character)]:
-        problem = f"found {strange[0]!r}, expected letters, digits and . _ -"
-    elif not name[0].isalnum() or name[-1] == ".":
-        problem = "expected a letter or digit at the start and no full stop at the end"
-    elif unicodedata.normalize("NFKC", name.split(".")[0]).upper() in _DEVICES_OF_WINDOWS:
-        problem = "is a device name on Windows; use another name"
-    else:
-        return name
-    raise DataError(f"voice name {quoted(name[:_MOST_CHARACTERS])}: {problem}")
+        return f"{len(name)} characters, expected 1 to {_MOST_CHARACTERS}"
+    if strange := [character for character in name if not _is_plain(character)]:
+        return f"found {strange[0]!r}, expected letters, digits and . _ -"
+    if not name[0].isalnum() or name[-1] == ".":
+        return "expected a letter or digit at the start and no full stop at the end"
+    if unicodedata.normalize("NFKC", name.split(".")[0]).upper() in _DEVICES_OF_WINDOWS:
+        return "is a device name on Windows; use another name"
+    return None
 
 
 def _is_plain(character: str) -> bool:
@@ -199,8 +219,8 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
 def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | None:
     """Facts that match the tensors, if their writer was killed before renaming them."""
     for file in temporaries_of(facts):
-        with contextlib.suppress(CheckpointError, KeyError, TypeError):
-            content: dict[str, Any] = read_json(file)
+        with contextlib.suppress(CheckpointError):
+            content: dict[str, Any] = read_json(file, _FACTS_SCHEMA)
             if content["tensors_sha256"] == tensors_sha256:
                 return content
     return None
@@ -208,9 +228,7 @@ def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | N
 
 def _checksum(file: Path) -> str:
     try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            raise CheckpointError(f"{file}: too large for a voice")
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_plain(file, _LARGEST_BYTES)).hexdigest()
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
 
@@ -222,9 +240,7 @@ def _facts_from(content: dict[str, Any]) -> VoiceFacts:
     words = [facts.name, facts.made, facts.weights_sha256, *(one.file for one in references)]
     "".join(words).encode()  # raises an error if one is not valid text
     seconds = [one.seconds for one in references]
-    if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) or not all(
-        type(length) is float and 0 <= length < 1e9 for length in seconds
-    ):
+    if min(numbers) < 0 or not all(0 <= length < 1e9 for length in seconds):
         raise ValueError("invalid numbers")
     return facts
 

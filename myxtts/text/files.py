@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from myxtts.errors import DataError
+from myxtts.plain_files import read_plain
 
 _LARGEST_FILE_BYTES = 1 << 24
 
@@ -12,12 +13,10 @@ _LARGEST_FILE_BYTES = 1 << 24
 def read_text(file: Path) -> str:
     """UTF-8, with or without a byte-order mark."""
     try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
-            raise DataError(f"{file}: too large, expected at most 16 MB of text")
-        return decoded(file.read_bytes(), str(file))
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{file}: cannot be read ({reason})") from None
+        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
+    return decoded(content, str(file))
 
 
 def decoded(content: bytes, where: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import CheckpointError, DataError
+from myxtts.json_files import read_json
 from myxtts.text.languages import find_language, nearest_tag
 from myxtts.text.normalise import normalise
 from myxtts.text.phonemes import phoneme_symbols
@@ -26,6 +27,7 @@ _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 # Increase it when the same text gives different symbols, to invalidate cached features.
 TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
+_SCHEMA = {"format": str, "kind": str, "symbols": [str], "languages": [str]}
 _KINDS = ("phonemes", "graphemes")
 # Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
@@ -50,10 +52,8 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
     return tuple(" ".join(words.lower().split()))
 
 
-def _names(values: object) -> tuple[str, ...]:
-    """Checks a list from a file: strings without duplicates."""
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError("a list with items that are not strings")
+def _names(values: list[str]) -> tuple[str, ...]:
+    """Checks a list from a file: no duplicates."""
     if len(set(values)) != len(values):
         raise ValueError("a duplicate in a list")
     return tuple(values)
@@ -134,16 +134,16 @@ class Tokenizer:
     @classmethod
     def load(cls, file: Path) -> Tokenizer:
         try:
-            if file.stat().st_size > _LARGEST_FILE_BYTES:
-                raise ValueError("too large")
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = read_json(file, _SCHEMA, most_bytes=_LARGEST_FILE_BYTES)
             if content["format"] != _FORMAT or content["kind"] not in _KINDS:
                 raise ValueError("another format")
             symbols, languages = _names(content["symbols"]), _names(content["languages"])
             if symbols[: len(_SPECIAL_SYMBOLS)] != _SPECIAL_SYMBOLS or not languages:
                 raise ValueError("symbols or languages are missing")
             return cls(content["kind"], symbols, _canonical(languages, content["kind"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except OSError as error:
+            raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+        except (ValueError, DataError) as error:
             raise CheckpointError(f"{file}: not a tokenizer of MyXTTS ({error})") from None
 
     @functools.cached_property

@@ -20,10 +20,12 @@ from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.acoustic_validation import AcousticValidation
 from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, starting_weights
 from myxtts.training.task import BatchWork
 from myxtts.work import computed_multiplications, real_multiplications
@@ -60,8 +62,11 @@ class AcousticTask:
         self._unknown_symbols: Sequence[int] = range(len(corpus.tokenizer.symbols))
 
     def build(self) -> None:
+        self.model = self._made()
+
+    def _made(self) -> XTTS:
         cache, tokenizer = self._corpus.train.cache, self._corpus.tokenizer
-        self.model = XTTS(
+        return XTTS(
             self._config,
             symbols=len(tokenizer.symbols),
             languages=len(tokenizer.languages),
@@ -145,12 +150,19 @@ class AcousticTask:
         self.model.mel_mean = info.mel_mean
         self.model.mel_deviation = info.mel_deviation
 
-    def require_fit(self, checkpoint: Checkpoint) -> None:
+    def require_memory(self) -> None:
+        require_memory(self._config, self._made)
+
+    def require_model(self, checkpoint: Checkpoint) -> None:
         if checkpoint.tokenizer() != self._corpus.tokenizer:
             raise CheckpointError(
                 f"{checkpoint.folder}: was trained with a different vocabulary from this corpus; "
                 "resume it with its own corpus, or start a new run with --init-from"
             )
+        require_model(checkpoint, self._made)
+
+    def require_fit(self, checkpoint: Checkpoint) -> None:
+        self.require_model(checkpoint)
         self._unknown_symbols = ()
 
     def starting_weights(

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step and save, or quit if there is nothing to save.
+"""Ctrl-C, SIGTERM and SIGHUP: finish the step and save, or quit if there is nothing to save.
 
 | when | first signal | a Ctrl-C after it |
 |---|---|---|
@@ -11,6 +11,7 @@ takes minutes. A thread woken by the wakeup file descriptor reacts without that 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -22,7 +23,10 @@ from typing import Any
 
 _log = logging.getLogger(__name__)
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A terminal that is closed sends SIGHUP. There is none on Windows.
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _SECONDS_TO_UNWIND = 3.0
 _SHOW_CURSOR = b"\x1b[?25h"
 
@@ -36,7 +40,7 @@ class InterruptedBySignal(KeyboardInterrupt):
 
 
 class Interruption:
-    """Handles both signals inside its `with`, if that is in the main thread."""
+    """Handles these signals inside its `with`, if that is in the main thread."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -51,7 +55,10 @@ class Interruption:
         os.set_blocking(start, False)
         self._start = start
         self._handlers_before = {
-            number: signal.signal(number, self._on_signal) for number in _SIGNALS
+            number: signal.signal(number, self._on_signal)
+            for number in _SIGNALS
+            # nohup has a program ignore SIGHUP: it goes on without its terminal.
+            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
         }
         self._wakeup_before = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
         self._watcher = threading.Thread(target=self._watch, name="signals", daemon=True)
@@ -107,7 +114,8 @@ class Interruption:
 
 def _quit_now(number: int) -> None:
     cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
-    os.write(2, cursor + b"myxtts: interrupted\n")
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        os.write(2, cursor + b"myxtts: interrupted\n")
     os._exit(exit_code_of_signal(number))
 
 

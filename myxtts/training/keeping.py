@@ -23,6 +23,7 @@ from myxtts.training.starting_weights import StartReport
 from myxtts.training.task import Task, Validation
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.judging import Judge, Measurer
+from myxtts.training.watching.metrics import RunMetrics
 from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.report import RunReport
 from myxtts.training.watching.reporting import RunWriter, numbers_or_null
@@ -38,9 +39,11 @@ class Keeper(Protocol):
 
     def save_and_wait(self, step: int) -> Path | None: ...
 
+    def has_logged(self, step: int) -> bool: ...
+
     def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None: ...
 
-    def finish(self, is_interrupted: Callable[[], bool]) -> None: ...
+    def finish(self, is_interrupted: Callable[[], bool]) -> bool: ...
 
     def write_report(self, report: RunReport) -> None: ...
 
@@ -61,6 +64,7 @@ class CheckpointKeeper:
         optimizer: FlatAdamW,
         account: TimeAccount,
         seconds: Callable[[], Mapping[str, float]],
+        metrics: RunMetrics,
     ) -> None:
         """`seconds` returns the time account of the whole run."""
         self._run_dir = run_dir
@@ -70,6 +74,8 @@ class CheckpointKeeper:
         self._optimizer = optimizer
         self._account = account
         self._seconds = seconds
+        self._metrics = metrics
+        self._fingerprints = corpus.fingerprints()
         self._saved_step: int | None = None
         self.last_metrics: Mapping[str, float] = {}
 
@@ -92,6 +98,8 @@ class CheckpointKeeper:
                 batch=batch,
                 metrics=numbers_or_null(self.last_metrics),
                 seconds=dict(self._seconds()),
+                so_far=self._metrics.so_far(),
+                corpus=self._fingerprints,
                 **self._task.checkpoint_facts(),
             )
             self._writer.save(info, self._optimizer.state())
@@ -167,6 +175,9 @@ class RunKeeper:
     def save_and_wait(self, step: int) -> Path | None:
         return self._checkpoints.save_and_wait(step)
 
+    def has_logged(self, step: int) -> bool:
+        return any(line["step"] == step for line in self._run_dir.metric_lines())
+
     def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None:
         """Writes the metrics of a step, with an evaluation if one is due."""
         means["measuring"] = float(self._judge.is_measuring)
@@ -185,10 +196,11 @@ class RunKeeper:
         self._judge.evaluated(step, losses, lambda: self.save_and_wait(step))
         return losses
 
-    def finish(self, is_interrupted: Callable[[], bool]) -> None:
-        """Waits for background evaluation to finish at the end of a run."""
+    def finish(self, is_interrupted: Callable[[], bool]) -> bool:
+        """Waits for background evaluation at the end of a run; whether nothing was cut short."""
         with self._account.spending("evaluation"):
             self._judge.finish(is_interrupted)
+        return not (is_interrupted() and self._judge.is_measuring)
 
     def write_report(self, report: RunReport) -> None:
         self._writer.write_report(report)
@@ -218,9 +230,14 @@ class NullKeeper:
 
     def save_and_wait(self, step: int) -> None: ...
 
+    def has_logged(self, step: int) -> bool:
+        """What is owed is for the chief to make up."""
+        return True
+
     def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None: ...
 
-    def finish(self, is_interrupted: Callable[[], bool]) -> None: ...
+    def finish(self, is_interrupted: Callable[[], bool]) -> bool:
+        return True
 
     def write_report(self, report: RunReport) -> None: ...
 

@@ -16,6 +16,7 @@ from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import name_of, place_of, sum_over_replicas
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import DataError, DeviceError
+from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import Keeper
@@ -76,51 +77,93 @@ class TrainingLoop:
     model_devices: Sequence[str]
     observer: Observer
     interruption: Interruption
+    metrics: RunMetrics
+    resumed: Checkpoint | None
+    """What the run goes on from, which may have been killed before it was evaluated."""
 
     def run(self) -> RunReport:
-        saving, keeper = self.config.saving, self.keeper
-        evaluate_every = self.config.evaluation.evaluate_every
-        first = step = int(self.optimizer.step.numpy())
-        metrics = RunMetrics(self.task, self.account)
-        state = COMPLETE
+        step = int(self.optimizer.step.numpy())
         self.interruption.begin_training()
-        self.observer.on_phase("first step")
         self.account.settle("host")
-        for step in range(first + 1, self.total_steps + 1):
-            is_last = step == self.total_steps
-            self._train_on(step, self._next_batch(), metrics)
+        state = self._make_up(self.resumed.info) if self.resumed else None
+        if state is None:
+            self.observer.on_phase("first step")
+        while state is None:
+            step += 1
+            self._train_on(step, self._next_batch())
             self.observer.on_progress(step, self.total_steps)
-            stops = self.interruption.requested
-            # During a series of bad steps, keep the checkpoint from before it to roll back to.
-            is_sound = not self.divergence.in_a_row
-            if (step % saving.save_every == 0 and is_sound) or is_last or stops:
-                keeper.save(step)
-            evaluates = not stops and is_sound and (step % evaluate_every == 0 or is_last)
-            if step % saving.log_every == 0 or evaluates or stops:
-                means = metrics.flush() | self.stepper.counts() | self.gpus.flush()
-                self.observer.on_step(step, self.total_steps, means)
-                keeper.log(step, means, evaluates=evaluates)
-                if evaluates or stops:
-                    keeper.write_report(self._report(RUNNING, step, metrics))
-            if stops:
-                state = COMPLETE if is_last else INTERRUPTED
-                break
-            if evaluates and self._has_stopped_improving(step):
-                state = STOPPED_EARLY
-                break
-        keeper.finish(lambda: self.interruption.requested)
-        report = self._report(state, step, metrics)
-        keeper.write_report(report)
+            state = self._end_step(step)
+        if not self.keeper.finish(lambda: self.interruption.requested):
+            state = INTERRUPTED
+        report = self._report(state, step)
+        self.keeper.write_report(report)
         return report
+
+    def _make_up(self, saved: CheckpointInfo) -> str | None:
+        """Does for the step of a checkpoint what a killed run still owed; the state if it ends."""
+        step, is_logged = saved.step, self.keeper.has_logged(saved.step)
+        if saved.so_far is not None:
+            self.metrics.go_on_from(saved.so_far, is_logged=is_logged)
+            if not is_logged and (self._is_evaluated(step) or self._is_logged(step)):
+                self._log(step)
+        if self._has_stopped_improving(step):
+            return STOPPED_EARLY
+        return COMPLETE if step == self.total_steps else None
+
+    def _end_step(self, step: int) -> str | None:
+        """Saves, logs and evaluates what is due; the state of the run if it ends here.
+
+        A run that is told to stop leaves the evaluation of its last step to the resumed one.
+        """
+        is_last, stops = step == self.total_steps, self._stop_is_requested(step)
+        is_sound = not self.divergence.in_a_row
+        # During a series of bad steps, keep the checkpoint from before it to roll back to.
+        if (step % self.config.saving.save_every == 0 and is_sound) or is_last or stops:
+            self.keeper.save(step)
+        evaluates = is_sound and self._is_evaluated(step)
+        if evaluates and stops:
+            return INTERRUPTED
+        if evaluates or self._is_logged(step):
+            self._log(step, evaluates=evaluates)
+        if stops:
+            return INTERRUPTED
+        if evaluates and self._has_stopped_improving(step):
+            return STOPPED_EARLY
+        return COMPLETE if is_last else None
+
+    def _is_evaluated(self, step: int) -> bool:
+        return step % self.config.evaluation.evaluate_every == 0 or step == self.total_steps
+
+    def _is_logged(self, step: int) -> bool:
+        return step % self.config.saving.log_every == 0
+
+    def _log(self, step: int, *, evaluates: bool | None = None) -> None:
+        evaluates = self._is_evaluated(step) if evaluates is None else evaluates
+        means = self.metrics.means() | self.stepper.counts() | self.gpus.flush()
+        self.observer.on_step(step, self.total_steps, means)
+        self.keeper.log(step, means, evaluates=evaluates)
+        # Only now: checkpoints until here have the interval whose line may not be written yet.
+        self.metrics.begin_interval()
+        if evaluates:
+            self.keeper.write_report(self._report(RUNNING, step))
+
+    def _stop_is_requested(self, step: int) -> bool:
+        """All machines stop after the same step, whichever of them was told to."""
+        requested = self.interruption.requested
+        if place_of(self.strategy).workers == 1:
+            return requested
+        with self._noticing_lost_machines(step):
+            asked = tf.constant(float(requested))
+            return float(sum_over_replicas(self.strategy, lambda: asked)) > 0
 
     def _next_batch(self) -> Any:
         with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
             return next(self.feed)
 
-    def _train_on(self, step: int, batch: Any, metrics: RunMetrics) -> None:
+    def _train_on(self, step: int, batch: Any) -> None:
         with self._noticing_lost_machines(step - 1):
             result = self.stepper.run(step, batch)
-        metrics.add(batch, result)
+        self.metrics.add(batch, result)
         scale = self.optimizer.loss_scale
         self.divergence.check(
             step,
@@ -159,7 +202,8 @@ class TrainingLoop:
     def _signal_name(self) -> str | None:
         return self.interruption.signal.name if self.interruption.signal else None
 
-    def _report(self, state: str, step: int, metrics: RunMetrics) -> RunReport:
+    def _report(self, state: str, step: int) -> RunReport:
+        metrics = self.metrics
         seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
         trained = self.stepper.trained_shapes() if plan.dynamic else plan.shapes
         micro_batches = self.config.training.gradient_accumulation_steps
@@ -190,6 +234,7 @@ class TrainingLoop:
             advice=[
                 *advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
                 *self.keeper.advice(),
+                *(f"{problem}." for problem in self.observer.problems()),
             ],
         )
 

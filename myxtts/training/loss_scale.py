@@ -6,6 +6,8 @@ afterwards. The scale halves when the gradient overflows and doubles after many 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,6 +16,7 @@ from myxtts.runs.tensor_files import Tensors
 _FIRST_SCALE = 2.0**15
 # After this many finite steps in a row, a larger scale is tried.
 GOOD_STEPS_TO_GROW = 1_000
+_Value = TypeVar("_Value")
 _PREFIX = "loss_scale/"
 
 
@@ -50,5 +53,5 @@ class LossScale(tf.Module):
             self.good_steps.assign(state[f"{_PREFIX}good_steps"])
 
 
-def without_scale(state: Tensors) -> Tensors:
+def without_scale(state: dict[str, _Value]) -> dict[str, _Value]:
     return {name: value for name, value in state.items() if not name.startswith(_PREFIX)}

@@ -43,6 +43,8 @@ class Start:
     init_from: Checkpoint | None = None
     partially: bool = False
     """Whether it is enough if some of the other run's weights fit."""
+    allow_changed_corpus: bool = False
+    """Whether to resume although the clips are not those of the run so far."""
 
     @classmethod
     def from_run(cls, run: str | Path, *, partially: bool = False) -> Start:

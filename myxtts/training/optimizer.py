@@ -21,7 +21,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
-from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.tensor_files import Shapes, Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import ema_decay_at, learning_rate
 from myxtts.training.weight_names import frozen_paths
@@ -131,8 +131,13 @@ class FlatAdamW(tf.Module):
 
         Only the loss scale may be missing or extra, since a run may resume in another precision.
         """
-        _require_same_shapes(without_scale(state), without_scale(self.state()), source)
+        self.require_shapes({name: value.shape for name, value in state.items()}, source)
         self.restore_state(state)
+
+    def require_shapes(self, shapes: Shapes, source: Path) -> None:
+        """The same for the shapes of a state alone."""
+        own = {name: value.shape for name, value in self.state().items()}
+        _require_same(without_scale(shapes), without_scale(own), source)
 
     def restore_state(self, state: Tensors) -> None:
         """Restores the state of an optimizer of the same variables, whatever it had frozen.
@@ -257,10 +262,10 @@ def _assign_on_every_replica(assignments: Sequence[tuple[tf.Variable, tf.Tensor]
     tf.distribute.get_replica_context().merge_call(update, args=(values,))
 
 
-def _require_same_shapes(found: Tensors, expected: Tensors, source: Path) -> None:
+def _require_same(found: Shapes, expected: Shapes, source: Path) -> None:
     for name in sorted(expected.keys() | found.keys()):
-        here = list(expected[name].shape) if name in expected else "nothing"
-        there = list(found[name].shape) if name in found else "missing"
+        here = list(expected[name]) if name in expected else "nothing"
+        there = list(found[name]) if name in found else "missing"
         if here != there:
             raise CheckpointError(
                 f"{source}: does not match this configuration and corpus: "

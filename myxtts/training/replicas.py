@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -23,18 +25,31 @@ LOST_MACHINE_ERRORS = (
 )
 # The mean of equal sums can differ from them by rounding.
 _TOLERANCE = 1e-6
+# Two steps take seconds, with several machines on a slow network minutes.
+_LONGEST_TRIAL_SECONDS = 600.0
+
+_Result = TypeVar("_Result")
 
 
 class ReplicasFailedError(DeviceError):
     """Mirrored training does not work with these devices."""
 
 
-def try_replicas(training_step: Any, optimizer: FlatAdamW, batches: Iterable[Batch]) -> None:
+def try_replicas(
+    training_step: Any,
+    optimizer: FlatAdamW,
+    batches: Iterable[Batch],
+    limit_seconds: float = _LONGEST_TRIAL_SECONDS,
+) -> None:
     """Trains on the batches, compares the weights of all replicas and undoes the steps."""
     before = optimizer.state()
-    try:
+
+    def train() -> tuple[list[float], float]:
         losses = [float(training_step(batch, tf.constant(True)).loss) for batch in batches]
-        difference = _largest_difference(optimizer)
+        return losses, _largest_difference(optimizer)
+
+    try:
+        losses, difference = _within(limit_seconds, train)
     except LOST_MACHINE_ERRORS:
         raise
     except tf.errors.OpError as error:
@@ -47,6 +62,35 @@ def try_replicas(training_step: Any, optimizer: FlatAdamW, batches: Iterable[Bat
             f"{difference:.3g}"
         )
     optimizer.restore_state(before)
+
+
+def _within(limit_seconds: float, work: Callable[[], _Result]) -> _Result:
+    """The result of the work, which a link between devices may keep from ever ending.
+
+    A thread that waits for a device cannot be stopped; it is left behind.
+    """
+    strategy = tf.distribute.get_strategy()
+    results: queue.Queue[_Result | BaseException] = queue.Queue()
+
+    def run() -> None:
+        try:
+            # Scopes belong to threads.
+            with strategy.scope():
+                results.put(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            results.put(error)
+
+    threading.Thread(target=run, name="trial of replicas", daemon=True).start()
+    try:
+        result = results.get(timeout=limit_seconds)
+    except queue.Empty:
+        raise ReplicasFailedError(
+            f"trial steps on all replicas did not end within {limit_seconds:.0f} s; is a link "
+            "between the devices stuck?"
+        ) from None
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _largest_difference(optimizer: FlatAdamW) -> float:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
+from myxtts.runs.resuming import changes_since
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
 from myxtts.training.watching.background import open_measurer
 from myxtts.training.watching.observer import Observer
 from myxtts.whole_files import write_whole_file
+from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
@@ -28,14 +30,15 @@ def train(
     resume: bool | None = None,
     init_from: str | Path | None = None,
     init_partially: bool = False,
+    allow_changed_corpus: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
     """Trains a model into a run folder, on the devices that the configuration names.
 
     `run_dir` None is the next free number in runs/. `resume` continues from the newest checkpoint
-    in `run_dir`. `init_from` is another run whose EMA weights must fit the model; with
-    `init_partially`, those that fit are enough. Ctrl-C and SIGTERM finish the step, save and
-    return.
+    in `run_dir`; other clips than before are an error unless `allow_changed_corpus`. `init_from`
+    is another run whose EMA weights must fit the model; with `init_partially`, those that fit are
+    enough. Ctrl-C, SIGTERM and SIGHUP finish the step, save and return.
     """
     run = None if run_dir is None else RunDir(run_dir)
     start = Start()
@@ -44,7 +47,7 @@ def train(
             raise CheckpointError("resume: cannot be combined with init_from")
         if run is None:
             raise CheckpointError("resume: needs run_dir, the folder of the run to resume")
-        start = Start(resumed=run.newest_checkpoint())
+        start = Start(resumed=run.newest_checkpoint(), allow_changed_corpus=allow_changed_corpus)
     elif init_from is not None:
         start = Start.from_run(init_from, partially=init_partially)
     return train_from(start, config, run, observer or Observer())
@@ -53,6 +56,14 @@ def train(
 def train_from(
     start: Start, config: XTTSConfig, run: RunDir | None, observer: Observer
 ) -> RunReport:
+    finished = _report_if_finished(start, config, run)
+    if finished is not None:
+        steps = f"{finished.steps} {plural(finished.steps, 'step')}"
+        observer.on_notice(
+            f"{run}: is finished, {finished.state} after {steps}; to train further, raise "
+            "--max-steps or --epochs"
+        )
+        return finished
     with Interruption() as interruption:
         writes = is_chief(has_folder=run is not None)
         if writes and run is not None and not start.resumed:
@@ -86,6 +97,18 @@ def _keep_details(opened: OpenedRun, run: RunDir) -> None:
         *describing.details(opened),
     ]
     write_whole_file(run.details_file, "\n".join([*lines, ""]))
+
+
+def _report_if_finished(start: Start, config: XTTSConfig, run: RunDir | None) -> RunReport | None:
+    """Known from the folder, without TensorFlow; with other settings it may have to go on."""
+    if start.resumed is None or run is None or changes_since(start.resumed, config):
+        return None
+    from myxtts.training.watching.report import RunReport
+
+    report = RunReport.read(run)
+    if report is None or not report.is_complete or report.steps != start.resumed.info.step:
+        return None
+    return report
 
 
 def _refuse_to_mix_runs(run: RunDir) -> None:

@@ -66,6 +66,10 @@ def _start(
 ) -> XTTSTrainer:
     start, observer = opened.start, opened.observer
     with contextlib.ExitStack() as on_failure:
+        if start.resumed:
+            # Before the model is built: a run from elsewhere may declare one of any size.
+            opened.task.require_model(start.resumed)
+        opened.task.require_memory()
         opened = _with_started_feed(opened)
         on_failure.callback(opened.feed.close)
         trainer = XTTSTrainer(
@@ -82,7 +86,7 @@ def _start(
             measurer=measurer,
         )
         if start.resumed:
-            step = trainer.resume(start.resumed)
+            step = trainer.resume(start.resumed, allow_changed_corpus=start.allow_changed_corpus)
             observer.on_phase(f"resuming from step {step}")
         elif start.init_from:
             trainer.start_from(start.init_from, partially=start.partially)

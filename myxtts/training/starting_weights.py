@@ -21,7 +21,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import Corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.tensor_files import Shapes, Tensors
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.weight_names import short_name
 from myxtts.whole_files import write_whole_file
@@ -146,8 +146,11 @@ def matching_weights(
     `tables` says which rows of embedding tables correspond.
     """
     tables = tables or {}
-    found = {short_name(path): value for path, value in checkpoint.ema_weights().items()}
-    not_taken = _misfits(found, {short_name(path): own[path] for path in own}, tables)
+    shapes = {short_name(path): shape for path, shape in checkpoint.ema_shapes().items()}
+    not_taken = _misfits(shapes, {short_name(path): own[path] for path in own}, tables)
+    # A checkpoint may have more than is needed here, and more than fits into memory.
+    wanted = [path for path in checkpoint.ema_shapes() if short_name(path) not in not_taken]
+    found = {short_name(path): value for path, value in checkpoint.ema_weights(wanted).items()}
     changes = changes_of_the_model(checkpoint.config(), config)
     settings = {
         change.name: f"{change.saved} in the checkpoint, {change.given} here" for change in changes
@@ -202,7 +205,7 @@ def _rows(theirs: Sequence[str], own: Sequence[str]) -> _Rows:
     return _Rows(here, [there[own[row]] for row in here], missing, len(theirs))
 
 
-def _misfits(found: Tensors, own: Tensors, tables: Mapping[str, _Rows]) -> dict[str, str]:
+def _misfits(found: Shapes, own: Tensors, tables: Mapping[str, _Rows]) -> dict[str, str]:
     """The tensors that cannot be loaded, with the reason."""
     misfits = {}
     for name, value in own.items():
@@ -211,14 +214,14 @@ def _misfits(found: Tensors, own: Tensors, tables: Mapping[str, _Rows]) -> dict[
             expected[0] = tables[name].count_there
         if name not in found:
             misfits[name] = "not in the checkpoint"
-        elif list(found[name].shape) != expected:
-            misfits[name] = f"{list(found[name].shape)} in the checkpoint, {list(value.shape)} here"
+        elif list(found[name]) != expected:
+            misfits[name] = f"{list(found[name])} in the checkpoint, {list(value.shape)} here"
         elif name in tables and not tables[name].here:
             misfits[name] = "no rows in common"
     if _MEAN_MELS in misfits:
         misfits.setdefault(_LOG_DURATIONS, f"estimated from this corpus with {_MEAN_MELS}")
     for name in sorted(found.keys() - own.keys()):
-        misfits[name] = f"{list(found[name].shape)} in the checkpoint, not in this model"
+        misfits[name] = f"{list(found[name])} in the checkpoint, not in this model"
     return misfits
 
 

@@ -99,6 +99,12 @@ class Task(Protocol):
     def take_facts(self, info: CheckpointInfo) -> None:
         """Restores those fields from a checkpoint whose weights were loaded."""
 
+    def require_memory(self) -> None:
+        """Raises a DeviceError if the model to be built fits no memory of this machine."""
+
+    def require_model(self, checkpoint: Checkpoint) -> None:
+        """Raises a CheckpointError unless its weights are those of the model to be built."""
+
     def require_fit(self, checkpoint: Checkpoint) -> None:
         """Raises a CheckpointError if the checkpoint cannot be resumed with this corpus."""
 

@@ -24,7 +24,7 @@ from myxtts.devices.strategy import devices_here, devices_holding, place_of, wai
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, DataError, DeviceError, NonFiniteLossError
 from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.resuming import add_seconds, changes_since
+from myxtts.runs.resuming import add_seconds
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.describing import describe_start
 from myxtts.training.device_setup import set_up_devices
@@ -33,6 +33,7 @@ from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
 from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatchError
 from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.same_corpus import require_same_corpus
 from myxtts.training.starting_weights import StartReport
 from myxtts.training.stepping import Stepper
 from myxtts.training.task import Task
@@ -40,6 +41,7 @@ from myxtts.training.tasks import task_of
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.watching.judging import Measurer
+from myxtts.training.watching.metrics import RunMetrics
 from myxtts.training.watching.observer import Observer
 from myxtts.training.watching.report import RunReport
 from myxtts.training.weight_names import short_name
@@ -89,6 +91,7 @@ class XTTSTrainer:
         self._feed = feed
         self._seconds_before: dict[str, float] = {}
         self._start: StartReport | None = None
+        self._resumed: Checkpoint | None = None
         self.stepper: Stepper | None = None
         require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
@@ -122,19 +125,26 @@ class XTTSTrainer:
         seconds = None if self.stepper is None else self.stepper.expected_seconds
         return None if seconds is None else seconds * self.steps_left
 
-    def resume(self, checkpoint: Checkpoint | None = None) -> int:
-        """Resumes from a checkpoint, by default the newest of the run folder; returns its step."""
+    def resume(
+        self, checkpoint: Checkpoint | None = None, *, allow_changed_corpus: bool = False
+    ) -> int:
+        """Resumes from a checkpoint, by default the newest of the run folder; returns its step.
+
+        One at the end of its run only gets what is missing of its evaluation and its report.
+        """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
-        if checkpoint.info.step >= self.total_steps:
+        if checkpoint.info.step > self.total_steps:
             raise CheckpointError(
                 f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
                 f"is {self.total_steps}; raise --max-steps or --epochs"
             )
-        changes_since(checkpoint, self.config)
+        require_same_corpus(checkpoint, self.corpus, self.config, allowed=allow_changed_corpus)
         self.task.require_fit(checkpoint)
+        self.optimizer.require_shapes(checkpoint.training_shapes(), checkpoint.folder)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self.task.take_facts(checkpoint.info)
         self._seconds_before = checkpoint.info.seconds
+        self._resumed = checkpoint
         return checkpoint.info.step
 
     def start_from(self, checkpoint: Checkpoint, *, partially: bool = False) -> StartReport:
@@ -189,6 +199,7 @@ class XTTSTrainer:
             self.observer.on_notice(line)
         while True:
             try:
+                self._metrics = RunMetrics(self.task, self.account)
                 with (
                     contextlib.closing(self._started_feed()) as feed,
                     GpuSampler() as gpus,
@@ -221,6 +232,8 @@ class XTTSTrainer:
             model_devices=self._model_devices(),
             observer=self.observer,
             interruption=self.interruption,
+            metrics=self._metrics,
+            resumed=self._resumed,
         )
         try:
             return loop.run()
@@ -272,14 +285,16 @@ class XTTSTrainer:
             self.optimizer,
             self.account,
             self._seconds,
+            self._metrics,
         )
 
     def _roll_back(self) -> None:
         """Restores the newest checkpoint, if there is one, and lowers the learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
+        self._resumed = None
         if self.run_dir.checkpoint_folders():
-            checkpoint = self.run_dir.newest_checkpoint()
+            self._resumed = checkpoint = self.run_dir.newest_checkpoint()
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         elif self._step_now() >= self.total_steps:
             raise NonFiniteLossError(

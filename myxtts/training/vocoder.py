@@ -23,7 +23,9 @@ from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
+from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, matching_weights
 from myxtts.training.task import BatchWork
 from myxtts.training.watching.reporting import RunWriter
@@ -104,6 +106,12 @@ class VocoderTask:
         return {"mel_mean": cache.mel_mean, "mel_deviation": cache.mel_deviation}
 
     def take_facts(self, info: CheckpointInfo) -> None: ...
+
+    def require_memory(self) -> None:
+        require_memory(self._config, lambda: TrainedVocoder(self._config))
+
+    def require_model(self, checkpoint: Checkpoint) -> None:
+        require_model(checkpoint, lambda: TrainedVocoder(self._config))
 
     def require_fit(self, checkpoint: Checkpoint) -> None: ...
 

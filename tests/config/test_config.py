@@ -74,7 +74,7 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
         ),
         (
             {"learning_rate": float("nan")},
-            "training.learning_rate: found nan, allowed: 0 or more",
+            "training.learning_rate: found nan, expected a finite number",
         ),
         (
             {"size": "smal"},

@@ -148,3 +148,47 @@ def test_wrong_assignments(assignment, line):
 
 def test_an_empty_file_is_the_defaults(tmp_path):
     assert load_config(write(tmp_path, "")) == load_config()
+
+
+DIGITS = "9" * 400
+LARGE_FILES = [
+    ("data: [" + "1," * 400_000 + "1]", "more than 5000 values"),
+    ("data: [" + "[1]," * 200_000 + "1]", "more than 5000 values"),
+    ("".join(f"k{number}: 1\n" for number in range(80_000)), "more than 5000 values"),
+    ("training: {max_steps: 1" + ":59" * 300_000 + "}", "training.max_steps: found '1:59:59"),
+    ("training: {learning_rate: " + "9" * 900_000 + "}", "a number of 900000 characters"),
+    ("training: {learning_rate: 0." + "9" * 900_000 + "}", "a number of 900002 characters"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), LARGE_FILES, ids=range(len(LARGE_FILES)))
+def test_settings_that_would_take_long_to_understand_are_not_understood(tmp_path, text, problem):
+    with pytest.raises(ConfigError, match=problem):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"training: {{learning_rate: {DIGITS}}}", "a number of 400 characters"),
+        (f"training: {{max_steps: {DIGITS[:40]}}}", "training.max_steps: found a number of"),
+        (f"training: {{learning_rate: {DIGITS[:60]}}}", "training.learning_rate: found a number"),
+        ("training: {learning_rate: .inf}", "learning_rate: found inf, expected a finite number"),
+        ("training: {learning_rate: 1e999}", "learning_rate: found inf, expected a finite number"),
+        ("training: {learning_rate: -.inf}", "found -inf, expected a finite number"),
+        ("training: {max_steps: 1:30:00}", "max_steps: found '1:30:00'"),
+        ("training: {max_steps: !!int '1:30'}", "max_steps: found '1:30'"),
+    ],
+)
+def test_numbers_that_no_setting_has(tmp_path, text, problem):
+    with pytest.raises(ConfigError, match=problem):
+        load_config(write(tmp_path, text))
+
+
+def test_numbers_of_the_command_line_are_bounded_too():
+    for assignment in (f"max_steps={DIGITS}", "learning_rate=.inf", f"learning_rate={DIGITS}"):
+        with pytest.raises(ConfigError):
+            load_config(None, assignments=[assignment])
+    for value in (10**400, float("inf")):
+        with pytest.raises(ConfigError, match="learning-rate: found"):
+            load_config(None, {"training": {"learning_rate": value}})

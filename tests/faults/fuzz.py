@@ -2,7 +2,8 @@
 
     .venv/bin/python tests/faults/fuzz.py [--inputs 100000] [--seed 0] [--only wav] [--json FILE]
 
-Real samples of metadata, settings, sound, checkpoints and text are mutated at random, from a seed.
+Real samples of metadata, settings, sound, checkpoints and text are mutated at random, from a seed,
+and so are values of settings, files of a run, voices, prepared features and links in a run.
 Any other exception, an input that takes longer than ten seconds, or memory beyond the limit is a
 finding: it is shown with its traceback, and its bytes are kept beside --findings.
 """
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -38,6 +40,10 @@ from myxtts.errors import MyXTTSError
 from myxtts.runs.resuming import changes_since
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer, text_symbols
+
+# A program of its own, and loaded by a test.
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz_targets
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "runs" / "golden"
@@ -247,6 +253,7 @@ TARGETS: dict[str, Callable[[Path], Any]] = {
     "wav": Sound,
     "checkpoint": CheckpointFiles,
     "text": Text,
+    **fuzz_targets.TARGETS,
 }
 
 
@@ -276,6 +283,9 @@ def feed(target: Any, inputs: Iterable[bytes]) -> tuple[Counter[str], list[tuple
             counts["taken"] += 1
         except MyXTTSError as error:
             counts["refused"] += 1
+            shown = str(error).replace("\t", " ")
+            if any(unicodedata.category(character) == "Cc" for character in shown):
+                findings.append((content, f"not printable: {str(error)[:500]!r}"))
             if "\n" in str(error).strip() or len(str(error)) > 2_000:
                 findings.append((content, f"not one line: {str(error)[:500]!r}"))
         except Exception:  # noqa: BLE001 - whatever it is, it is what this program looks for

@@ -1,11 +1,14 @@
-"""kill -9 at random moments of training and saving: nothing saved is lost, and the end is the same.
+"""kill -9 at random moments of a run: nothing saved is lost, and the end is the same.
 
-    .venv/bin/python tests/faults/kills.py [--kills 100] [--steps 4000] [--seed 0] [--json FILE]
+    .venv/bin/python tests/faults/kills.py [--kills 100] [--last 5] [--steps 4000] [--seed 0]
+                                           [--mode single|multi] [--measure] [--json FILE]
 
 A miniature run is killed, resumed and killed again, so many times; most kills come after its first
-step, some while it still starts. After each the newest checkpoint must be whole and not older
-than the one before. At the end its weights and its optimizer are compared, bit for bit, with those
-of a run that nobody touched.
+step, some while it still starts, the last ones in the evaluation of its last step. After each the
+newest checkpoint must be whole and not older than the one before. At the end it is compared with a
+run that nobody touched: weights and optimizer bit for bit, the losses of all lines, the best
+checkpoint, the state in the report. With `--mode multi` features are computed on a data device;
+with `--measure` checkpoints are measured in the background, where kills cost some measures.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,16 +34,29 @@ FIRST_STEP = "... first step"
 _SHARE_WHILE_STARTING = 0.15
 _LONGEST_START_SECONDS = 8.0
 _LONGEST_TRAINING_SECONDS = 2.0
-SETTINGS = ("--set=saving.log_every=50", "--evaluate-every=1000000", "--save-every=5")
+EVALUATE_EVERY = 20
+SETTINGS = (
+    *("--set=saving.log_every=7", f"--evaluate-every={EVALUATE_EVERY}", "--save-every=5"),
+    "--set=evaluation.measured_sentences=1",
+)
+MODES = {
+    "single": (),
+    "multi": ("--virtual-devices=2", "--data-gpu=0", "--model-gpu=1", "--model-start-delay=0"),
+}
+MEASURE = "--set=evaluation.measure_every=1"
+PHASES = ("starting", "training", "saving", "evaluating", "measuring", "last evaluation")
 
 
-def start(run_dir: Path, corpus: Path, steps: int) -> subprocess.Popen[str]:
+def start(
+    run_dir: Path, corpus: Path, steps: int, flags: Sequence[str] = ()
+) -> subprocess.Popen[str]:
     """The command as a scheduler repeats it."""
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "myxtts.cli.main", "train", "--config=miniature"),
             *(f"--train-data={corpus}", f"--run-dir={run_dir}", f"--max-steps={steps}"),
             *SETTINGS,
+            *flags,
             "--resume=auto",
         ],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
@@ -75,25 +92,94 @@ def kill_somewhere(process: subprocess.Popen[str], generator: random.Random) -> 
     return phase if process.returncode == -9 else "finished"
 
 
-def killed_run(run_dir: Path, corpus: Path, steps: int, kills: int, seed: int) -> dict[str, int]:
-    generator = random.Random(seed)
-    counts = {"starting": 0, "training": 0, "saving": 0, "finished": 0}
+def phase_by_folder(run_dir: Path, phase: str) -> str:
+    """In what the run was killed, as far as its folder shows it."""
+    if any((run_dir / "checkpoints").glob(".step_*.part")):
+        return "saving"
+    folders = RunDir(run_dir).checkpoint_folders()
+    logged = {line["step"] for line in RunDir(run_dir).metric_lines()}
+    newest = int(folders[-1].name.removeprefix("step_")) if folders else 0
+    if phase == "training" and newest % EVALUATE_EVERY == 0 and newest not in logged:
+        return "evaluating"
+    if phase == "training" and any((run_dir / ".measuring").glob("0*")):
+        return "measuring"
+    return phase
+
+
+def require_progress(run_dir: Path, before: int) -> int:
+    """The step of the newest checkpoint, which is whole."""
+    folders = RunDir(run_dir).checkpoint_folders()
+    if not folders:
+        return before
+    # A damaged one would be passed over, and the step before it found.
+    found = find_checkpoint(run_dir)
+    assert found.folder == folders[-1], f"{folders[-1]} is damaged"
+    assert found.info.step >= before, f"{found.info.step} is older than {before}"
+    return found.info.step
+
+
+def kill_in_last_evaluation(process: subprocess.Popen[str], run_dir: Path, wait: float) -> bool:
+    """Kills a run that has nothing left but what comes after its last step, if it has."""
+    report = RunDir(run_dir).report_file
+    seen = report.stat().st_mtime_ns if report.exists() else 0
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("... tracing"):
+            time.sleep(wait)
+            break
+    process.kill()
+    process.communicate()
+    changed = report.exists() and report.stat().st_mtime_ns != seen
+    return process.returncode == -9 and not changed
+
+
+def killed_run(
+    run_dir: Path, corpus: Path, options: argparse.Namespace, flags: Sequence[str]
+) -> dict[str, int]:
+    generator = random.Random(options.seed)
+    counts = dict.fromkeys(PHASES, 0)
     newest = 0
-    while counts["starting"] + counts["training"] + counts["saving"] < kills:
-        phase = kill_somewhere(start(run_dir, corpus, steps), generator)
-        assert phase != "finished", f"all {steps} steps are done, ask for more with --steps"
-        if any((run_dir / "checkpoints").glob(".step_*.part")):
-            phase = "saving"
-        counts[phase] += 1
-        if RunDir(run_dir).checkpoint_folders():
-            # A damaged one would be passed over, and the step before it found.
-            found = find_checkpoint(run_dir)
-            newest = RunDir(run_dir).checkpoint_folders()[-1]
-            assert found.folder == newest, f"{found.folder} is not newest"
-            assert found.info.step >= newest
-            newest = found.info.step
-    finish(start(run_dir, corpus, steps))
+    while sum(counts.values()) < options.kills:
+        phase = kill_somewhere(start(run_dir, corpus, options.steps, flags), generator)
+        assert phase != "finished", f"all {options.steps} steps are done, ask for more with --steps"
+        counts[phase_by_folder(run_dir, phase)] += 1
+        newest = require_progress(run_dir, newest)
+    while newest < options.steps:
+        process = start(run_dir, corpus, options.steps, flags)
+        last = RunDir(run_dir).checkpoint_of(options.steps)
+        while not last.is_dir() and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        newest = require_progress(run_dir, newest)
+    for _ in range(options.last):
+        process = start(run_dir, corpus, options.steps, flags)
+        killed = kill_in_last_evaluation(process, run_dir, generator.uniform(0.0, 6.0))
+        counts["last evaluation"] += killed
+        newest = require_progress(run_dir, newest)
+    finish(start(run_dir, corpus, options.steps, flags))
     return counts
+
+
+def differences(one: Path, other: Path, *, measured: bool) -> list[str]:
+    """What a run that was killed has otherwise than one that was not."""
+    found = differing_tensors(one, other)
+    if logged(one) != logged(other):
+        found.append("lines of metrics.jsonl")
+    reports = [json.loads(RunDir(run).report_file.read_text()) for run in (one, other)]
+    if not measured and reports[0]["best"] != reports[1]["best"]:
+        found.append("best")
+    if any(report["state"] != "complete" for report in reports):
+        found.append("state")
+    return found
+
+
+def logged(run_dir: Path) -> list[dict[str, float | None]]:
+    """The lines without what is measured in seconds."""
+    return [
+        {name: value for name, value in line.items() if name == "step" or name.endswith("loss")}
+        for line in RunDir(run_dir).metric_lines()
+    ]
 
 
 def differing_tensors(one: Path, other: Path) -> list[str]:
@@ -112,6 +198,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--last", type=int, default=5)
+    parser.add_argument("--mode", choices=MODES, default="single")
+    parser.add_argument("--measure", action="store_true")
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -121,15 +210,17 @@ def main() -> int:
         corpus = options.corpus or work / "corpus"
         if options.corpus is None:
             make_demo_corpus(corpus, utterances=18, speakers=2)
-        finish(start(work / "whole", corpus, options.steps))
-        counts = killed_run(work / "killed", corpus, options.steps, options.kills, options.seed)
-        differing = differing_tensors(work / "whole", work / "killed")
+        flags = [*MODES[options.mode], *([MEASURE] if options.measure else [])]
+        finish(start(work / "whole", corpus, options.steps, flags))
+        counts = killed_run(work / "killed", corpus, options, flags)
+        differing = differences(work / "whole", work / "killed", measured=options.measure)
         steps = find_checkpoint(work / "killed").info.step
     result = {
-        "kills": options.kills,
+        "mode": options.mode,
+        "kills": sum(counts.values()),
         **counts,
         "steps": steps,
-        "differing_tensors": differing,
+        "differences": differing,
         "seconds": round(time.monotonic() - started),
     }
     for name, value in result.items():

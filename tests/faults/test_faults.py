@@ -286,8 +286,10 @@ def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
 
 
 @pytest.mark.slow
-def test_kill_9_at_random_moments(start):
-    process = start(sys.executable, HERE / "kills.py", "--kills=5", "--steps=600", "--seed=1")
+@pytest.mark.parametrize("mode", ["single", "multi"])
+def test_kill_9_at_random_moments(start, mode):
+    flags = ("--kills=5", "--last=1", "--steps=400", "--seed=1", f"--mode={mode}")
+    process = start(sys.executable, HERE / "kills.py", *flags)
     output, errors = process.communicate(timeout=1_800)
     assert process.returncode == 0, output + errors
 

@@ -39,7 +39,21 @@ def test_each_seed_is_taken_or_refused_in_one_line(fuzz, file, tmp_path):
     assert counts.total() == 1
 
 
-@pytest.mark.parametrize("name", ["metadata", "yaml", "wav", "checkpoint", "text"])
+KINDS = [
+    "metadata",
+    "yaml",
+    "wav",
+    "checkpoint",
+    "text",
+    "values",
+    "run",
+    "voice",
+    "cache",
+    "links",
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_a_few_hundred_mutations_of_each_kind(fuzz, name, tmp_path):
     target = fuzz.TARGETS[name](tmp_path)
     counts, findings = fuzz.feed(target, fuzz.inputs_of(target, 200, random.Random(3)))

@@ -101,6 +101,26 @@ def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines
     assert find_checkpoint(run_dir).info.step == step + 2
 
 
+def test_machines_stop_together_and_save_if_one_is_told_to(start_machines, tmp_path):
+    run_dir = tmp_path / "run"
+    machines = start_machines(
+        *(2, "--run-dir", run_dir, "--max-steps", 100_000, "--set=saving.log_every=1"),
+        *("--save-every", 100_000, "--evaluate-every", 100_000),
+    )
+    metrics = run_dir / "metrics.jsonl"
+    deadline = time.monotonic() + 240
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert time.monotonic() < deadline
+        assert all(machine.poll() is None for machine in machines), finished(machines[0])
+        time.sleep(0.2)
+    machines[1].terminate()
+    (chief, _, errors), (told, _, _) = map(finished, machines)
+    assert (chief, told) == (0, 143), errors
+    step = find_checkpoint(run_dir).info.step
+    report = json.loads((run_dir / "report.json").read_text())
+    assert (report["state"], report["steps"]) == ("interrupted", step)
+
+
 def test_several_machines_need_a_folder_that_all_see(start_machines):
     for code, _, errors in map(finished, start_machines(2)):
         assert code == 2

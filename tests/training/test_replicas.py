@@ -3,8 +3,12 @@
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from myxtts.training.replicas import ReplicasFailedError, try_replicas
+from myxtts.training.trainer import XTTSTrainer
 
 PROGRAM = """
 import json, sys
@@ -88,3 +92,11 @@ def test_replicas_that_differ_leave_one_device_to_go_on(start):
 def test_strict_devices_stop_instead(start):
     message, _ = start("broken", strict_devices=True)
     assert "the weights of the replicas differ" in message
+
+
+def test_a_trial_that_never_ends_is_given_up(miniature, corpus, tmp_path):
+    trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    stuck = threading.Event()
+    with pytest.raises(ReplicasFailedError, match="did not end within 0 s; is a link"):
+        try_replicas(lambda batch, update: stuck.wait(), trainer.optimizer, [None], 0.2)
+    stuck.set()

@@ -157,9 +157,9 @@ def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
     assert [line["step"] for line in lines] == [2, 3, 4, 6]
 
 
-def test_a_finished_run_is_not_resumed(trained_run, miniature, corpus):
-    trainer = XTTSTrainer(miniature(), corpus, trained_run)
-    with pytest.raises(CheckpointError, match="has already trained 6 steps, and its length is 6"):
+def test_a_run_is_not_resumed_to_a_shorter_one(trained_run, miniature, corpus):
+    trainer = XTTSTrainer(miniature(max_steps=5), corpus, trained_run)
+    with pytest.raises(CheckpointError, match="has already trained 6 steps, and its length is 5"):
         trainer.resume()
 
 

@@ -23,6 +23,7 @@ from myxtts.audio.ffmpeg import FFMPEG_EXTENSIONS
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.script_check import require_script
 from myxtts.errors import DataError
+from myxtts.plain_files import read_plain
 from myxtts.text.languages import parse_tag
 from myxtts.wording import plural
 
@@ -363,16 +364,13 @@ def _columns(count: int) -> str:
 def _rows(file: Path) -> list[tuple[int, str]]:
     """Non-blank lines with their numbers."""
     try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
-            raise DataError(
-                f"{file}: {file.stat().st_size / 1e6:.0f} MB, expected metadata of at most "
-                f"{_LARGEST_FILE_BYTES / 1e6:.0f} MB"
-            )
-        text = file.read_bytes().decode("utf-8-sig")
+        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise DataError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
         raise DataError(f"{file}: not UTF-8, possibly UTF-16; save the file as UTF-8")
@@ -418,7 +416,7 @@ def _find_extension(path: Path) -> Path:
 
 
 def _first_existing(folder: Path, names: Sequence[str]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+    return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def _validation_paths(utterances: Sequence[Utterance], fraction: float) -> set[Path]:

@@ -33,6 +33,7 @@ from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.lengths import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
+from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
@@ -199,15 +200,23 @@ def _read_header(file: Path) -> tuple[int, int] | None:
     """Samples and sample rate, or None if training could not read the file."""
     try:
         if is_for_ffmpeg(file):
-            return round(duration_seconds(file) * _PROBED_RATE_HZ), _PROBED_RATE_HZ
-        info = soundfile.info(file)
+            frames, sample_rate_hz = (
+                round(duration_seconds(file) * _PROBED_RATE_HZ),
+                _PROBED_RATE_HZ,
+            )
+        else:
+            with (
+                open_plain(file, follow_links=True) as stream,
+                soundfile.SoundFile(stream.fileno(), closefd=False) as sound,
+            ):
+                frames, sample_rate_hz = sound.frames, sound.samplerate
     except FfmpegError:
         return None
     except (soundfile.SoundFileError, OSError, ValueError, TypeError):
         return None
-    if not 0 < info.frames <= LONGEST_AUDIO_SECONDS * info.samplerate:
-        return None
-    return info.frames, info.samplerate
+    return (
+        (frames, sample_rate_hz) if 0 < frames <= LONGEST_AUDIO_SECONDS * sample_rate_hz else None
+    )
 
 
 def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:

@@ -1,18 +1,22 @@
-"""The feature cache that training reads: a few memory-mapped arrays, whatever the corpus size.
+"""The feature cache that training reads: a few large arrays, whatever the corpus size.
 
-    CACHE/<fingerprint>/index.npy    one record per clip: offsets and lengths
+    CACHE/<fingerprint>/index.npy    one record per clip: offsets, lengths and checksums
                         tokens.npy   symbol ids of all clips, concatenated
                         mels.npy     log-mel frames of all clips, concatenated, float16
                         audio.npy    samples of all clips, concatenated, int16
                         texts.npy    texts and audio paths, UTF-8, concatenated
                         cache.json   symbols, speakers, languages, mel level, rejected clips
 
-A cache is immutable: it is written to a temporary folder and renamed.
+A cache is immutable: it is written to a temporary folder and renamed. What was damaged since is
+noticed: the index when it is opened, a clip when it is first read.
 """
 
 from __future__ import annotations
 
-import json
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +24,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.data.features.clip_reader import ClipReader, DamagedClipError, checksum
+from myxtts.data.features.stored_array import StoredArray, read_array
 from myxtts.errors import DataError
+from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
 
-CACHE_FORMAT = "myxtts-features-3"
+CACHE_FORMAT = "myxtts-features-4"
 # The stored value of a sample of 1.0.
 FULL_SCALE = 32_767
+# It has a line for each rejected clip.
+LARGEST_CACHE_JSON_BYTES = 1 << 30
+_NAME = re.compile("[0-9a-f]{32}")
+_SCHEMA = {
+    "format": str,
+    "tokens": str,
+    "symbols": [str],
+    "languages": [str],
+    "speakers": [str],
+    "mel_mean": float,
+    "mel_deviation": float,
+    "rejected": {str: int},
+    "rejections": [str],
+    "description": str,
+    "index_checksum": int,
+}
 PARTS = ("tokens", "mels", "audio", "texts")
+PART_TYPES: dict[str, Any] = {
+    "tokens": np.int32,
+    "mels": np.float16,
+    "audio": np.int16,
+    "texts": np.uint8,
+}
+DIMENSIONS = {"tokens": 1, "mels": 2, "audio": 1, "texts": 1}
 INDEX_TYPE = np.dtype(
     [
         ("tokens_start", np.int64),
@@ -43,6 +73,7 @@ INDEX_TYPE = np.dtype(
         ("row", np.int32),
         ("content", "V16"),
         ("sound", "V16"),
+        *((f"{part}_checksum", np.uint32) for part in PARTS),
     ]
 )
 
@@ -53,7 +84,7 @@ class FeatureCache:
 
     folder: Path
     index: npt.NDArray[Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    reader: ClipReader
     tokenizer: Tokenizer
     speakers: tuple[str, ...]
     mel_mean: float
@@ -85,6 +116,19 @@ class FeatureCache:
     def frame_counts(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self.index["mels_count"])
 
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the recordings, texts, speakers and languages, in their order.
+
+        Names and times of files do not count: a corpus may be copied.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for name in ("content", "speaker", "language"):
+            digest.update(np.ascontiguousarray(self.index[name]).tobytes())
+        names = (*self.speakers, *self.tokenizer.languages)
+        digest.update("\n".join(names).encode(errors="surrogatepass"))
+        return f"{len(self)} clips {digest.hexdigest()}"
+
     def clip_tokens(self, clip: int) -> npt.NDArray[np.int32]:
         return self.part_of(clip, "tokens")
 
@@ -100,33 +144,65 @@ class FeatureCache:
         return self.clip_audio(clip).astype(np.float32) / np.float32(FULL_SCALE)
 
     def text(self, clip: int) -> str:
+        self.part_of(clip, "texts")
         return self._texts(clip)[0]
 
     def audio_path(self, clip: int) -> Path:
+        self.part_of(clip, "texts")
         return Path(self._texts(clip)[1])
 
-    def part_of(self, clip: int, part: str) -> npt.NDArray[Any]:
-        record = self.index[clip]
-        start = int(record[f"{part}_start"])
-        return self.arrays[part][start : start + int(record[f"{part}_count"])]
+    def part_of(
+        self, clip: int, part: str, first: int = 0, count: int | None = None
+    ) -> npt.NDArray[Any]:
+        """All rows of a part of a clip, or `count` from the `first` on; do not change them."""
+        try:
+            return self.reader.read(clip, part, first, count)
+        except DamagedClipError:
+            raise self.damaged([clip]) from None
+
+    def damaged(self, clips: Iterable[int]) -> DataError:
+        """The error for clips whose numbers cannot be right."""
+        names = []
+        for clip in list(clips)[:3]:
+            try:
+                names.append(str(Path(self._texts(clip)[1])))
+            except (DamagedClipError, UnicodeDecodeError, DataError):
+                names.append(f"clip {clip}")
+        return DataError(
+            f"{self.folder}: the prepared features of {', '.join(names)} are damaged; delete this "
+            "folder, it will be recreated"
+        )
 
     def _texts(self, clip: int) -> tuple[str, str]:
-        content = self.part_of(clip, "texts").tobytes()
+        content = self.reader.read(clip, "texts").tobytes()
         length = int(self.index[clip]["text_bytes"])
         return content[:length].decode(), content[length:].decode()
 
 
+def is_cache_name(name: str) -> bool:
+    """Whether a folder has the name of a cache: a fingerprint."""
+    return _NAME.fullmatch(name) is not None
+
+
 def open_cache(folder: Path) -> FeatureCache:
     try:
-        content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "cache.json", _SCHEMA, most_bytes=LARGEST_CACHE_JSON_BYTES)
         if content["format"] != CACHE_FORMAT:
             raise ValueError(f"format {content['format']}")
+        if content["mel_deviation"] <= 0:
+            raise ValueError("mel_deviation is not positive")
+        index = read_array(folder / "index.npy", INDEX_TYPE)
+        if checksum(index) != content["index_checksum"]:
+            raise ValueError("index.npy: checksum mismatch")
+        arrays = {
+            part: StoredArray(folder / f"{part}.npy", PART_TYPES[part], DIMENSIONS[part])
+            for part in PARTS
+        }
+        _require_whole(index, arrays)
         return FeatureCache(
             folder=folder,
-            index=np.load(folder / "index.npy", mmap_mode="r"),
-            arrays={
-                name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in PARTS
-            },
+            index=index,
+            reader=ClipReader(index, arrays),
             tokenizer=Tokenizer(
                 content["tokens"], tuple(content["symbols"]), tuple(content["languages"])
             ),
@@ -137,8 +213,17 @@ def open_cache(folder: Path) -> FeatureCache:
             rejections=tuple(content["rejections"]),
             description=content["description"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(
             f"{folder}: the prepared features cannot be read ({error}); "
             "delete this folder, it will be recreated"
         ) from None
+
+
+def _require_whole(index: npt.NDArray[Any], arrays: Mapping[str, StoredArray]) -> None:
+    if len(index) == 0:
+        raise ValueError("index.npy: has no clips")
+    for part, array in arrays.items():
+        starts, counts = index[f"{part}_start"], index[f"{part}_count"].astype(np.int64)
+        if starts.min() < 0 or counts.min() < 0 or (starts + counts).max() > len(array):
+            raise ValueError(f"{part}.npy: has fewer rows than index.npy says")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
@@ -24,12 +25,26 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.corpus.parts import Part, parts_of
-from myxtts.data.features.cache import FULL_SCALE, INDEX_TYPE, PARTS, FeatureCache
+from myxtts.data.features.cache import (
+    DIMENSIONS,
+    FULL_SCALE,
+    INDEX_TYPE,
+    PART_TYPES,
+    PARTS,
+    FeatureCache,
+)
+from myxtts.data.features.stored_array import read_array
+from myxtts.errors import DataError
+from myxtts.json_files import read_json
+from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_SYMBOL
 from myxtts.whole_files import whole_folder
 
 CLIPS_PER_CHUNK = 64
 _READ_BYTES = 1 << 20
+_SCHEMA = {"symbols": [str], "rejections": [{str: (str, int, None)}], "levels": [[float]]}
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk on disk, with memory-mapped arrays."""
+    """A chunk, read from disk."""
 
     records: npt.NDArray[Any]
     arrays: dict[str, npt.NDArray[Any]]
@@ -95,14 +110,24 @@ def rows_of_chunk(number: int, clips: int) -> range:
 
 def read_chunk(build_dir: Path, number: int) -> Chunk:
     folder = chunk_folder(build_dir, number)
-    content = json.loads((folder / "chunk.json").read_text(encoding="utf-8"))
-    return Chunk(
-        records=np.load(folder / "records.npy"),
-        arrays={name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in PARTS},
-        symbols=tuple(content["symbols"]),
-        rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
-        levels=tuple(Level(*sums) for sums in content["levels"]),
-    )
+    try:
+        content = read_json(folder / "chunk.json", _SCHEMA, most_bytes=1 << 30)
+        return Chunk(
+            records=read_array(folder / "records.npy", INDEX_TYPE),
+            arrays={
+                name: read_array(folder / f"{name}.npy", PART_TYPES[name], DIMENSIONS[name])
+                for name in PARTS
+            },
+            symbols=tuple(content["symbols"]),
+            rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
+            levels=tuple(Level(*sums) for sums in content["levels"]),
+        )
+    # An OSError is for the caller: another process may have joined the chunks and removed them.
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
+            "will be recreated"
+        ) from None
 
 
 def make_chunk(
@@ -150,10 +175,18 @@ class EarlierClips:
             self._places |= {content: (cache, clips) for content, clips in clips_of.items()}
 
     def features(self, content: bytes) -> list[_Features]:
-        """Of the clip, or of its parts; empty if it is new."""
+        """Of the clip, or of its parts; empty if it is new or damaged."""
         if content not in self._places:
             return []
         cache, clips = self._places[content]
+        try:
+            return self._features(cache, clips)
+        except (DataError, OSError, IndexError) as error:
+            _log.warning("%s: preparing the clip again", error)
+            return []
+
+    @staticmethod
+    def _features(cache: FeatureCache, clips: Sequence[int]) -> list[_Features]:
         return [
             _Features(
                 cache.text(clip),
@@ -195,7 +228,7 @@ def _content_key(item: Utterance) -> bytes:
     """Key of everything the features depend on except settings: the audio file and the text."""
     digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
     # An unreadable file has no cached features; checking it reports why.
-    with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
+    with contextlib.suppress(OSError), open_plain(item.audio_path, follow_links=True) as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)
     return digest.digest()
@@ -236,6 +269,7 @@ class _ChunkWriter:
                 row,
                 np.void(content),
                 np.void(hashlib.blake2b(features.samples.tobytes(), digest_size=16).digest()),
+                *(0 for _ in PARTS),  # checksums are of what is joined
             )
         )
 

@@ -12,6 +12,8 @@ import dataclasses
 import functools
 import hashlib
 import json
+import logging
+import re
 import shutil
 import time
 from collections import Counter
@@ -26,7 +28,15 @@ from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import OVER_LIMITS, Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PARTS, FeatureCache, open_cache
+from myxtts.data.features.cache import (
+    CACHE_FORMAT,
+    INDEX_TYPE,
+    LARGEST_CACHE_JSON_BYTES,
+    PARTS,
+    FeatureCache,
+    is_cache_name,
+    open_cache,
+)
 from myxtts.data.features.chunks import (
     EarlierClips,
     Level,
@@ -36,12 +46,16 @@ from myxtts.data.features.chunks import (
     read_chunk,
     rows_of_chunk,
 )
+from myxtts.data.features.clip_reader import checksum
 from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
+from myxtts.json_files import read_json
 from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
-from myxtts.whole_files import TEMPORARY_SUFFIX, whole_folder
+from myxtts.whole_files import whole_folder
+
+_log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 Shard = tuple[int, int]
@@ -50,6 +64,8 @@ Shard = tuple[int, int]
 _WHOLE: Shard = (1, 1)
 _JOIN_BLOCK = 1 << 20
 _ABANDONED_SECONDS = 7 * 86_400
+_UNFINISHED = re.compile(r"[0-9a-f]{32}\.build|\.[0-9a-f]{32}\.[0-9a-f]{8}\.part")
+_ABOUT = {"format": str, "source": str, "settings": str}
 
 
 def prepare(
@@ -193,7 +209,13 @@ def _make_one(earlier: tuple[Path, ...], task: tuple[Any, ...]) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _earlier_clips(folders: tuple[Path, ...]) -> EarlierClips:
-    return EarlierClips([open_cache(folder) for folder in folders])
+    caches = []
+    for folder in folders:
+        try:
+            caches.append(open_cache(folder))
+        except DataError as error:
+            _log.warning("%s: its clips are prepared again", error)
+    return EarlierClips(caches)
 
 
 def _use_one_thread() -> None:
@@ -214,8 +236,9 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
         same = its["source"] == about["source"] and its["settings"] == about["settings"]
         if same and about["source"] and other != folder:
             shutil.rmtree(other, ignore_errors=True)
-    for kind in ("*.build", f"*{TEMPORARY_SUFFIX}"):
-        for unfinished in folder.parent.glob(kind):
+    # Only what has a name that is given here: the folder may hold anything else.
+    for unfinished in folder.parent.iterdir():
+        if _UNFINISHED.fullmatch(unfinished.name):
             with contextlib.suppress(OSError):
                 if time.time() - unfinished.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(unfinished, ignore_errors=True)
@@ -223,13 +246,13 @@ def _remove_replaced(folder: Path, about: dict[str, str]) -> None:
 
 def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     for file in sorted(cache_root.glob("*/cache.json")):
-        if file.parent.suffix == TEMPORARY_SUFFIX:
+        if not is_cache_name(file.parent.name) or file.parent.is_symlink():
             continue
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = read_json(file, _ABOUT, most_bytes=LARGEST_CACHE_JSON_BYTES)
         except (OSError, ValueError):
             continue
-        if content.get("format") == CACHE_FORMAT:
+        if content["format"] == CACHE_FORMAT:
             yield file.parent, content
 
 
@@ -265,8 +288,9 @@ def _join(
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
     with whole_folder(folder) as part:
-        level = _join_arrays(build_dir, numbers, tokenizer, kept, part)
+        level, index_checksum = _join_arrays(build_dir, numbers, tokenizer, kept, part)
         content = {
+            "index_checksum": index_checksum,
             "format": CACHE_FORMAT,
             **about,
             "tokens": tokenizer.kind,
@@ -287,8 +311,10 @@ def _join(
 
 def _join_arrays(
     build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
-) -> Level:
-    """Clips that are not kept only lose their record; the level excludes them."""
+) -> tuple[Level, int]:
+    """Returns the level and the checksum of the index.
+
+    Clips that are not kept only lose their record; the level excludes them."""
     ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
     lengths = dict.fromkeys(PARTS, 0)
     level = Level()
@@ -302,18 +328,24 @@ def _join_arrays(
         clips += len(chunk.records)
         joined = chunk.records.copy()
         for name, array in chunk.arrays.items():
-            joined[f"{name}_start"] += lengths[name]
-            lengths[name] += len(array)
             shapes[name], types[name] = array.shape[1:], array.dtype
             if name == "tokens":
                 array = np.array([ids[symbol] for symbol in chunk.symbols], np.int32)[array]
+            starts, counts = chunk.records[f"{name}_start"], chunk.records[f"{name}_count"]
+            joined[f"{name}_checksum"] = [
+                checksum(array[start : start + count])
+                for start, count in zip(starts, counts, strict=True)
+            ]
+            joined[f"{name}_start"] += lengths[name]
+            lengths[name] += len(array)
             with open(part / f"{name}.raw", "ab") as file:
                 file.write(array.tobytes())
         records.append(joined)
-    np.save(part / "index.npy", np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept])
+    index = np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept]
+    np.save(part / "index.npy", index)
     for name in PARTS:
         _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
-    return level
+    return level, checksum(index)
 
 
 def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:

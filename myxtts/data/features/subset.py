@@ -15,9 +15,11 @@ from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
-from myxtts.data.features.cache import FeatureCache, open_cache
+from myxtts.data.features.cache import FeatureCache, is_cache_name, open_cache
 from myxtts.data.features.prepare import settings_fingerprint, too_many_rejected
 from myxtts.errors import ConfigError
+from myxtts.json_files import read_json
+from myxtts.plain_files import open_plain
 from myxtts.text.languages import TAG_RULES
 from myxtts.whole_files import write_whole_file
 
@@ -70,11 +72,14 @@ class CorpusSubset:
         metadata_file = self._metadata_file()
         try:
             large = metadata_file.stat().st_size >= LARGE_METADATA_BYTES
-            last = json.loads(self._last_cache_file().read_text(encoding="utf-8")) if large else {}
+            if not large:
+                return None
+            last = read_json(self._last_cache_file(), {"request": str, "cache": str})
         except (OSError, ValueError):
             return None
-        folder = self.cache_root / str(last.get("cache"))
-        if last.get("request") != self._digest(metadata_file) or not folder.is_dir():
+        folder = self.cache_root / last["cache"]
+        is_ours = is_cache_name(last["cache"]) and folder.is_dir()
+        if not is_ours or last["request"] != self._digest(metadata_file):
             return None
         cache = open_cache(folder)
         clips = sum(cache.rejected.values()) + cache.row_count
@@ -107,7 +112,7 @@ class CorpusSubset:
             self.validation_fraction,
         ]
         digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-        with open(metadata_file, "rb") as file:
+        with open_plain(metadata_file, follow_links=True) as file:
             while block := file.read(_READ_BYTES):
                 digest.update(block)
         return digest.hexdigest()

@@ -1,7 +1,4 @@
-"""Assembles batches of static shape from the memory-mapped cache.
-
-Vectorised over the batch: there is no Python loop over clips.
-"""
+"""Assembles batches of static shape from the feature cache."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from numpy.lib.stride_tricks import sliding_window_view
 
 from myxtts.audio.mel_geometry import padded_samples, span_samples, window_start
 from myxtts.batch import Batch
@@ -22,7 +18,6 @@ from myxtts.data.feeding.device_features import WaveformBatch, block_samples
 from myxtts.data.lengths import IntArray, round_up
 from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.shapes import Shape, ShapePlan
-from myxtts.errors import DataError
 from myxtts.text.tokenizer import PADDING_ID, Tokenizer
 
 
@@ -32,6 +27,7 @@ class BatchLoader:
     def __init__(self, cache: FeatureCache, tokenizer: Tokenizer, config: XTTSConfig) -> None:
         self._cache = cache
         self._audio = config.audio
+        self._n_mels = config.data.n_mels
         self._reference_frames = config.model.reference_frames
         self._augmentation = Augmentation(config)
         # Maps the cache's own symbol and language ids to those of the run's tokenizer.
@@ -90,12 +86,13 @@ class BatchLoader:
         records, shape = self._cache.index[planned.clips], planned.shape
         lengths = records["tokens_count"]
         inside = np.arange(shape.tokens) < lengths[:, None]
-        places = records["tokens_start"][:, None] + np.arange(shape.tokens)
         stored = np.zeros((shape.batch, shape.tokens), np.int32)
-        stored[inside] = self._cache.arrays["tokens"][places[inside]]
+        for row, clip in zip(stored, planned.clips.tolist(), strict=True):
+            tokens = self._cache.clip_tokens(clip)
+            row[: tokens.size] = tokens
         known = ((stored >= 0) & (stored < len(self._token_ids))).all(axis=1)
         if not known.all():
-            raise self._damaged(planned.clips[~known])
+            raise self._cache.damaged(planned.clips[~known].tolist())
         token_ids = np.where(inside, self._token_ids[stored], PADDING_ID)
         return {
             "token_ids": token_ids,
@@ -116,49 +113,28 @@ class BatchLoader:
     def _mels(
         self, clips: IntArray, first_frames: Any, lengths: IntArray, frames: int
     ) -> npt.NDArray[np.float32]:
-        stored = self._cache.arrays["mels"]
-        index = np.arange(frames)
-        starts = self._cache.index["mels_start"][clips] + first_frames
-        # Frames past the end of a clip belong to the next clip and are blanked.
-        places = np.minimum(starts[:, None] + index, len(stored) - 1)
-        mels = stored[places].astype(np.float32)
-        mels[index >= lengths[:, None]] = self._cache.mel_mean
+        firsts = np.broadcast_to(first_frames, clips.shape)
+        mels = np.full((clips.size, frames, self._n_mels), self._cache.mel_mean, np.float32)
+        for row, clip, first, length in zip(
+            mels, clips.tolist(), firsts.tolist(), lengths.tolist(), strict=True
+        ):
+            row[:length] = self._cache.part_of(clip, "mels", first, length)
         finite = np.isfinite(mels.sum(axis=(1, 2)))
         if not finite.all():
-            raise self._damaged(clips[~finite])
+            raise self._cache.damaged(clips[~finite].tolist())
         return mels
 
     def _samples(self, clips: IntArray, first_frames: Any, span: float) -> npt.NDArray[np.int16]:
         """Samples from half a window before the first frame to half a window after the span."""
-        audio, records = self._audio, self._cache.index[clips]
-        before = window_start(first_frames, audio)
+        audio = self._audio
+        befores = np.broadcast_to(window_start(first_frames, audio), clips.shape)
         width = padded_samples(round_up(math.ceil(span), block_samples(audio)), audio)
-        samples = _cut(self._cache.arrays["audio"], records["audio_start"] + before, width)
-        place_in_clip = np.arange(width) + np.broadcast_to(before, clips.shape)[:, None]
-        outside = (place_in_clip < 0) | (place_in_clip >= records["audio_count"][:, None])
-        samples[outside] = 0
+        samples = np.zeros((clips.size, width), np.int16)
+        for row, clip, before in zip(samples, clips.tolist(), befores.tolist(), strict=True):
+            place = max(0, -before)
+            there = self._cache.part_of(clip, "audio", max(0, before), max(0, width - place))
+            row[place : place + there.size] = there
         return samples
-
-    def _damaged(self, clips: IntArray) -> DataError:
-        files = ", ".join(str(self._cache.audio_path(int(clip))) for clip in clips[:3])
-        return DataError(
-            f"{self._cache.folder}: the prepared features of {files} are damaged; delete this "
-            "folder, it will be recreated"
-        )
-
-
-def _cut(
-    values: npt.NDArray[np.int16], starts: npt.NDArray[np.int64], width: int
-) -> npt.NDArray[np.int16]:
-    """[rows, width]: slices of a long array; values outside of it are arbitrary."""
-    if values.size < width:
-        values = np.pad(values, (0, width - values.size))
-    inside = np.clip(starts, 0, values.size - width)
-    rows: npt.NDArray[np.int16] = sliding_window_view(values, width)[inside]
-    # Only the first and the last clips of a corpus extend past the array.
-    for row in np.flatnonzero(inside != starts):
-        rows[row] = np.roll(rows[row], inside[row] - starts[row])
-    return rows
 
 
 def filled_slots(token_lengths: IntArray, shape: Shape, shares: int) -> IntArray:

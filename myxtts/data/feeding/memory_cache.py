@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 
-import numpy as np
-
 from myxtts.data.features.cache import FeatureCache
 
-_ROWS_AT_ONCE = 1 << 16
+_log = logging.getLogger(__name__)
 
 
 def bytes_of(cache: FeatureCache, parts: Sequence[str]) -> int:
-    return sum(cache.arrays[part].nbytes for part in parts)
+    return sum(cache.reader.nbytes(part) for part in parts)
 
 
 class MemoryCache:
-    """Replaces memory-mapped arrays by copies in memory, one by one.
+    """Has the reader of a cache hold parts in memory, one by one.
 
-    Readers get the same values from either.
+    Whoever reads clips gets the same values from either.
     """
 
     def __init__(self, cache: FeatureCache, parts: Sequence[str]) -> None:
@@ -37,11 +36,9 @@ class MemoryCache:
         self._thread.join()
 
     def _read(self) -> None:
-        for part in self._parts:
-            mapped = self._cache.arrays[part]
-            copy = np.empty_like(mapped)
-            for start in range(0, len(mapped), _ROWS_AT_ONCE):
-                if self._closed:
-                    return
-                copy[start : start + _ROWS_AT_ONCE] = mapped[start : start + _ROWS_AT_ONCE]
-            self._cache.arrays[part] = copy
+        try:
+            for part in self._parts:
+                self._cache.reader.hold(part, lambda: self._closed)
+        except (OSError, MemoryError) as error:
+            # Whoever needs the clips hears of it when reading them.
+            _log.warning("features stay on disk: %s", error)

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 from myxtts.config.config import XTTSConfig
 from myxtts.data.planning.shapes import ShapePlan, step_frame_budget
 from myxtts.errors import CheckpointError
+from myxtts.json_files import read_json
 from myxtts.whole_files import write_whole_file
 
 _LARGEST_SIZE = 1 << 20
+_SCHEMA = {
+    "settings": {"frame_budget?": (int, None), str: (str, float, None)},
+    "shapes": [{"batch": int, "tokens": int, "frames": int}],
+    "whole_epochs?": bool,
+}
 
 
 class SavedShapes(NamedTuple):
@@ -40,15 +46,12 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
 def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
     """None if settings that affect the shapes have changed."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        shapes = [
-            (int(shape["batch"]), int(shape["tokens"]), int(shape["frames"]))
-            for shape in content["shapes"]
-        ]
+        content = read_json(file, _SCHEMA)
+        shapes = [(shape["batch"], shape["tokens"], shape["frames"]) for shape in content["shapes"]]
         if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
             raise ValueError("no shapes, or invalid ones")
         # Before there was a choice, all epochs were whole.
-        whole_epochs = bool(content.get("whole_epochs", True))
+        whole_epochs: bool = content.get("whole_epochs", True)
         settings = dict(content["settings"])
         if settings.get("frame_budget"):
             # A limit from when accumulation split a batch need not divide into batches.
@@ -56,7 +59,7 @@ def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
                 settings["frame_budget"] % config.training.gradient_accumulation_steps
             )
         same = settings == _deciding_settings(config)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error

@@ -6,6 +6,7 @@ Each clip is padded to one of a few shapes, so the compiled step never sees a ne
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,6 +85,13 @@ class ShapePlan:
     def rejected(self) -> dict[str, int]:
         left_out = int(np.sum(self.shape_of_clip < 0))
         return {"over the length limits": left_out} if left_out else {}
+
+    def fingerprint(self) -> str:
+        """Of what decides which clips are in which batch; the rest follows from the settings."""
+        digest = hashlib.blake2b(self.shape_of_clip.tobytes(), digest_size=16)
+        digest.update(repr([shape.padded for shape in self.shapes]).encode())
+        digest.update(repr((self.dynamic, self.whole_epochs)).encode())
+        return f"{self.shares} shares {digest.hexdigest()}"
 
     def part(self, workers: int) -> ShapePlan:
         """The plan of one worker in multi-worker training."""

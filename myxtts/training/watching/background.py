@@ -8,7 +8,6 @@ the work; here it is a program with arguments and files.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.errors import ConfigError
+from myxtts.json_files import read_json
 from myxtts.runs.run_dir import RunDir
 from myxtts.runs.snapshots import take_snapshot
 
@@ -178,7 +178,11 @@ class BackgroundEvaluation:
             reason = _last_line((folder / _COMPLAINTS).read_bytes())
             _log.warning("step %d could not be evaluated: exit code %d, %s", step, code, reason)
             return None
-        values = json.loads((folder / _RESULT).read_text(encoding="utf-8"))
+        try:
+            values = read_json(folder / _RESULT, {str: float})
+        except ValueError as error:
+            _log.warning("step %d could not be evaluated: %s", step, error)
+            return None
         return Measured(step, values, folder)
 
     def _let_go(self) -> int:

@@ -69,6 +69,7 @@ class Judge:
         self._watch = LossWatch()
         for line in run_dir.metric_lines():
             self._watch.update(line["step"], line)
+        self._measure_again()
 
     @property
     def should_stop(self) -> bool:
@@ -100,9 +101,7 @@ class Judge:
     ) -> None:
         """`saved` returns the checkpoint of this step, or None if it could not be written."""
         is_best = self._best.update(step, losses)
-        evaluation = -(-step // self._settings.evaluate_every)
-        every = self._settings.measure_every
-        is_measured = self._measurer and every and evaluation % every == 0
+        is_measured = self._is_measured(step)
         checkpoint = saved() if is_best or is_measured else None
         if checkpoint is None:
             return
@@ -111,6 +110,26 @@ class Judge:
         if is_measured and self._measurer:
             with _warning_of_failure("the checkpoint cannot be evaluated"):
                 self._measurer.start(step, checkpoint)
+
+    def _is_measured(self, step: int) -> bool:
+        every = self._settings.measure_every
+        evaluation = -(-step // self._settings.evaluate_every)
+        return bool(self._measurer and every and evaluation % every == 0)
+
+    def _measure_again(self) -> None:
+        """The newest checkpoint that was evaluated, if a kill cost the run its measures."""
+        measured = {line["step"] for line in self._run_dir.measure_lines()}
+        evaluated = {
+            line["step"]: line
+            for line in self._run_dir.metric_lines()
+            if "validation_loss" in line and self._is_measured(line["step"])
+        }
+        if self._measurer is None or not evaluated or max(evaluated) in measured:
+            return
+        step = max(evaluated)
+        if self._run_dir.has_checkpoint(step):
+            with _warning_of_failure("the checkpoint cannot be evaluated"):
+                self._measurer.start(step, self._run_dir.checkpoint_of(step))
 
     def collect(self) -> None:
         """Results that arrived meanwhile."""
@@ -143,17 +162,32 @@ class Judge:
             self._run_dir.keep_as_best(checkpoint)
 
     def _remembered(self) -> BestCheckpoint:
-        """The best of a resumed run by its logs, if that is the checkpoint it has kept."""
+        """The best of a resumed run by its logs, as far as it has kept it."""
         settings = self._settings
         best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
-        for line in (*self._run_dir.metric_lines(), *self._run_dir.measure_lines()):
+        lines = [*self._run_dir.metric_lines(), *self._run_dir.measure_lines()]
+        for line in lines:
             best.update(line["step"], line)
-        if best.step is None or best.step == self._step_kept():
+        kept = self._step_kept()
+        if best.step is None or best.step == kept:
             return best
-        kept = self._run_dir.best.name
+        # A kill before the line of its evaluation: that step is evaluated again, with the same
+        # result.
+        if kept is not None and kept > max(line["step"] for line in lines):
+            return best
+        values = [line.get(best.metric) for line in lines if line["step"] == kept]
+        value = next((value for value in values if value is not None), None)
+        if kept is not None and value is not None:
+            _log.warning(
+                "the best checkpoint so far by %s, step %d, could not be kept: continuing with "
+                "step %d",
+                *(best.metric, best.step, kept),
+            )
+            best.step, best.value = kept, value
+            return best
         _log.warning(
             "%s is not the best checkpoint so far by %s: starting over from here",
-            kept,
+            self._run_dir.best.name,
             best.metric,
         )
         return BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)

@@ -1,22 +1,29 @@
-"""Means over a logging interval and over the whole run."""
+"""Means over a logging interval and over the whole run.
+
+An interval may begin before a checkpoint and end after the run was resumed from it.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import numpy as np
 
+from myxtts.runs.checkpoints import MetricsSoFar
 from myxtts.training.step import StepResult
 from myxtts.training.task import Task
 from myxtts.training.watching.accounting import TimeAccount, shares, steady_compute_share
+from myxtts.training.watching.reporting import numbers_or_null
 
 
 class RunMetrics:
     def __init__(self, task: Task, account: TimeAccount) -> None:
         self._task = task
         self._account = account
-        self._interval: list[dict[str, float]] = []
+        self._steps = 0
+        self._sums: dict[str, float] = {}
         self._seconds_before = account.seconds()
         # Real and computed: frames, and multiplications in the model.
         self._frames = np.zeros(2)
@@ -30,30 +37,54 @@ class RunMetrics:
             "gradient_norm": float(result.gradient_norm),
             "learning_rate": float(result.learning_rate),
         }
-        self._interval.append(values)
+        self._steps += 1
+        self._sums = {name: self._sums.get(name, 0.0) + value for name, value in values.items()}
         work = self._task.work_of(batch)
         self._interval_frames += (work.real_frames, work.computed_frames)
         self._work += (work.real_multiplications, work.computed_multiplications)
 
-    def flush(self) -> dict[str, Any]:
-        """Means since the last flush."""
+    def so_far(self) -> MetricsSoFar:
+        """Everything but the times: for a checkpoint."""
+        return MetricsSoFar(
+            steps=self._steps,
+            sums=numbers_or_null(self._sums),
+            interval_frames=self._interval_frames.tolist(),
+            frames=self._frames.tolist(),
+            work=self._work.tolist(),
+        )
+
+    def go_on_from(self, before: MetricsSoFar, *, is_logged: bool) -> None:
+        """Continues a run; `is_logged` if its interval has its line already."""
+        self._frames = np.array(before.frames)
+        self._work = np.array(before.work)
+        self._interval_frames = np.array(before.interval_frames)
+        self._steps = before.steps
+        self._sums = {
+            name: math.nan if total is None else total for name, total in before.sums.items()
+        }
+        if is_logged:
+            self.begin_interval()
+
+    def means(self) -> dict[str, Any]:
+        """Of the present interval."""
         seconds = self._account.seconds()
         spent = {name: seconds[name] - self._seconds_before[name] for name in seconds}
-        steps = max(1, len(self._interval))
+        steps = max(1, self._steps)
         metrics: dict[str, Any] = {"time": time.time()}
-        for name in self._interval[0] if self._interval else ():
-            metrics[name] = float(np.mean([values[name] for values in self._interval]))
+        metrics |= {name: total / steps for name, total in self._sums.items()}
         metrics["step_seconds"] = (spent["compute"] + spent["compile"]) / steps
         metrics["data_wait_seconds"] = spent["data_wait"] / steps
         metrics["valid_frame_ratio"] = _ratio(self._interval_frames)
         metrics["useful_utilisation"] = self.useful_utilisation
         metrics["steady_utilisation"] = self.steady_utilisation
-        metrics |= {f"{bucket}_share": share for bucket, share in shares(spent).items()}
-        self._frames += self._interval_frames
+        return metrics | {f"{bucket}_share": share for bucket, share in shares(spent).items()}
+
+    def begin_interval(self) -> None:
+        """The line of the present one is written."""
+        self._frames = self._frames + self._interval_frames
         self._interval_frames = np.zeros(2)
-        self._interval = []
-        self._seconds_before = seconds
-        return metrics
+        self._steps, self._sums = 0, {}
+        self._seconds_before = self._account.seconds()
 
     @property
     def valid_frame_ratio(self) -> float:

@@ -32,3 +32,7 @@ class Observer:
     def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
 
     def on_end(self, report: RunReport, corpus: Corpus) -> None: ...
+
+    def problems(self) -> list[str]:
+        """For the report: why somebody may not have seen all of this."""
+        return []

@@ -7,12 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from myxtts.json_files import read_json
+from myxtts.runs.run_dir import RunDir
+
 RUNNING, COMPLETE, STOPPED_EARLY, INTERRUPTED = (
     "running",
     "complete",
     "stopped early",
     "interrupted",
 )
+_SCHEMA = {
+    "state": str,
+    "interrupted_by": (str, None),
+    "planned_steps": int,
+    "steps": int,
+    "seconds": {str: float},
+    "best": ({"metric": str, "step": int, "value": float}, None),
+    "advice": [str],
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +64,15 @@ class RunReport:
     best: dict[str, Any] | None
     """Metric, step and value of the best checkpoint."""
     advice: list[str]
+
+    @classmethod
+    def read(cls, run_dir: RunDir) -> RunReport | None:
+        """The report of a run, or None if it has none that this version reads."""
+        try:
+            content = read_json(run_dir.report_file, _SCHEMA)
+            return cls(run_dir=run_dir.path, **content)
+        except (OSError, ValueError, TypeError):
+            return None
 
     @property
     def is_complete(self) -> bool:

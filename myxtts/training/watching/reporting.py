@@ -18,6 +18,7 @@ from myxtts.audio.writing import write_audio
 from myxtts.config.config import XTTSConfig
 from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
+from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.event_names import event_name
 from myxtts.training.watching.report import RunReport
@@ -42,24 +43,19 @@ class RunWriter:
         self._run_dir = run_dir
         run_dir.samples.mkdir(parents=True, exist_ok=True)
         run_dir.drop_lines_after(first_step)
-        self._metrics_file = open(run_dir.metrics_file, "a", encoding="utf-8")  # noqa: SIM115
         self._has_recording = False
         self._events = tf.summary.create_file_writer(str(run_dir.events))
 
     def write_metrics(self, step: int, metrics: dict[str, float]) -> None:
         with _warning_of_failure("metrics", step):
-            self._metrics_file.write(json.dumps({"step": step, **numbers_or_null(metrics)}) + "\n")
-            self._metrics_file.flush()
+            append_line(self._run_dir.metrics_file, step, numbers_or_null(metrics))
         self._write_scalars(step, metrics)
 
     def write_measures(self, step: int, values: dict[str, float]) -> None:
         """These arrive long after the metrics of their step, so they have a separate file."""
-        line = json.dumps({"step": step, "time": time.time(), **numbers_or_null(values)})
-        with (
-            _warning_of_failure("measures", step),
-            open(self._run_dir.measures_file, "a", encoding="utf-8") as file,
-        ):
-            file.write(line + "\n")
+        with _warning_of_failure("measures", step):
+            timed = {"time": time.time(), **numbers_or_null(values)}
+            append_line(self._run_dir.measures_file, step, timed)
         self._write_scalars(step, values, "measures")
 
     def write_configuration(self, step: int, config: XTTSConfig) -> None:
@@ -99,7 +95,8 @@ class RunWriter:
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
         with _warning_of_failure("the sample", step):
-            write_audio(self._run_dir.sample_file(step), waveform, sample_rate_hz)
+            file = self._run_dir.sample_file(step)
+            write_audio(file, waveform, sample_rate_hz, follow_link=False)
         self._write_audio(step, "sample", waveform, sample_rate_hz, text)
 
     def _write_audio(
@@ -131,9 +128,8 @@ class RunWriter:
             write_whole_file(self._run_dir.report_file, text)
 
     def close(self) -> None:
-        for file in (self._metrics_file, self._events):
-            with _warning_of_failure("the last lines", None):
-                file.close()
+        with _warning_of_failure("the last events", None):
+            self._events.close()
 
 
 def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:

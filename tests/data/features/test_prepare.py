@@ -75,7 +75,7 @@ def test_the_cache_holds_what_the_clips_hold(corpus, miniature, demo_corpus):
         assert tuple(cache.tokenizer.symbols[token] for token in ids) == symbols
         assert cache.speakers[cache.index[clip]["speaker"]] == item.speaker
         assert cache.text(clip) == item.text
-    mels = cache.arrays["mels"].astype(np.float64)
+    mels = np.load(cache.folder / "mels.npy").astype(np.float64)
     assert cache.mel_mean == pytest.approx(float(mels.mean()))
     assert cache.mel_deviation == pytest.approx(float(mels.std()))
 
@@ -313,6 +313,84 @@ def test_a_damaged_cache_is_named(demo_corpus, miniature, tmp_path):
     (cache.folder / "cache.json").write_text("{")
     with pytest.raises(DataError, match="cannot be read"):
         open_cache(cache.folder)
+
+
+def damage_type(folder):
+    content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
+    (folder / "cache.json").write_text(json.dumps(content | {"mel_mean": "0"}))
+
+
+def damage_list(folder):
+    (folder / "cache.json").write_text("[]")
+
+
+def empty_index(folder):
+    index = np.load(folder / "index.npy")
+    np.save(folder / "index.npy", index[:0])
+
+
+def change_index(folder):
+    index = np.load(folder / "index.npy")
+    index["mels_start"][1] += 1
+    np.save(folder / "index.npy", index)
+
+
+def shorten(folder):
+    with open(folder / "mels.npy", "r+b") as file:
+        file.truncate(1_000)
+
+
+def other_numbers(folder):
+    np.save(folder / "audio.npy", np.load(folder / "audio.npy").astype(np.float32))
+
+
+def link(folder):
+    (folder / "tokens.npy").rename(folder / "elsewhere")
+    (folder / "tokens.npy").symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damage_type, damage_list, empty_index, change_index, shorten, other_numbers, link],
+)
+def test_a_cache_that_was_changed_is_refused_in_one_line(corpus, tmp_path, damage):
+    folder = tmp_path / corpus.train.cache.folder.name
+    shutil.copytree(corpus.train.cache.folder, folder)
+    open_cache(folder)
+    damage(folder)
+    with pytest.raises(DataError, match=r"cannot be read .* delete this folder"):
+        open_cache(folder)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_features_that_are_cut_short_while_they_are_read(corpus, tmp_path, held):
+    """An error that a run survives, where a memory-mapped file would end the process."""
+    folder = tmp_path / corpus.train.cache.folder.name
+    shutil.copytree(corpus.train.cache.folder, folder)
+    cache = open_cache(folder)
+    if held:
+        cache.reader.hold("mels")
+    shorten(folder)
+    if held:
+        assert len(cache.clip_mel(len(cache) - 1))
+    else:
+        with pytest.raises(OSError, match="has become shorter"):
+            cache.clip_mel(len(cache) - 1)
+
+
+def test_a_damaged_clip_of_an_earlier_cache_is_prepared_again(
+    own_corpus, miniature, tmp_path, caplog
+):
+    config = miniature(train_data=str(own_corpus), workers=1)
+    dataset = LJSpeechDataset(own_corpus)
+    first = prepare(dataset, config, tmp_path / "cache")
+    mels = np.load(first.folder / "mels.npy", mmap_mode="r+")
+    good = np.array(mels)
+    mels[:5] = 0
+    mels.flush()
+    second = prepare(list(dataset)[:-1], config, tmp_path / "cache")
+    assert second.folder != first.folder
+    np.testing.assert_array_equal(second.clip_mel(0), good[: len(second.clip_mel(0))])
 
 
 def test_a_place_that_cannot_be_written(demo_corpus, miniature, tmp_path):

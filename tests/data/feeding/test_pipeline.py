@@ -1,10 +1,12 @@
 import dataclasses
+import shutil
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.data.features.cache import open_cache
 from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import open_corpus
@@ -114,11 +116,13 @@ def test_nothing_is_left_running(open_feed):
     assert set(threading.enumerate()) <= before
 
 
-def test_a_damaged_clip_reaches_the_user_by_its_name(open_feed, corpus):
+def test_a_damaged_clip_reaches_the_user_by_its_name(open_feed, corpus, tmp_path):
     cache = corpus.train.cache
-    mels = np.array(cache.arrays["mels"])
-    mels[cache.index[2]["mels_start"]] = np.nan
-    broken = dataclasses.replace(cache, arrays=cache.arrays | {"mels": mels})
+    shutil.copytree(cache.folder, tmp_path / cache.folder.name)
+    mels = np.load(tmp_path / cache.folder.name / "mels.npy", mmap_mode="r+")
+    mels[cache.index[2]["mels_start"]] = 0
+    mels.flush()
+    broken = open_cache(tmp_path / cache.folder.name)
     feed = open_feed(part=dataclasses.replace(corpus.train, cache=broken))
     with pytest.raises(DataError, match=cache.audio_path(2).name):
         taken(feed, 12)

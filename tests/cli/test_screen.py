@@ -1,0 +1,144 @@
+"""What commands show, from files of strangers and on terminals of any kind."""
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from myxtts.cli.console import say
+from myxtts.cli.main import main
+from myxtts.cli.screen import (
+    Screen,
+    TerminalOutput,
+    careful_screen,
+    going_on_without_screen,
+    problems_of_screen,
+)
+from myxtts.errors import DataError
+from myxtts.wording import printable
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+
+
+def test_control_characters_become_escapes_and_text_stays():
+    assert printable("سلام می\u200cروم\tä\n") == "سلام می\u200cروم\tä\n"
+    assert printable(ESCAPES) == "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202e"
+
+
+def test_lines_errors_and_prints_show_no_escapes(capsys):
+    with careful_screen():
+        say(f"say {ESCAPES}")
+        print(f"print {ESCAPES}")
+        print(DataError(f"error {ESCAPES}"), file=sys.stderr)
+    shown = "".join(capsys.readouterr())
+    assert {character for character in shown if not character.isprintable()} == {"\n"}
+    for word in ("say", "print", "error"):
+        assert f"{word} \\x1b]0;owned" in shown
+
+
+def test_what_draws_may_use_escapes(capsys):
+    with careful_screen():
+        TerminalOutput().write("\x1b[1mbold")
+    assert capsys.readouterr().out == "\x1b[1mbold"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--config", "{0}/config.yaml"],
+        ["train", f"--set={ESCAPES}.x=1"],
+        ["train", f"--{ESCAPES}"],
+        ["validate", "{0}"],
+        ["compare", f"{{0}}/{ESCAPES}"],
+        ["voice", "add", ESCAPES, "x.wav", "--checkpoint={0}"],
+    ],
+)
+def test_no_command_shows_escapes_from_files_or_names(tmp_path, capsys, arguments):
+    (tmp_path / "config.yaml").write_text('"\\e[2Jdata": 1\n')
+    (tmp_path / "metadata.csv").write_text(f"/{ESCAPES}|{ESCAPES}\n" * 3)
+    try:
+        code = main([argument.format(tmp_path) for argument in arguments])
+    except SystemExit as end:
+        code = end.code
+    assert code in (1, 2)
+    shown = "".join(capsys.readouterr())
+    assert {character for character in shown if not character.isprintable()} == {"\n"}
+    assert "\\x1b" in shown or "\\e" in shown
+
+
+def test_a_terminal_that_is_not_utf_8(user_environment, tmp_path):
+    (tmp_path / "metadata.csv").write_text("a|سلام|x|y|z\n", encoding="utf-8")
+    program = (
+        "import sys; from myxtts.cli.console import say; from myxtts.cli.main import main;"
+        "from myxtts.cli.screen import careful_screen\n"
+        "with careful_screen(): say('سلام')\n"
+        "sys.exit(main(['validate', sys.argv[1]]))"
+    )
+    folder = tmp_path / "پیکره"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        env=user_environment | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert b"\\u0633" in done.stdout
+    assert b"\\u067e" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+class Failing(io.StringIO):
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+def test_output_that_fails_is_an_error_unless_the_command_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout", Failing())
+    with careful_screen():
+        with pytest.raises(OSError, match="No space left"):
+            say("lost")
+        with going_on_without_screen():
+            say("lost")
+            say("lost as well")
+            assert problems_of_screen() == [
+                "standard output cannot be written (No space left on device); the run went on "
+                "without it"
+            ]
+    assert capsys.readouterr().err.count("WARNING standard output cannot be written") == 1
+
+
+def test_a_broken_pipe_is_replaced_so_that_nothing_fails_at_exit():
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    screen = Screen(stream, "stdout")
+    screen.may_fail = True
+    screen.write("lost")
+    assert screen.problem is not None
+    stream.write("nowhere")
+    stream.close()
+
+
+def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_path, monkeypatch):
+    import json
+
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(miniature(max_steps=2).as_dict()))
+    run_dir = tmp_path / "run"
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert main(["train", f"--config={config}", f"--run-dir={run_dir}"]) == 0
+        monkeypatch.undo()
+    report = json.loads((run_dir / "report.json").read_text())
+    assert report["state"] == "complete"
+    assert "standard output cannot be written (No space left" in report["advice"][-1]
+    assert (run_dir / "checkpoints" / "step_00000002").is_dir()
+
+
+def test_a_program_that_was_started_without_standard_output(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    with careful_screen():
+        say("to nobody")

@@ -1,0 +1,257 @@
+"""Runs in bad circumstances: no terminal, little of everything, others at the same place."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from myxtts.cli.main import main
+from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.data.opening import open_corpus
+from myxtts.errors import DeviceError
+from myxtts.runs.run_dir import find_checkpoint
+from myxtts.training.model_memory import require_memory
+from myxtts.training.trainer import XTTSTrainer
+
+
+@pytest.fixture
+def command(miniature, tmp_path, user_environment):
+    """`myxtts train` on the miniature as a list of arguments, and its environment."""
+
+    def make(run_dir, *arguments, **changes):
+        config = tmp_path / f"{run_dir.name}.yaml"
+        config.write_text(json.dumps(miniature(**changes).as_dict()))
+        program = [sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"]
+        return [*program, f"--run-dir={run_dir}", *arguments]
+
+    make.environment = user_environment | {"PYTHONUNBUFFERED": "1"}
+    return make
+
+
+@pytest.mark.slow
+def test_a_terminal_that_is_closed_ends_the_run_saved(command, tmp_path):
+    """SIGHUP, and then every write fails with EIO."""
+    run_dir = tmp_path / "run"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        command(run_dir, "--max-steps=100000", save_every=10**6, evaluate_every=10**6),
+        env=command.environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        # The controlling terminal of the new session.
+        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    deadline = time.monotonic() + 200
+    while not (run_dir / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        os.read(master, 65_536)
+    os.close(master)
+    assert process.wait(100) == 128 + signal.SIGHUP
+    assert find_checkpoint(run_dir).info.step >= 1
+    report = json.loads((run_dir / "report.json").read_text())
+    assert (report["state"], report["interrupted_by"]) == ("interrupted", "SIGHUP")
+
+
+@pytest.mark.slow
+def test_two_runs_prepare_and_train_on_one_corpus_at_once(command, tmp_path):
+    corpus = tmp_path / "corpus"
+    make_demo_corpus(corpus, utterances=18, speakers=2)
+    processes = [
+        subprocess.Popen(
+            command(tmp_path / name, train_data=str(corpus)),
+            env=command.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in ("one", "two")
+    ]
+    for process in processes:
+        output, _ = process.communicate(timeout=280)
+        assert process.returncode == 0, output
+    states = [find_checkpoint(tmp_path / name).training_state() for name in ("one", "two")]
+    assert all((states[0][name] == value).all() for name, value in states[1].items())
+    assert not list((corpus / "myxtts-cache").glob("*.build"))
+
+
+def test_two_preparations_at_once_make_one_cache(miniature, tmp_path):
+    corpus = tmp_path / "corpus"
+    make_demo_corpus(corpus, utterances=18, speakers=2)
+    config = miniature(train_data=str(corpus), workers=1)
+    made, problems = [], []
+
+    def prepare():
+        try:
+            made.append(open_corpus(config).train.cache)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
+            problems.append(error)
+
+    threads = [threading.Thread(target=prepare) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems, problems
+    assert made[0].folder == made[1].folder
+    assert made[0].fingerprint == made[1].fingerprint
+
+
+def in_own_mounts(script):
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "code" not in done.stdout:
+        pytest.skip(f"no file system of its own: {done.stderr.strip()}")
+    return done.stdout, done.stderr
+
+
+needs_mounts = pytest.mark.skipif(
+    shutil.which("unshare") is None, reason="needs a file system of its own"
+)
+
+
+@pytest.mark.slow
+@needs_mounts
+def test_a_corpus_that_cannot_be_written_to(tmp_path):
+    corpus, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
+    make_demo_corpus(corpus, utterances=18, speakers=2)
+    prepare = f"{sys.executable} -m myxtts.cli.main prepare {corpus} --set data.workers=1"
+    output, errors = in_own_mounts(f"""
+        mount --bind {corpus} {corpus} && mount -o remount,ro,bind {corpus} || exit 99
+        {prepare}; echo "code $?"
+        {prepare} --set data.cache_dir={elsewhere}; echo "code $?"
+    """)
+    assert "code 2" in output
+    assert "code 0" in output
+    assert "cannot write features there (Read-only file system); set data.cache_dir" in errors
+
+
+@pytest.mark.slow
+@needs_mounts
+def test_a_file_system_that_fills_while_features_are_made(tmp_path):
+    corpus, small = tmp_path / "corpus", tmp_path / "small"
+    make_demo_corpus(corpus, utterances=18, speakers=2)
+    small.mkdir()
+    prepare = f"{sys.executable} -m myxtts.cli.main prepare {corpus} --set data.workers=1"
+    output, errors = in_own_mounts(f"""
+        mount -t tmpfs -o size=200k small {small} || exit 99
+        {prepare} --set data.cache_dir={small}; echo "code $?"
+        ls -A {small}/*.build
+    """)
+    assert "code 2" in output
+    assert ".part" not in output
+    assert "cannot write features there (No space left on device)" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["ulimit -n 64", "ulimit -v 6000000"])
+def test_few_descriptors_and_little_memory(command, tmp_path, limit):
+    """The run ends well, or with one line; never with a traceback or half a checkpoint."""
+    arguments = " ".join(command(tmp_path / "run", "--max-steps=3"))
+    done = subprocess.run(
+        ["bash", "-c", f"{limit}; exec {arguments}"],
+        env=command.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        assert find_checkpoint(tmp_path / "run").info.step == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", [("INT", "TERM"), ("TERM", "INT"), ("TERM", "TERM")])
+@pytest.mark.parametrize("phase", ["... tracing", "... first step", "step      3  validation"])
+def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
+    process = subprocess.Popen(
+        command(tmp_path / "run", "--max-steps=2000"),
+        env=command.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith(phase):
+            break
+    for number in numbers:
+        process.send_signal(signal.Signals[f"SIG{number}"])
+        time.sleep(0.05)
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode in (130, 143), errors
+    assert "Traceback" not in errors
+    if (tmp_path / "run" / "checkpoints").exists():
+        find_checkpoint(tmp_path / "run")
+
+
+def test_a_clock_that_jumps_changes_nothing(trained_run, miniature, corpus, tmp_path, monkeypatch):
+    now, jumps = time.time, iter(range(10**6))
+    monkeypatch.setattr(time, "time", lambda: now() + (-1) ** next(jumps) * 3e8)
+    report = XTTSTrainer(miniature(), corpus, tmp_path / "run").fit()
+    assert 0 < report.seconds["wall"] < 1e4
+    expected, found = (
+        find_checkpoint(run).ema_weights() for run in (trained_run, tmp_path / "run")
+    )
+    assert all((found[name] == value).all() for name, value in expected.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 1},
+        {"shape_count": 1},
+        {"shape_count": 64},
+        {"frames_per_position": 1},
+        {"frames_per_position": 4},
+        {"batch_size": 1, "shape_count": 64, "frames_per_position": 4},
+        {"batch_size": 4_096, "max_steps": 1},
+        {"gradient_accumulation_steps": 7, "max_steps": 2},
+        {"save_every": 10**12, "log_every": 10**12, "evaluate_every": 10**12},
+    ],
+    ids=str,
+)
+def test_settings_at_their_ends(miniature, tmp_path, settings):
+    config = miniature(**settings)
+    report = XTTSTrainer(config, open_corpus(config), tmp_path / "run").fit()
+    assert report.state == "complete"
+    assert find_checkpoint(tmp_path / "run").info.step == report.steps
+
+
+def test_a_model_that_fits_no_memory_is_refused_before_it_is_built(demo_corpus, tmp_path, capsys):
+    sizes = {"text_width": 2_048, "voice_width": 2_048, "decoder_width": 2_048}
+    sizes |= {"text_blocks": 64, "voice_blocks": 64, "decoder_blocks": 64}
+    arguments = [f"--set=model.{name}={value}" for name, value in sizes.items()]
+    arguments += ["--train-data", str(demo_corpus), "--run-dir", str(tmp_path / "run")]
+    assert main(["train", *arguments, "--set=data.workers=1"]) == 2
+    assert "lower the sizes in model" in capsys.readouterr().err
+
+
+def test_a_model_is_compared_with_the_memory_that_is_there():
+    config = XTTSConfig(text_width=1_024)
+
+    def make():
+        from myxtts.models.xtts import XTTS
+
+        return XTTS(config, symbols=9, languages=1, mel_mean=0.0, mel_deviation=1.0)
+
+    require_memory(config, make, free_bytes=1 << 40)
+    with pytest.raises(DeviceError, match="weights needs at least"):
+        require_memory(config, make, free_bytes=1 << 20)

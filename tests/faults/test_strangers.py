@@ -1,0 +1,322 @@
+"""Runs, corpora and folders that somebody else has made, each with one thing in them that bites."""
+
+import json
+import os
+import resource
+import shutil
+import time
+
+import numpy as np
+import pytest
+import yaml
+from safetensors.numpy import load_file, save
+
+from myxtts.cli.main import main
+from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.opening import open_corpus
+from myxtts.errors import CheckpointError, ConfigError, DataError
+from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.sealed_folder import write_sealed_folder
+from myxtts.runs.tensor_files import read_tensors, tensor_shapes
+from myxtts.synthesis.voices import (
+    Reference,
+    SavedVoice,
+    VoiceFacts,
+    voice_names,
+    voices_folder,
+    write_voice,
+)
+from myxtts.training.watching.reporting import RunWriter
+
+PRECIOUS = b"what the user would miss"
+
+
+@pytest.fixture
+def run(tmp_path, trained_run):
+    shutil.copytree(trained_run, tmp_path / "run")
+    return RunDir(tmp_path / "run")
+
+
+@pytest.fixture
+def precious(tmp_path):
+    file = tmp_path / "precious"
+    file.write_bytes(PRECIOUS)
+    yield file
+    assert file.read_bytes() == PRECIOUS
+
+
+def put_link(link, target):
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+def test_the_lock_of_a_run_empties_no_other_file(run, precious, capsys, kind):
+    run.lock_file.unlink(missing_ok=True)
+    if kind == "link":
+        run.lock_file.symlink_to(precious)
+    else:
+        run.lock_file.hardlink_to(precious)
+    with pytest.raises(CheckpointError, match="cannot be used as the lock"), run.lock():
+        pass
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "measures.jsonl"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_lines_are_never_written_through_a_link(run, precious, tmp_path, name, exists):
+    put_link(run.path / name, precious if exists else tmp_path / "new")
+    try:
+        writer = RunWriter(run, 10)
+        writer.write_metrics(11, {"loss": 1.0})
+        writer.write_measures(11, {"wer": 1.0})
+        writer.close()
+    except CheckpointError as error:
+        assert "is a link" in str(error)  # noqa: PT017 - refused, or written elsewhere: either will do
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_a_run_writes_whole_replaces_a_link(run, precious, miniature, corpus):
+    from myxtts.config.loading import save_config
+    from myxtts.data.planning.plan_files import save_plan
+
+    config = miniature()
+    sample = run.sample_file(7)
+    for file in (run.config_file, run.tokenizer_file, run.plan_file, run.report_file, sample):
+        put_link(file, precious)
+    save_config(config, run.config_file)
+    corpus.tokenizer.save(run.tokenizer_file)
+    save_plan(corpus.train.plan, config, run.plan_file)
+    writer = RunWriter(run, 10)
+    writer.write_sample(7, np.zeros(100, np.float32), 22_050, "text")
+    writer.close()
+    for file in (run.config_file, run.tokenizer_file, run.plan_file, sample):
+        assert not file.is_symlink()
+
+
+FOLDERS = ["checkpoints", "best", "samples", "events", "evidence", "voices", ".measuring"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_folder_of_a_run_is_written_to_through_a_link(run, tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".notes.part").touch()
+    shutil.rmtree(run.path / name, ignore_errors=True)
+    (run.path / name).symlink_to(elsewhere)
+    with pytest.raises(CheckpointError, match=f"{name}: is a link, expected a folder in the run"):
+        run.make()
+    assert [file.name for file in elsewhere.iterdir()] == [".notes.part"]
+
+
+def test_a_voice_is_not_saved_through_a_link(run, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (run.path / "voices").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CheckpointError, match="is a link"):
+        voices_folder(run.path)
+
+
+def test_a_checkpoint_behind_a_link_is_none_of_the_run(run, tmp_path):
+    (newest,) = run.checkpoint_folders()[-1:]
+    shutil.move(newest, tmp_path / "moved")
+    newest.symlink_to(tmp_path / "moved")
+    assert newest not in run.checkpoint_folders()
+    (newer,) = run.checkpoint_folders()[-1:]
+    shutil.move(newer / "tokenizer.json", tmp_path / "tokenizer.json")
+    (newer / "tokenizer.json").symlink_to(tmp_path / "tokenizer.json")
+    with pytest.raises(CheckpointError, match="is a link, expected a file"):
+        find_checkpoint(newer)
+
+
+def test_preparing_removes_only_what_it_has_made(demo_corpus, miniature, tmp_path):
+    cache_dir = tmp_path / "cache"
+    own = ["0" * 32 + ".build", "." + "0" * 32 + ".00000000.part"]
+    others = ["thesis.build", "film.part", ".film.part", "f" * 31 + ".build", "0" * 32 + ".part"]
+    long_ago = time.time() - 30 * 86_400
+    for name in (*own, *others):
+        (cache_dir / name).mkdir(parents=True)
+        (cache_dir / name / "file").write_text("x")
+        os.utime(cache_dir / name, (long_ago, long_ago))
+    # A folder that says it is an older cache of the same corpus.
+    (cache_dir / "album").mkdir()
+    open_corpus(miniature(cache_dir=str(cache_dir), workers=1))
+    made = next(cache_dir.glob("*/cache.json"))
+    shutil.copy(made, cache_dir / "album" / "cache.json")
+    (demo_corpus / "unused").touch()
+    open_corpus(miniature(cache_dir=str(cache_dir), workers=1, max_text_length=190))
+    left = {path.name for path in cache_dir.iterdir()}
+    assert left >= {*others, "album"}
+    assert left.isdisjoint(own)
+
+
+def test_a_manifest_that_never_ends(tmp_path, capsys):
+    (tmp_path / "wavs").mkdir()
+    (tmp_path / "metadata.csv").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"metadata\.csv: cannot be read \(not a regular file"):
+        LJSpeechDataset(tmp_path)
+    assert main(["validate", str(tmp_path)]) == 2
+    (tmp_path / "metadata.csv").unlink()
+    os.mkfifo(tmp_path / "metadata.csv")
+    with pytest.raises(DataError, match="not a regular file"):
+        LJSpeechDataset(tmp_path)
+
+
+def test_a_recording_and_settings_that_never_end(tmp_path):
+    from myxtts.audio.files import read_recording
+    from myxtts.config.loading import load_config
+
+    os.mkfifo(tmp_path / "fifo.wav")
+    (tmp_path / "endless.wav").symlink_to("/dev/zero")
+    for file in ("fifo.wav", "endless.wav"):
+        with pytest.raises(DataError, match="not a regular file"):
+            read_recording(tmp_path / file)
+        with pytest.raises(ConfigError, match="not a regular file"):
+            load_config(tmp_path / file)
+
+
+WRONG_LINES = [
+    "[]",
+    "7",
+    '{"step": "x"}',
+    '{"step": 1, "loss": {}}',
+    '{"step": 1e400}',
+    "{",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("line", WRONG_LINES)
+def test_a_wrong_line_is_named_by_compare_and_dropped_by_resume(run, capsys, caplog, line):
+    with open(run.metrics_file, "a") as stream:
+        stream.write(line + "\n")
+    number = len(run.metrics_file.read_text().splitlines())
+    assert main(["compare", str(run), "--out", str(run.path / "out")]) == 2
+    problem = capsys.readouterr().err
+    assert f"metrics.jsonl:{number}: not a line of a run" in problem
+    assert len(problem.splitlines()) == 1
+    before = run.metrics_file.read_text().splitlines()
+    RunWriter(run, 100).close()
+    assert run.metrics_file.read_text().splitlines() == before[:-1]
+    assert f"metrics.jsonl:{number}: not a line of a run" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("report.json", []),
+        ("report.json", {"useful_utilisation": "high"}),
+        ("evaluation/evaluation.json", {"step": "1", "measures": {}, "sentences": []}),
+        ("evaluation/evaluation.json", {"step": 1, "measures": {"wer": 1}, "sentences": []}),
+        ("evaluation/evaluation.json", {"step": 1, "measures": {}, "sentences": [1]}),
+        ("evaluation/evaluation.json", "text"),
+    ],
+)
+def test_wrong_types_in_reports_are_one_line_of_compare(run, capsys, name, content):
+    file = run.path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(content))
+    assert main(["compare", str(run), "--out", str(run.path / "out")]) == 2
+    problem = capsys.readouterr().err
+    assert f"{file}: cannot be used" in problem
+    assert len(problem.splitlines()) == 1
+
+
+def test_a_file_with_an_odd_name_does_not_break_the_list_of_voices(run, capsys):
+    facts = VoiceFacts(
+        name="anna",
+        references=[Reference("a.wav", 1.0)],
+        made="2026-01-01T00:00:00+00:00",
+        step=1,
+        weights_sha256="0",
+        width=2,
+        latents=1,
+    )
+    voice = SavedVoice(facts, np.zeros((1, 2), np.float32), np.zeros((1, 1, 2), np.float32))
+    write_voice(run.voices, voice)
+    odd = ["\x1b[2J.json", "a b.json", "-x.json", "CON.json", b"\xff.json", f"{'x' * 80}.json"]
+    for name in odd:
+        with open(run.voices / os.fsdecode(name), "wb"):
+            pass
+    assert voice_names(run.voices) == ["anna"]
+    assert main(["voice", "list", "--checkpoint", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "anna" in shown
+    assert "\x1b" not in shown
+
+
+def resealed(folder, **files):
+    """A checkpoint with other files, by somebody who knows the format."""
+    content = {file.name: file.read_bytes() for file in folder.iterdir()}
+    del content["manifest.json"]
+    write_sealed_folder(folder, content | files)
+
+
+def first_weights(folder):
+    weights = load_file(folder / "model.safetensors")
+    name = next(iter(weights))
+    return weights, name
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_weights_that_no_training_gives(run, value):
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    weights[name].flat[0] = value
+    resealed(folder, **{"model.safetensors": save(weights)})
+    with pytest.raises(CheckpointError, match=r"not finite|weights beyond 1e") as caught:
+        find_checkpoint(folder).training_state()
+    assert str(folder) in str(caught.value)
+
+
+def test_numbers_of_an_unknown_type(run):
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    weights[name] = weights[name].astype(np.float64)
+    resealed(folder, **{"model.safetensors": save(weights)})
+    with pytest.raises(CheckpointError, match="numbers of type F64, expected one of F32"):
+        find_checkpoint(folder).ema_weights()
+
+
+def test_what_the_model_does_not_ask_for_is_not_read(run, tmp_path):
+    """Two gigabytes that are a hole in the file: nothing on the disk, all of it in memory."""
+    (folder,) = run.checkpoint_folders()[-1:]
+    weights, name = first_weights(folder)
+    file = tmp_path / "large.safetensors"
+    extra = 2 << 30
+    header, end = {}, 0
+    for one, value in weights.items():
+        header[one] = {
+            "dtype": "F32",
+            "shape": value.shape,
+            "data_offsets": [end, end + value.nbytes],
+        }
+        end += value.nbytes
+    header["extra"] = {"dtype": "F32", "shape": [extra // 4], "data_offsets": [end, end + extra]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(file, "wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for value in weights.values():
+            stream.write(value.tobytes())
+        stream.truncate(8 + len(text) + end + extra)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert read_tensors(file, [name])[name].shape == weights[name].shape
+    assert "extra" in tensor_shapes(file)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_a_configuration_of_absurd_size_is_compared_with_the_weights_first(run):
+    """Nine billion weights, if they were built."""
+    from myxtts.synthesis.tts import TTS
+
+    (folder,) = run.checkpoint_folders()[-1:]
+    sizes = dict.fromkeys(("text_width", "voice_width", "decoder_width"), 2_048)
+    sizes |= dict.fromkeys(("text_blocks", "voice_blocks", "decoder_blocks"), 64)
+    settings = yaml.safe_load((folder / "config.yaml").read_text())
+    settings["model"] |= sizes
+    resealed(folder, **{"config.yaml": json.dumps(settings).encode()})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CheckpointError, match=r"its shape does not match config\.yaml"):
+        TTS(folder)
+    assert main(["train", "--resume", str(run), "--max-steps=9"]) == 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
