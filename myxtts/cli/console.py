@@ -20,7 +20,6 @@ from rich.progress import (
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
-    from myxtts.data.opening import Corpus
     from myxtts.training.watching.report import RunReport
 
 _console = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -138,11 +137,11 @@ class LiveRun(Observer):
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
         say(f"step {step:>6}  {_losses(metrics, 'validation_')}")
 
-    def on_end(self, report: RunReport, corpus: Corpus) -> None:
+    def on_end(self, report: RunReport, next_command: str) -> None:
         from myxtts.training.describing import describe_end
 
         self._progress.stop()
-        for line in describe_end(report, corpus):
+        for line in describe_end(report, next_command):
             say(line)
 
 

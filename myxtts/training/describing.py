@@ -71,8 +71,6 @@ def describe_mode(opened: OpenedRun) -> str:
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
     """The corpus, the clips left out, the shapes and the length of the run."""
-    from myxtts.data.planning.shapes import describe_plan
-
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600
     clips, speakers = len(part.cache), len(part.cache.speakers)
@@ -99,7 +97,7 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
             f"Too few clips for a step: {used} of {opened.config.clips_per_step}, so each step "
             "repeats some; lower data.batch_size or training.gradient_accumulation_steps"
         )
-    yield describe_plan(part.plan, part.cache.frame_counts, opened.config)
+    yield opened.task.describe_shapes()
     length = part.schedule.planned_length(opened.config.training)
     yield f"Length: {length}{_time_left(length.steps, opened.start.resumed)}"
 
@@ -142,7 +140,7 @@ def _time_left(steps: int, resumed: Checkpoint | None) -> str:
     return f"; {left:,} {plural(left, 'step')} left, about {rounded:,} {plural(rounded, 'minute')}"
 
 
-def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
+def describe_end(report: RunReport, next_command: str) -> Iterator[str]:
     if not report.is_complete:
         yield (
             f"Stopped at step {report.steps}, saved in {report.run_dir}. Continue with --resume "
@@ -171,9 +169,13 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
             f"Best checkpoint by {best['metric']}: step {best['step']} ({best['value']:.3f}), "
             f"{folder}"
         )
-    reference = corpus.validation.cache.audio_path(0)
     yield f"Checkpoints, samples and report: {report.run_dir}"
-    yield (
-        f'Next: myxtts synthesize --checkpoint {report.run_dir} --text "Hello there." '
-        f"--speaker-wav {reference} --language {corpus.own_tokenizer.languages[0]} --out hello.wav"
+    yield f"Next: {next_command}"
+
+
+def trial_of_voice(corpus: Corpus) -> str:
+    """Arguments of `synthesize` that speak in a voice of the corpus."""
+    return (
+        f'--text "Hello there." --speaker-wav {corpus.validation.cache.audio_path(0)} '
+        f"--language {corpus.own_tokenizer.languages[0]} --out hello.wav"
     )
