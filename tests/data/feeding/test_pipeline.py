@@ -158,7 +158,7 @@ def test_a_paused_feed_makes_nothing_and_loses_nothing(open_feed, data_device):
     expected = taken(open_feed(data_device=data_device), 12)
     # As with two devices, whose second buffer waits for the first.
     devices = {"data_device": data_device, "model_device": "/CPU:0" if data_device else "CPU:0"}
-    feed = open_feed(settings={"buffer_size": 2}, **devices)
+    feed = open_feed(settings={"buffer_size": 2, "workers": 1}, **devices)
     with feed.paused():
         made = feed._buffer.wait_until_made(0)
         threading.Event().wait(0.2)
