@@ -11,7 +11,6 @@ from myxtts.cli.screen import problems_of_screen
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
-    from myxtts.data.opening import Corpus
     from myxtts.training.watching.report import RunReport
 
 
@@ -78,11 +77,11 @@ class LiveRun(Observer):
     def problems(self) -> list[str]:
         return problems_of_screen()
 
-    def on_end(self, report: RunReport, corpus: Corpus) -> None:
+    def on_end(self, report: RunReport, next_command: str) -> None:
         from myxtts.training.describing import describe_end
 
         self._progress.stop()
-        for line in describe_end(report, corpus):
+        for line in describe_end(report, next_command):
             say(line)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from myxtts.data.feeding.batches import BatchLoader, batch_signature, blank_batc
 from myxtts.data.feeding.sources import AcousticSource
 from myxtts.data.opening import Corpus
 from myxtts.data.planning.schedule import PlannedBatch
-from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.data.planning.shapes import Shape, ShapePlan, describe_plan
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
@@ -24,6 +26,7 @@ from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.acoustic_validation import AcousticValidation
+from myxtts.training.describing import trial_of_voice
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, starting_weights
@@ -141,6 +144,13 @@ class AcousticTask:
             find_vocoder(None, config),
             config,
         )
+
+    def describe_shapes(self) -> str:
+        part = self._corpus.train
+        return describe_plan(part.plan, part.cache.frame_counts, self._config)
+
+    def next_command(self, run_dir: Path) -> str:
+        return f"myxtts synthesize {shlex.quote(str(run_dir))} {trial_of_voice(self._corpus)}"
 
     def checkpoint_facts(self) -> Mapping[str, Any]:
         return {"mel_mean": self.model.mel_mean, "mel_deviation": self.model.mel_deviation}

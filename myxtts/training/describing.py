@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.mel_geometry import seconds_of_frames
-from myxtts.config.loading import load_config
 from myxtts.runs.run_dir import RunDir
 from myxtts.text.languages import find_language
 from myxtts.wording import duration, plural, plural_count
@@ -53,7 +52,6 @@ def configuration_block(opened: OpenedRun) -> str:
 
 def details(opened: OpenedRun) -> Iterator[str]:
     """What few ask about: shown with --verbose, and kept in the run folder."""
-    from myxtts.data.planning.shapes import describe_plan
     from myxtts.devices.strategy import name_of
 
     config, part = opened.config, opened.corpus.train
@@ -64,7 +62,7 @@ def details(opened: OpenedRun) -> Iterator[str]:
         f"{config.training.optimization_level}; batching: {config.data.batching_mode}; seed: "
         f"{config.training.seed}; strategy: {name_of(opened.devices.strategy)}"
     )
-    yield describe_plan(part.plan, part.cache.frame_counts, config)
+    yield opened.task.describe_shapes()
 
 
 def describe_mode(opened: OpenedRun) -> str:
@@ -106,6 +104,12 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
     for count in corpus.validation.plan.rejected.values():
         clips_left_out = f"{count} {plural(count, 'clip')}"
         yield f"Left out of validation: {clips_left_out} longer than every training shape"
+    used = int((part.plan.shape_of_clip >= 0).sum())
+    if used < opened.config.clips_per_step:
+        yield (
+            f"Too few clips for a step: {used} of {opened.config.clips_per_step}, so each step "
+            "repeats some; lower data.batch_size or training.gradient_accumulation_steps"
+        )
     batch = recommended_batch_size(
         part.cache.frame_counts[part.plan.shape_of_clip >= 0], opened.config
     )
@@ -173,7 +177,7 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
+def describe_end(report: RunReport, next_command: str) -> Iterator[str]:
     """The same for a run that was stopped, with how to go on."""
     yield ""
     if not report.is_complete:
@@ -202,16 +206,17 @@ def describe_end(report: RunReport, corpus: Corpus) -> Iterator[str]:
             f"Best checkpoint by {best['metric']}: step {best['step']} ({best['value']:.3f}), "
             f"{folder}"
         )
-    reference = corpus.validation.cache.audio_path(0)
     yield f"Checkpoints, samples and report: {report.run_dir}"
+    yield f"{'Next' if report.is_complete else 'Speak'}: {next_command}"
+    if not report.is_complete:
+        yield f"Continue: myxtts train --resume {shlex.quote(str(report.run_dir))}"
+
+
+def trial_of_voice(corpus: Corpus) -> str:
+    """Arguments of `synthesize` that speak in a voice of the corpus."""
     language = find_language(corpus.own_tokenizer.languages[0])
-    run = shlex.quote(str(report.run_dir))
-    config = load_config(RunDir(report.run_dir).config_file, is_saved_run=True)
-    speaker = run if config.training.task == "acoustic" else f"RUN --vocoder {run}"
-    yield (
-        f"{'Next' if report.is_complete else 'Speak'}: myxtts synthesize {speaker} "
+    reference = corpus.validation.cache.audio_path(0)
+    return (
         f"--text {shlex.quote(language.example)} --speaker-wav {shlex.quote(str(reference))} "
         f"--language {language.code} --out hello.wav"
     )
-    if not report.is_complete:
-        yield f"Continue: myxtts train --resume {run}"

@@ -82,7 +82,7 @@ def train_from(
                 measurer = stack.enter_context(open_measurer(run, opened.config, languages))
             report = start_trainer(opened, run, interruption, measurer).fit()
             if writes:
-                observer.on_end(report, opened.corpus)
+                observer.on_end(report, opened.task.next_command(run.path))
             return report
 
 

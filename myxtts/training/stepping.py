@@ -13,6 +13,7 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.devices.compilations import CompilationLog
+from myxtts.devices.function_names import start_names_at_round_number
 from myxtts.devices.strategy import place_of, uses_xla
 from myxtts.errors import DeviceError
 from myxtts.training.optimizer import FlatAdamW
@@ -52,6 +53,9 @@ class Stepper:
         self.compiled_step = compile_training_step(
             task.objective, optimizer, task.signature(self._plan), config.training, xla=self._xla
         )
+        if self._xla:
+            # Its programs are cached under their names.
+            start_names_at_round_number()
         self.compiled_step.get_concrete_function()
         self._monitor = RetracingMonitor(
             self.compiled_step,

@@ -7,6 +7,7 @@ mels, no text and no names of losses. A new task is one file next to this one an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -56,7 +57,7 @@ class Objective(Protocol):
 
 
 class Task(Protocol):
-    """`build` creates the model; everything except `source` needs it."""
+    """`build` creates the model; everything except `source` and what a run shows needs it."""
 
     model: keras.Model
 
@@ -90,6 +91,14 @@ class Task(Protocol):
         """Sets weights that can be estimated without training; returns whether it set any."""
 
     def compile_validation(self) -> Validation: ...
+
+    # What a run shows.
+
+    def describe_shapes(self) -> str:
+        """The shapes of the training batches and how much of them is padding."""
+
+    def next_command(self, run_dir: Path) -> str:
+        """The command to try when the run is complete."""
 
     # Checkpoints.
 

@@ -20,7 +20,13 @@ from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
 from myxtts.data.opening import Corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import devices_here, devices_holding, place_of, wait_for_all
+from myxtts.devices.strategy import (
+    devices_here,
+    devices_holding,
+    place_of,
+    uses_xla,
+    wait_for_all,
+)
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import CheckpointError, DataError, DeviceError, NonFiniteLossError
 from myxtts.runs.checkpoints import Checkpoint
@@ -176,20 +182,27 @@ class XTTSTrainer:
             if self.place.workers > 1:
                 self.optimizer.take_weights_of_first_replica()
             self.observer.on_phase("tracing the training step")
-            self.stepper = Stepper(
-                self.task,
-                self.optimizer,
-                self.corpus.train.plan,
-                self.config,
-                self.account,
-                self._compilation_log,
-            )
+            with self._no_new_batches():
+                self.stepper = Stepper(
+                    self.task,
+                    self.optimizer,
+                    self.corpus.train.plan,
+                    self.config,
+                    self.account,
+                    self._compilation_log,
+                )
             self._validation = self.task.compile_validation()
             self.stepper.warm_up(self.observer.on_warm_up)
             if self.strategy.num_replicas_in_sync > 1:
                 self.observer.on_phase("testing two steps on all replicas")
                 planned = map(self.corpus.train.schedule.batch_at, range(_TRIAL_STEPS))
                 self.stepper.try_replicas(self.task.load(it.part(*self.place)) for it in planned)
+
+    def _no_new_batches(self) -> contextlib.AbstractContextManager[None]:
+        """Their tensors would change the names that XLA's programs are cached under."""
+        if self._feed is None or not uses_xla(self.strategy, self.config.training.xla):
+            return contextlib.nullcontext()
+        return self._feed.paused()
 
     def fit(self) -> RunReport:
         """Trains for the planned number of steps, or until interrupted."""

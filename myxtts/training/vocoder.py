@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,14 @@ from myxtts.data.feeding.segments import (
 )
 from myxtts.data.opening import Corpus, CorpusPart
 from myxtts.data.planning.schedule import PlannedBatch
+from myxtts.data.planning.segments import describe_segments
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
+from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, matching_weights
 from myxtts.training.task import BatchWork
@@ -99,6 +103,13 @@ class VocoderTask:
 
     def compile_validation(self) -> VocoderValidation:
         return VocoderValidation(self.model, self._corpus.validation, self._config)
+
+    def describe_shapes(self) -> str:
+        return describe_segments(self._corpus.train.plan, self._config)
+
+    def next_command(self, run_dir: Path) -> str:
+        trial = trial_of_voice(self._corpus)
+        return f"myxtts synthesize RUN --vocoder {shlex.quote(str(run_dir))} {trial}"
 
     def checkpoint_facts(self) -> Mapping[str, Any]:
         """Not used by a vocoder, whose mels are not normalised."""

@@ -1,14 +1,16 @@
 """A checkpoint that was saved with format version 1: every later version must load it."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import myxtts
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.xtts import XTTS
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.synthesis.tts import TTS
 from myxtts.training.optimizer import FlatAdamW
 
@@ -47,3 +49,16 @@ def test_training_goes_on_from_it():
     assert int(optimizer.step.numpy()) == checkpoint.info.step == 3
     assert checkpoint.info.seconds["wall"] > 0
     assert np.isfinite(optimizer.weights().numpy()).all()
+
+
+@pytest.mark.training
+def test_a_run_of_its_time_is_resumed_and_speaks(demo_corpus, tmp_path):
+    run_dir = RunDir(tmp_path / "run")
+    shutil.copytree(GOLDEN, run_dir.checkpoints / "step_00000003")
+    # The corpus that it was trained on is gone; this one has no other letters.
+    config = find_checkpoint(run_dir).config()
+    config = config.with_(train_data=str(demo_corpus), max_steps=5, max_rejected_fraction=1.0)
+    report = myxtts.train(config, run_dir.path, resume=True)
+    assert (report.state, report.steps) == ("complete", 5)
+    assert [line["step"] for line in run_dir.metric_lines()] == [5]
+    assert TTS(run_dir.path).step == 5

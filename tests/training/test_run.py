@@ -26,8 +26,8 @@ class Recorder(Observer):
     def on_progress(self, step, total):
         self.steps.append((step, total))
 
-    def on_end(self, report, corpus):
-        self.ends.append(report)
+    def on_end(self, report, next_command):
+        self.ends.append((report, next_command))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,9 @@ def test_one_call_trains_into_the_folder_and_returns_its_report(run):
     assert (report.steps, report.planned_steps) == (4, 4)
     assert report.run_dir == folder
     assert RunDir(folder).newest_checkpoint().info.step == 4
-    assert recorder.ends == [report]
+    ((reported, next_command),) = recorder.ends
+    assert reported == report
+    assert next_command.startswith(f"myxtts synthesize {folder} --text ")
 
 
 def test_an_observer_hears_what_the_command_shows(run):

@@ -1,6 +1,7 @@
 """The vocoder as a task: what holds for the acoustic model holds for it."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from safetensors.numpy import load_file
 from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.training.tasks import task_of
 from myxtts.training.trainer import XTTSTrainer
 
 
@@ -39,6 +41,22 @@ def test_one_shape_is_compiled_and_none_after(vocoder_run, miniature):
     assert report["traces"] == 1
     assert report["compilations_after_warmup"] == 0
     assert report["state"] == "complete"
+
+
+def test_a_run_shows_its_segments_and_how_to_speak_with_them(miniature, tmp_path):
+    config = miniature(task="vocoder", gradient_accumulation_steps=2)
+    corpus = open_corpus(config)
+    task = task_of(config, corpus)
+    frames, clips = config.vocoder.frames_per_segment, len(corpus.train.cache)
+    # Every clip is longer than a segment.
+    assert task.describe_shapes() == (
+        f"Segments: {frames} frames of each clip, 4 clips at once, {clips} clips in all; "
+        "100.0% real frames"
+    )
+    command = shlex.split(task.next_command(tmp_path / "run"))
+    assert command[:2] == ["myxtts", "synthesize"]
+    assert command[command.index("--vocoder") + 1] == str(tmp_path / "run")
+    assert command[command.index("--checkpoint") + 1] != str(tmp_path / "run")
 
 
 def test_every_second_is_accounted_for(vocoder_run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ class Buffer(Generic[Item]):
         self._error: Exception | None = DeviceError(
             "the thread that makes batches ended unexpectedly; continue with --resume"
         )
-        self._ended = self._closed = False
+        self._ended = self._closed = self._paused = self._making = False
         self._thread = threading.Thread(target=self._fill, name=name, daemon=True)
         self._thread.start()
 
@@ -69,6 +70,19 @@ class Buffer(Generic[Item]):
             self._wait_until(lambda: self._made >= count)
             return self._made
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """No item is made inside this context; one that was begun is made first."""
+        with self._changed:
+            self._paused = True
+            self._changed.wait_for(lambda: not self._making)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._paused = False
+                self._changed.notify_all()
+
     def stop(self) -> None:
         """Stops the thread, wakes waiting consumers and drops all items."""
         with self._changed:
@@ -89,20 +103,31 @@ class Buffer(Generic[Item]):
 
     def _fill(self) -> None:
         try:
-            for item in self._source:
-                if not self._put(item):
-                    break
+            while self._begin() and self._put(next(self._source)):
+                pass
+            self._error = None
+        except StopIteration:
             self._error = None
         except Exception as error:  # noqa: BLE001 - raised again where batches are taken
             self._error = error
         finally:
             with self._changed:
                 self._ended = True
+                self._making = False
                 self._changed.notify_all()
+
+    def _begin(self) -> bool:
+        """Waits while paused; returns whether the buffer is still open."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._paused or self._closed)
+            self._making = not self._closed
+            return self._making
 
     def _put(self, item: Item) -> bool:
         """Waits for space; returns whether the buffer is still open."""
         with self._changed:
+            self._making = False
+            self._changed.notify_all()
             while len(self._items) >= self._size and not self._closed:
                 self._changed.wait()
             if not self._closed:

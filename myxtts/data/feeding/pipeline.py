@@ -89,6 +89,13 @@ class Feed:
             ready = self._buffer.wait_until_made(self.batches_before_model)
         return time.monotonic() - self._started_at, ready
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """No batch is made inside this context; call it after `start`."""
+        # The nearest first: it may be waiting for a batch of the other.
+        with self._nearest.paused(), self._buffer.paused():
+            yield
+
     def __next__(self) -> Any:
         ready, waits = len(self._buffer), len(self._nearest) == 0
         with self._unwrapped_errors():

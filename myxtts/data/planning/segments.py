@@ -8,6 +8,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.lengths import IntArray
 from myxtts.data.planning.balance import ClipLabels, balanced_weights
 from myxtts.data.planning.shapes import Shape, ShapePlan, require_equal_shares
+from myxtts.wording import plural
 
 
 def plan_segments(
@@ -25,4 +26,15 @@ def plan_segments(
         valid_frame_ratio=valid,
         valid_work_ratio=valid,
         weights=weights,
+    )
+
+
+def describe_segments(plan: ShapePlan, config: XTTSConfig) -> str:
+    """One line for the one shape."""
+    (shape,) = plan.shapes
+    at_once = shape.batch // config.training.gradient_accumulation_steps
+    clips = plan.clips_of(0).size
+    return (
+        f"Segments: {shape.frames} frames of each clip, {at_once} {plural(at_once, 'clip')} at "
+        f"once, {clips} {plural(clips, 'clip')} in all; {plan.valid_frame_ratio:.1%} real frames"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from myxtts.data.opening import Corpus
     from myxtts.training.watching.report import RunReport
 
 
@@ -31,7 +30,8 @@ class Observer:
 
     def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
 
-    def on_end(self, report: RunReport, corpus: Corpus) -> None: ...
+    def on_end(self, report: RunReport, next_command: str) -> None:
+        """`next_command` is what to try with the result."""
 
     def problems(self) -> list[str]:
         """For the report: why somebody may not have seen all of this."""

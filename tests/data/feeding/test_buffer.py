@@ -63,6 +63,42 @@ def test_no_more_than_its_size_is_made_ahead(open_buffer):
     assert source.asked == 8
 
 
+def test_nothing_is_made_while_it_is_paused(open_buffer):
+    source = Counted()
+    buffer = open_buffer(source, size=3)
+    with buffer.paused():
+        asked = source.asked
+        ready = len(buffer)
+        assert [next(buffer) for _ in range(ready)] == list(range(ready))
+        # One item may have waited for room.
+        assert source.asked == asked <= ready + 1
+    assert [next(buffer) for _ in range(9)] == list(range(ready, ready + 9))
+
+
+def test_an_item_that_was_begun_is_awaited_before_a_pause(open_buffer):
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow():
+        yield 0
+        began.set()
+        may_end.wait(60)
+        yield 1
+
+    buffer = open_buffer(slow())
+    assert began.wait(60)
+    threading.Timer(0.1, may_end.set).start()
+    with buffer.paused():
+        assert may_end.is_set()
+    assert list(buffer) == [0, 1]
+
+
+def test_a_paused_buffer_can_be_closed(open_buffer):
+    buffer = open_buffer(Counted())
+    with buffer.paused():
+        buffer.close()
+    assert not buffer._thread.is_alive()
+
+
 def test_items_that_were_taken_count_as_made(open_buffer):
     buffer = open_buffer(range(3))
     assert next(buffer) == 0

@@ -157,6 +157,19 @@ def test_batches_on_the_model_device_count_as_ready(open_feed):
     assert ready == 3
 
 
+@pytest.mark.parametrize("data_device", [None, "CPU:0"])
+def test_a_paused_feed_makes_nothing_and_loses_nothing(open_feed, data_device):
+    expected = taken(open_feed(data_device=data_device), 12)
+    # As with two devices, whose second buffer waits for the first.
+    devices = {"data_device": data_device, "model_device": "/CPU:0" if data_device else "CPU:0"}
+    feed = open_feed(settings={"buffer_size": 2, "workers": 1}, **devices)
+    with feed.paused():
+        made = feed._buffer.wait_until_made(0)
+        threading.Event().wait(0.2)
+        assert feed._buffer.wait_until_made(0) == made < 12
+    assert_same(taken(feed, 12), expected)
+
+
 def test_a_buffer_takes_no_more_memory_than_its_share(open_feed):
     feed = open_feed(settings={"buffer_size": 10_000, "memory_share": 0.01})
     assert feed.buffer_size < 10_000

@@ -79,6 +79,18 @@ def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching
         assert predicted[count] == report[count]
 
 
+def test_a_launch_of_another_length_finds_the_programs_of_the_first(run_command, tmp_path):
+    cache = f"--set=training.xla_cache_dir={tmp_path / 'xla'}"
+    kept = []
+    # Other numbers of batches are ready when the step is traced.
+    for steps in ("1", "7"):
+        run_dir = f"--run-dir={tmp_path / steps}"
+        run_command("train", *FIXED, "--xla", f"--max-steps={steps}", cache, run_dir)
+        kept.append({file.name for file in (tmp_path / "xla").glob("*/*.pb")})
+    assert len(kept[0]) == 1
+    assert kept[1] == kept[0]
+
+
 def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
     flags = ["--xla", "--set=data.batching=dynamic", "--max-steps=1", "--evaluate-every=9"]
     report, result = trained_report(run_command, tmp_path / "run", *flags)
