@@ -18,25 +18,14 @@ class LossParts(NamedTuple):
 
 
 class VocoderLossParts(NamedTuple):
-    """The same for `myxtts.models.vocoder_training`, without discriminators."""
+    """The same for `myxtts.models.vocoder_training`."""
 
     spectral: Any
-    pitch: Any
-
-
-class AdversarialLossParts(NamedTuple):
-    """The same with discriminators."""
-
-    spectral: Any
-    pitch: Any
-    adversarial: Any
-    features: Any
-    discriminator: Any
 
 
 TRAINING_LOSSES = (
     "loss",
-    *(f"{name}_loss" for name in (*LossParts._fields, *AdversarialLossParts._fields)),
+    *(f"{name}_loss" for name in (*LossParts._fields, *VocoderLossParts._fields)),
 )
 VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
 

@@ -11,16 +11,14 @@ class VocoderConfig(Section):
 
     section_name = "vocoder"
     width: int = setting(256, "Channels of the vocoder.", least=8, most=2_048)
-    blocks: int = setting(6, "Blocks of the vocoder.", least=1, most=64)
+    blocks: int = setting(5, "Blocks of the vocoder.", least=1, most=64)
     frames_per_segment: int = setting(
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )
-    adversarial_weight: float = setting(
-        0.0,
-        "Weight of the adversarial and feature matching losses; 0 trains without discriminators, "
-        "on spectral losses alone, which is several times faster.",
+    phase_iterations: int = setting(
+        8,
+        "Iterations of the search for phases in a training step; 0 compares magnitudes without "
+        "phases, which is twice as fast.",
         least=0,
-    )
-    discriminator_width: int = setting(
-        16, "Channels of the discriminators' first layers.", least=4, most=256
+        most=64,
     )

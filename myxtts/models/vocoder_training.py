@@ -1,34 +1,38 @@
-"""The vocoder with what trains it: losses on spectrograms and pitch, and discriminators.
+"""The vocoder network with its training loss: the distance of its copies from recordings.
 
-The spectral loss is an energy distance (Gritsenko et al., 2020): two copies of a segment, with
-different noise, are to be close to the recording and as far from each other as recordings would
-be. A distance to the recording alone would make noise buzz.
+Magnitudes that no waveform has are what the search for phases cannot keep. So the loss is that of
+the waveform after some iterations of the search, and the network learns what survives them.
+Without iterations the magnitudes themselves are compared, which is much faster.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from myxtts.audio.mel_geometry import span_samples
-from myxtts.config.config import XTTSConfig
-from myxtts.config.metrics import AdversarialLossParts, VocoderLossParts
-from myxtts.models.discriminators import Discriminators, Judgement
-from myxtts.models.excitation import Pitch, measured_pitch
-from myxtts.models.spectral_distance import spectral_distance, spectrograms
-from myxtts.models.vocoder import STFT_CONTEXT_FRAMES, VocoderNetwork
+from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.config.metrics import VocoderLossParts
+from myxtts.models.phases import spectrum, squared_magnitude, waveform_with_magnitudes
+from myxtts.models.vocoder import VocoderNetwork
 
-_PITCH_WEIGHT = 0.1
-_SMALL = 1e-4
+# Frames at both ends of a segment whose windows reach past it.
+_INCOMPLETE_FRAMES = 2
+# Waveforms are compared with the window of the mel, and with a quarter of it for times.
+_SHORTER_WINDOW = 4
+_HOPS_PER_WINDOW = 4
+# Weight of the magnitudes beside their logarithms.
+_LINEAR_WEIGHT = 2.0
+# Quieter parts of a spectrum hardly count; speech at the usual level is at 0.06.
+_LOG_FLOOR = 5e-4
+_SMALL = 1e-9
 
 
 class SegmentDraws(NamedTuple):
-    """For two copies of each segment."""
-
-    first_cycles: tf.Tensor  # [batch, 2]
-    noise: tf.Tensor  # [batch, 2, samples]
+    noise: tf.Tensor  # [batch, samples]
 
 
 class SegmentCounts(NamedTuple):
@@ -36,104 +40,66 @@ class SegmentCounts(NamedTuple):
 
 
 class TrainedVocoder(keras.Model):
-    """Discriminators only exist with a weight for their losses."""
-
     def __init__(self, config: XTTSConfig) -> None:
         super().__init__(name="vocoder_training")
-        settings, audio = config.vocoder, config.audio
-        self._audio = audio
-        self._span = span_samples(settings.frames_per_segment, audio)
-        self._adversarial_weight = settings.adversarial_weight
+        self._audio = config.audio
+        self._iterations = config.vocoder.phase_iterations
+        self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
         self.network = VocoderNetwork(config, precision=config.training.precision)
-        self.discriminators = None
-        if settings.adversarial_weight:
-            self.discriminators = Discriminators(
-                settings.discriminator_width, name="discriminators"
-            )
-            self.discriminators.build()
         self.built = True
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
-        seeds = tf.random.experimental.stateless_split(seed, 2)
-        return SegmentDraws(
-            tf.random.stateless_uniform([batch_size, 2], seeds[0]),
-            tf.random.stateless_normal([batch_size, 2, self._span], seeds[1]),
-        )
+        return SegmentDraws(tf.random.stateless_normal([batch_size, self._span], seed))
 
     def count(self, batch: Any) -> SegmentCounts:
         return SegmentCounts(tf.cast(tf.shape(batch.samples)[0], tf.float32))
 
     def loss_parts(
         self, batch: Any, draws: SegmentDraws, counts: SegmentCounts
-    ) -> VocoderLossParts | AdversarialLossParts:
+    ) -> VocoderLossParts:
         """Of a batch of segments; sums over segments, divided by those of the whole batch."""
-        pitch = measured_pitch(batch.samples, self._audio)
-        filters = self.network.filters(batch.mel)
-        copies = [
-            self._whole(
-                self.network.waveform(
-                    filters, pitch, draws.first_cycles[:, copy], draws.noise[:, copy]
-                )
+        magnitudes = self.network.magnitudes(batch.mel)
+        if self._iterations:
+            copied = waveform_with_magnitudes(
+                magnitudes, draws.noise, self._audio, self._iterations
             )
-            for copy in range(2)
-        ]
-        recording = self._whole(batch.samples)
-        true, one, other = map(spectrograms, (recording, *copies))
-        distance = spectral_distance(one, true) + spectral_distance(other, true)
-        distance = (distance - spectral_distance(one, other)) / 2
-        parts: Any = VocoderLossParts(distance, self._pitch_loss(batch.mel, pitch))
-        if self.discriminators is not None:
-            parts = AdversarialLossParts(*parts, *self._adversarial_losses(copies[0], recording))
-        return type(parts)(*(tf.reduce_sum(part) / counts.segments for part in parts))
-
-    def _adversarial_losses(self, copy: tf.Tensor, recording: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        assert self.discriminators is not None
-        weight = self._adversarial_weight
-        copy_judged = self.discriminators(copy, is_fixed=True)
-        true_judged = self.discriminators(recording, is_fixed=False)
-        rejected = self.discriminators(tf.stop_gradient(copy), is_fixed=False)
-        return (
-            weight * _mean_hinge(copy_judged, 1.0),
-            weight * _feature_distance(copy_judged, true_judged),
-            _mean_hinge(true_judged, 1.0) + _mean_hinge(rejected, -1.0),
-        )
+            distances = self._waveform_distances(copied, batch.samples)
+        else:
+            recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL)
+            scale = (2.0 / self._audio.fft_samples) ** 0.5
+            distances = _distances(magnitudes * scale, recorded * scale)
+        return VocoderLossParts(tf.reduce_sum(distances) / counts.segments)
 
     def copy(self, batch: Any) -> tf.Tensor:
-        """Waveforms by the predicted pitch, without the incomplete ends, for validation."""
+        """Waveforms for validation."""
         draws = self.draw(tf.shape(batch.mel)[0], tf.constant([0, -1]))
-        pitch, filters = self.network.pitch(batch.mel), self.network.filters(batch.mel)
-        return self._whole(
-            self.network.waveform(filters, pitch, draws.first_cycles[:, 0], draws.noise[:, 0])
-        )
+        magnitudes = self.network.magnitudes(batch.mel)
+        return waveform_with_magnitudes(magnitudes, draws.noise, self._audio)
 
-    def _whole(self, waveform: tf.Tensor) -> tf.Tensor:
-        """Without the frames at both ends that overlap with too few others."""
-        ends = 2 * STFT_CONTEXT_FRAMES * self._audio.hop_samples
-        return waveform[:, ends : self._span - ends]
-
-    def _pitch_loss(self, log_mel: tf.Tensor, pitch: Pitch) -> tf.Tensor:
-        """[batch]: cross-entropy of the classes in voiced frames, and of voicing in all."""
-        logits, classes = self.network.pitch_logits(log_mel), self.network.log_classes
-        distance = (classes - tf.math.log(pitch.hertz)[..., None]) / (classes[1] - classes[0])
-        target = tf.nn.softmax(-tf.square(distance) / 2)
-        voiced = tf.cast(pitch.voiced, tf.float32)
-        of_classes = tf.nn.softmax_cross_entropy_with_logits(target, logits.classes) * voiced
-        of_voicing = tf.nn.sigmoid_cross_entropy_with_logits(voiced, logits.voiced)
-        return _PITCH_WEIGHT * tf.reduce_mean(of_classes + of_voicing, 1)
+    def _waveform_distances(self, copied: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
+        """[batch]: the mean over two resolutions."""
+        edge = _INCOMPLETE_FRAMES * self._audio.hop_samples
+        distances = []
+        for window in (self._audio.fft_samples, self._audio.fft_samples // _SHORTER_WINDOW):
+            audio = dataclasses.replace(
+                self._audio, fft_samples=window, hop_samples=window // _HOPS_PER_WINDOW
+            )
+            pair = (_levels(it[:, edge:-edge], audio) for it in (copied, recorded))
+            distances.append(_distances(*pair))
+        return tf.add_n(distances) / len(distances)
 
 
-def _mean_hinge(judgement: Judgement, sign: float) -> tf.Tensor:
-    """[batch]: small where scores have this sign."""
-    hinges = [
-        tf.reduce_mean(tf.nn.relu(1.0 - sign * score), [1, 2, 3]) for score in judgement.scores
-    ]
-    return tf.add_n(hinges) / len(hinges)
+def _levels(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """Magnitudes, scaled so that white noise has the level of its samples."""
+    power = squared_magnitude(spectrum(waveform, audio))
+    return tf.sqrt(power * (2.0 / audio.fft_samples) + _SMALL)
 
 
-def _feature_distance(copy: Judgement, recording: Judgement) -> tf.Tensor:
-    """[batch]: relative to the size of the recording's features."""
-    distances = []
-    for mine, theirs in zip(copy.features, map(tf.stop_gradient, recording.features), strict=True):
-        difference = tf.reduce_mean(tf.abs(mine - theirs), [1, 2, 3])
-        distances.append(difference / (tf.reduce_mean(tf.abs(theirs), [1, 2, 3]) + _SMALL))
-    return tf.add_n(distances) / len(distances)
+def _distances(copied: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
+    """[batch]: the mean over frames, of levels [batch, frames, bins]."""
+    complete = slice(_INCOMPLETE_FRAMES, -_INCOMPLETE_FRAMES)
+    copied, recorded = copied[:, complete], recorded[:, complete]
+    linear = tf.reduce_mean(tf.abs(copied - recorded), [1, 2])
+    ratio = tf.math.log((copied + _LOG_FLOOR) / (recorded + _LOG_FLOOR))
+    logarithmic = tf.sqrt(tf.reduce_mean(tf.square(ratio), 2) + _SMALL)
+    return _LINEAR_WEIGHT * linear + tf.reduce_mean(logarithmic, 1)

@@ -139,13 +139,11 @@ def matching_weights(
     config: XTTSConfig,
     *,
     tables: Mapping[str, _Rows] | None = None,
-    optional_part: str | None = None,
     partially: bool,
 ) -> StartingWeights:
     """The same for any model.
 
-    `tables` says which rows of embedding tables correspond. `optional_part` may be missing, here
-    or there; without it a part keeps its values in `own`.
+    `tables` says which rows of embedding tables correspond.
     """
     tables = tables or {}
     shapes = {short_name(path): shape for path, shape in checkpoint.ema_shapes().items()}
@@ -153,7 +151,6 @@ def matching_weights(
     # A checkpoint may have more than is needed here, and more than fits into memory.
     wanted = [path for path in checkpoint.ema_shapes() if short_name(path) not in not_taken]
     found = {short_name(path): value for path, value in checkpoint.ema_weights(wanted).items()}
-    left_alone = {name for name in not_taken if name.partition("/")[0] == optional_part}
     changes = changes_of_the_model(checkpoint.config(), config)
     settings = {
         change.name: f"{change.saved} in the checkpoint, {change.given} here" for change in changes
@@ -175,10 +172,9 @@ def matching_weights(
 
     if not any(count["taken"] for count in parts.values()):
         raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
-    misfits = {name: why for name, why in not_taken.items() if name not in left_alone}
-    if not partially and (misfits or any(it.changes_what_weights_mean for it in changes)):
+    if not partially and (not_taken or any(it.changes_what_weights_mean for it in changes)):
         raise CheckpointError(
-            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, misfits)}; use "
+            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, not_taken)}; use "
             "the same settings, or load the weights that fit with --init-partially"
         )
     report = StartReport(
@@ -188,7 +184,7 @@ def matching_weights(
         mel_deviation=checkpoint.info.mel_deviation,
         parts=parts,
         settings=settings,
-        not_taken=misfits,
+        not_taken=not_taken,
     )
     incomplete = not_taken.keys() | {name for name, rows in tables.items() if rows.missing}
     paths = frozenset(path for path in own if short_name(path) in incomplete)

@@ -118,10 +118,7 @@ class VocoderTask:
     def starting_weights(
         self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
     ) -> StartingWeights:
-        """Discriminators may join a vocoder that was trained without, and leave it."""
-        return matching_weights(
-            checkpoint, own, self._config, optional_part="discriminators", partially=partially
-        )
+        return matching_weights(checkpoint, own, self._config, partially=partially)
 
 
 class VocoderValidation:
@@ -144,12 +141,11 @@ class VocoderValidation:
             clips = schedule.batch_at(index).clips
             segments = self._loader.load(clips, clips.astype(np.int64), is_changed=False)
             results.append([float(it) for it in self._measured(with_mels(segments, self._config))])
-        spectral, pitch, mel_distance = np.mean(results, axis=0).tolist()
+        loss, mel_distance = np.mean(results, axis=0).tolist()
         self._copy(step, writer)
         return {
-            "validation_loss": spectral + pitch,
-            "validation_spectral_loss": spectral,
-            "validation_pitch_loss": pitch,
+            "validation_loss": loss,
+            "validation_spectral_loss": loss,
             "validation_mel_distance": mel_distance,
         }
 
@@ -165,15 +161,10 @@ class VocoderValidation:
 def _losses_and_mel_distance(
     model: TrainedVocoder, batch: SegmentBatch, config: XTTSConfig
 ) -> list[tf.Tensor]:
-    size = batch.mel.shape[0]
-    draws = model.draw(size, tf.constant([config.training.seed, -1]))
-    copy = model.copy(batch)
-    # Frames whose windows reach past the copy are left out.
-    there = log_mel(copy, config.audio, config.data.n_mels)
-    ends = (batch.mel.shape[1] - there.shape[1]) // 2
-    here = batch.mel[:, ends : ends + there.shape[1]]
-    inside = slice(2, -2)
-    distance = tf.reduce_mean(tf.abs(there[:, inside] - here[:, inside]))
-    # Discriminators get better too, so their losses do not tell how good the copies are.
+    draws = model.draw(batch.mel.shape[0], tf.constant([config.training.seed, -1]))
     parts = model.loss_parts(batch, draws, model.count(batch))
-    return [parts.spectral, parts.pitch, distance]
+    copied = log_mel(model.copy(batch), config.audio, config.data.n_mels)
+    # Frames near the ends have windows that reach past the segment.
+    inside = slice(4, -4)
+    distance = tf.reduce_mean(tf.abs(copied[:, inside] - batch.mel[:, inside]))
+    return [parts.spectral, distance]

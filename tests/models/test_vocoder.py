@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from myxtts.audio.mel import mel_weights
 from myxtts.config.config import XTTSConfig
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder import VocoderNetwork
@@ -33,9 +34,9 @@ def test_the_length_is_that_between_the_first_and_the_last_frame(vocoder, frames
     assert np.isfinite(samples).all()
 
 
-@pytest.mark.parametrize("cuts", [[50], [7, 8, 90], [1, 2, 3, 119], list(range(10, 120, 10))])
+@pytest.mark.parametrize("cuts", [[150], [7, 8, 190], [1, 2, 3, 239], list(range(10, 240, 10))])
 def test_chunks_joined_equal_the_whole(vocoder, cuts):
-    mel = some_mel(120)
+    mel = some_mel(240)
     whole = vocoder.samples(mel, seed=2)
     chunks = list(vocoder.stream(np.split(mel, cuts), seed=2))
     np.testing.assert_allclose(np.concatenate(chunks), whole, atol=1e-4)
@@ -45,13 +46,13 @@ def test_a_stream_speaks_before_its_end(vocoder):
     consumed = []
 
     def chunks():
-        for part in np.split(some_mel(200), 4):
+        for part in np.split(some_mel(400), 4):
             consumed.append(len(part))
             yield part
 
     stream = vocoder.stream(chunks())
     assert next(stream).size > 0
-    assert sum(consumed) <= 150
+    assert sum(consumed) <= 300
 
 
 def test_the_seed_decides_the_noise(vocoder):
@@ -70,3 +71,10 @@ def test_the_level_follows_the_mel(vocoder):
     mel = some_mel(60)
     quiet, loud = (np.std(vocoder.samples(mel + gain)) for gain in (0.0, np.log(4.0)))
     assert 2.5 < loud / quiet < 6.5
+
+
+def test_the_magnitudes_have_the_given_mel(vocoder):
+    mel = some_mel(60)
+    magnitudes = vocoder.network.magnitudes(mel[None])[0].numpy()
+    found = np.log(magnitudes @ mel_weights(CONFIG.audio, CONFIG.data.n_mels))
+    assert np.abs(found - mel).mean() < 0.02

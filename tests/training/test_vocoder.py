@@ -67,21 +67,10 @@ def test_a_resumed_run_equals_one_that_never_stopped(vocoder_run, train, tmp_pat
 
 
 def test_training_brings_copies_nearer(train, tmp_path):
-    train(tmp_path / "run", max_steps=60, learning_rate=5e-3, evaluate_every=20)
+    train(tmp_path / "run", max_steps=150, learning_rate=5e-3, evaluate_every=10)
     lines = RunDir(tmp_path / "run").metric_lines()
     losses = [line["validation_loss"] for line in lines if "validation_loss" in line]
     assert losses[-1] < losses[0] - 0.02
-
-
-def test_discriminators_join_a_trained_vocoder(vocoder_run, train, tmp_path):
-    changes = {"adversarial_weight": 1.0, "discriminator_width": 4, "max_steps": 2}
-    train(tmp_path / "run", init_from=vocoder_run, **changes)
-    lines = RunDir(tmp_path / "run").metric_lines()
-    assert lines[-1]["discriminator_loss"] == pytest.approx(2.0, abs=0.5)
-    before, after = weights(vocoder_run), weights(tmp_path / "run")
-    assert all(name.startswith("discriminators/") for name in after.keys() - before.keys())
-    moved = [np.abs(after[name] - before[name]).max() for name in before]
-    assert 0 < max(moved) < 0.1
 
 
 def test_resuming_or_starting_with_another_size_is_refused(vocoder_run, train, tmp_path):

@@ -1,0 +1,64 @@
+"""Puts the weights of a run into the package: EMA weights in float16, for synthesis only.
+
+    .venv/bin/python tools/weights/include.py RUN myxtts/weights/vocoder
+
+The configuration is that of the run without what is of one machine: folders and devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import save_config
+from myxtts.runs.checkpoints import CONFIG, TOKENIZER
+from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.sealed_folder import write_sealed_folder
+
+OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path, help="run folder or checkpoint")
+    parser.add_argument("folder", type=Path, help="folder in the package")
+    options = parser.parse_args()
+    checkpoint = find_checkpoint(options.run, for_synthesis=True)
+    weights = checkpoint.ema_weights()
+    halves = {name: np.asarray(value, np.float16) for name, value in weights.items()}
+    if not all(np.isfinite(value).all() for value in halves.values()):
+        sys.exit(f"{checkpoint.folder}: has weights beyond the range of float16")
+    info = {
+        "step": checkpoint.info.step,
+        "mel_mean": checkpoint.info.mel_mean,
+        "mel_deviation": checkpoint.info.mel_deviation,
+    }
+    if options.folder.exists():
+        sys.exit(f"{options.folder}: exists already; remove it first")
+    write_sealed_folder(
+        options.folder,
+        {
+            "model.safetensors": halves,
+            CONFIG: _portable(checkpoint.config()),
+            TOKENIZER: (checkpoint.folder / TOKENIZER).read_bytes(),
+            "checkpoint.json": json.dumps(info, indent=1).encode(),
+        },
+    )
+    print(f"{options.folder}: {sum(value.nbytes for value in halves.values()) / 1e6:.1f} MB")
+
+
+def _portable(config: XTTSConfig) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / CONFIG
+        save_config(config.with_(**dict.fromkeys(OF_THE_MACHINE)), file)
+        return file.read_bytes()
+
+
+if __name__ == "__main__":
+    main()
