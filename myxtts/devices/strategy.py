@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -55,6 +58,25 @@ def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Ten
     return strategy.experimental_local_results(summed)[0]
 
 
+def any_replica(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
+    """A question to all replicas of all workers: whether one of them says yes. Traced once."""
+
+    def exchange(own: tf.Tensor) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(own))
+
+    yes = tf.TensorSpec([], tf.float32)
+    ask = tf.function(
+        lambda own: strategy.run(exchange, (own,)), input_signature=[yes], autograph=False
+    )
+
+    def answer(own: bool) -> bool:
+        answers = strategy.experimental_local_results(ask(tf.constant(float(own))))
+        return float(answers[0]) > 0
+
+    return answer
+
+
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """A barrier for all workers."""
     if place_of(strategy).workers > 1:
@@ -71,7 +93,10 @@ def machines_strategy(
             f"{cluster.index} of {cluster.workers} by {cluster.source}; omit one of the two"
         )
     gpus = len(gpus_that_train(accelerators.gpu_count, multi_gpu))
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=cluster.resolver(gpus))
+    with _keeping_the_handler_of_sigterm():
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=cluster.resolver(gpus)
+        )
     logger.info(
         "strategy: MultiWorkerMirroredStrategy, worker %d of %d by %s, %d replicas in total",
         cluster.index,
@@ -80,6 +105,15 @@ def machines_strategy(
         strategy.num_replicas_in_sync,
     )
     return strategy
+
+
+@contextlib.contextmanager
+def _keeping_the_handler_of_sigterm() -> Iterator[None]:
+    """TensorFlow's coordination service handles SIGTERM itself and does not stop a program."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def choose_strategy(

@@ -151,7 +151,7 @@ class Checkpoint:
             variable.assign(weights[variable.path])
 
     def _require_plausible(self, name: str, value: Any) -> None:
-        if value.size and not np.abs(value).max() <= _LARGEST_WEIGHT:
+        if value.size and not float(np.abs(value).max()) <= _LARGEST_WEIGHT:
             raise CheckpointError(
                 f"{self.folder}: {printable(name)[:80]} has weights beyond {_LARGEST_WEIGHT:g}; "
                 "no training gives such"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import Feed
 from myxtts.data.opening import Corpus
 from myxtts.devices.gpu_samples import GpuSampler
-from myxtts.devices.strategy import name_of, place_of, sum_over_replicas
+from myxtts.devices.strategy import any_replica, name_of, place_of
 from myxtts.devices.usage import PeakMemory
 from myxtts.errors import DataError, DeviceError
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
@@ -153,8 +154,11 @@ class TrainingLoop:
         if place_of(self.strategy).workers == 1:
             return requested
         with self._noticing_lost_machines(step):
-            asked = tf.constant(float(requested))
-            return float(sum_over_replicas(self.strategy, lambda: asked)) > 0
+            return self._any_replica(requested)
+
+    @functools.cached_property
+    def _any_replica(self) -> Callable[[bool], bool]:
+        return any_replica(self.strategy)
 
     def _next_batch(self) -> Any:
         with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
@@ -187,17 +191,17 @@ class TrainingLoop:
         patience = self.config.evaluation.early_stopping_evaluations
         if patience is None:
             return False
-        place, stops = place_of(self.strategy), float(self.keeper.should_stop)
+        place, stops = place_of(self.strategy), self.keeper.should_stop
         if place.workers > 1:
             with self._noticing_lost_machines(step):
-                stops = float(sum_over_replicas(self.strategy, lambda: tf.constant(stops)))
+                stops = self._any_replica(stops)
         if stops and place.is_chief:
             self.keeper.save_and_wait(step)
             metric = self.config.evaluation.best_metric
             self.observer.on_notice(
                 f"Early stopping: {metric} has not improved for {patience} evaluations"
             )
-        return bool(stops)
+        return stops
 
     def _signal_name(self) -> str | None:
         return self.interruption.signal.name if self.interruption.signal else None

@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from myxtts.cli.screen import (
 )
 from myxtts.errors import DataError
 from myxtts.wording import printable
+
+GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
@@ -52,7 +55,7 @@ def test_what_draws_may_use_escapes(capsys):
         ["train", f"--{ESCAPES}"],
         ["validate", "{0}"],
         ["compare", f"{{0}}/{ESCAPES}"],
-        ["voice", "add", ESCAPES, "x.wav", "--checkpoint={0}"],
+        ["voice", "remove", str(GOLDEN), ESCAPES],
     ],
 )
 def test_no_command_shows_escapes_from_files_or_names(tmp_path, capsys, arguments):

@@ -33,7 +33,7 @@ MISTAKES = [
     ([*OUT, *VOICE, "--text", " "], "--text: is empty"),
     ([*OUT, *VOICE, "--text", "-"], "standard input: is empty"),
     ([*OUT, *VOICE, "--text-file", "none.txt"], "none.txt: cannot be read (No such file"),
-    ([*OUT, *VOICE, "--text-file", "folder"], "folder: cannot be read (Is a directory"),
+    ([*OUT, *VOICE, "--text-file", "folder"], "folder: cannot be read (not a regular file"),
     ([*OUT, *VOICE, "--text-file", "latin1.txt"], "latin1.txt: line 2 is not UTF-8"),
     ([*OUT, *VOICE, "--text-file", "zero.txt"], "zero.txt: is not text"),
     ([*OUT, *VOICE, "--text-file", "empty.txt"], "empty.txt: is empty"),

@@ -85,9 +85,9 @@ def test_from_nothing_to_prepared_features(typed, tmp_path):
     assert output.startswith("Training: 6 clips, ")
 
 
-def test_a_voice_is_kept_by_its_name(typed, trained_run, demo_corpus):
+def test_a_voice_is_kept_by_its_name(typed, trained_run, demo_corpus, tmp_path):
     reference = next((demo_corpus / "wavs").glob("*.wav"))
-    run = ("--checkpoint", trained_run)
+    run = ("--checkpoint", shutil.copytree(trained_run, tmp_path / "run"))
     assert typed("voice", "add", "anna", reference, *run)[0] == 0
     code, output = typed("voice", "list", *run, "--json")
     assert code == 0

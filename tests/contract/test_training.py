@@ -132,8 +132,8 @@ def test_multi_gpu_mode(terminal):
             "Mode: single-gpu-buffered",
             "multi-GPU mode is off: GPU 9 does not exist",
         ),
-        ("--multi-gpu --visible-gpus 0,1", "model mirrored on CPU:0, CPU:1", "MirroredStrategy"),
-        ("--visible-gpus 1", "model on CPU:1", "OneDeviceStrategy"),
+        ("--multi-gpu --visible-gpus 0,1", "model mirrored on CPU:0, CPU:1", ""),
+        ("--visible-gpus 1", "model on CPU:1", ""),
         (
             "--multi-gpu --data-gpu 0 --model-gpu 1",
             "Mode: multi-gpu; data on CPU:0, model on CPU:1",

@@ -141,9 +141,10 @@ def test_a_driver_that_nvml_does_not_describe(problem: str, remedy: str) -> None
 def test_pip_is_that_of_the_running_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert pip_command() == f"{sys.executable} -m pip"
-    environment = Path(sys.executable).parents[1]
-    monkeypatch.chdir(environment)
-    assert pip_command() == f"{Path(sys.executable).relative_to(environment)} -m pip"
+    environment = tmp_path / "project" / ".venv"
+    monkeypatch.setattr(sys, "executable", str(environment / "bin" / "python"))
+    monkeypatch.chdir(tmp_path)
+    assert pip_command() == "project/.venv/bin/python -m pip"
 
 
 def test_an_extra_is_installed_as_the_package_was(tmp_path, monkeypatch):

@@ -68,5 +68,5 @@ def test_folders_that_are_not_runs(tmp_path):
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is missing or empty"):
         read_history(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("nonsense\n")
-    with pytest.raises(CheckpointError, match="not JSON Lines"):
+    with pytest.raises(CheckpointError, match="not a line of a run"):
         read_history(tmp_path)

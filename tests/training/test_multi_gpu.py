@@ -87,7 +87,7 @@ def test_producer_and_step_are_on_their_devices(train, tmp_path):
 
 
 def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
-    flags = ["--virtual-devices", "3", "--data-gpu", "0", "--model-gpu", "1,2"]
+    flags = ["--verbose", "--virtual-devices", "3", "--data-gpu", "0", "--model-gpu", "1,2"]
     flags += ["--enable-memory-isolation", "--model-start-delay", "0"]
     code, _, errors = finished(train(*flags))
     assert code == 0, errors

@@ -155,7 +155,7 @@ def reverse_rows(folder):
 
 
 def remove_a_row(folder):
-    (file,) = folder.glob("metadata.csv")
+    file = next(folder.glob("metadata*.csv"))
     lines = file.read_text(encoding="utf-8").splitlines()
     file.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
 
