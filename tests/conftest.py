@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +52,25 @@ def user_environment() -> dict[str, str]:
     """For processes of their own: without what the tests set for TensorFlow."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     return kept | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real Chromium, without a window; pages are opened with `browser.new_page()`.
+
+    Playwright keeps an event loop in this thread, so it ends with the module.
+    """
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("needs chromium (apt-get install chromium)")
+    with sync_api.sync_playwright() as playwright:
+        # Its sandbox does not start for root, as in a container.
+        opened = playwright.chromium.launch(
+            executable_path=program, chromium_sandbox=os.geteuid() != 0
+        )
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")
