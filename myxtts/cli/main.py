@@ -11,6 +11,7 @@ from myxtts import __version__
 from myxtts.cli import (
     compare,
     completion,
+    dashboard,
     demo_data,
     detect,
     diagnose,
@@ -45,6 +46,7 @@ _COMMANDS = (
     detect,
     evaluate,
     compare,
+    dashboard,
     export,
     doctor,
     completion,

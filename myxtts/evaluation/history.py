@@ -13,10 +13,9 @@ from myxtts.config.loading import load_config
 from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Metric
-from myxtts.evaluation.results import RESULT_FILE
 from myxtts.evaluation.toolbox import SPEECH_METRICS
 from myxtts.json_files import read_json
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.run_dir import RunDir, require_own_folder
 
 LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))
 AXES = ("steps", "hours", "utterances")
@@ -68,13 +67,10 @@ def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config(run.config_file, is_saved_run=True)
-    evaluation = _read_if_there(run.evaluation / RESULT_FILE, _EVALUATION_SCHEMA)
-    if evaluation:
-        means = {
-            name: measure["means"].get("model") for name, measure in evaluation["measures"].items()
-        }
-        lines.append({"step": evaluation["step"], **means})
-    clock = _Clock(lines)
+    evaluation = read_evaluation(run)
+    if evaluation is not None:
+        lines.append(evaluation.as_line)
+    clock = TrainingClock(lines)
     curves = {}
     for metric in METRICS:
         points = {
@@ -89,7 +85,6 @@ def read_history(folder: Path) -> RunHistory:
                 tuple(points[step] for step in steps),
             )
     last = max(line["step"] for line in lines)
-    recorded = evaluation.get("measures", {})
     return RunHistory(
         folder=folder,
         corpus=(
@@ -103,16 +98,42 @@ def read_history(folder: Path) -> RunHistory:
         utterances=last * config.clips_per_step,
         curves=curves,
         report=_read_if_there(run.report_file, _REPORT_SCHEMA),
-        ceiling={
-            name: measure["means"]["recordings"]
-            for name, measure in recorded.items()
-            if measure["means"].get("recordings") is not None
-        },
-        sentences=tuple(sentence["text"] for sentence in evaluation.get("sentences", ())),
+        ceiling=evaluation.ceiling if evaluation else {},
+        sentences=evaluation.sentences if evaluation else (),
     )
 
 
-class _Clock:
+@dataclass(frozen=True)
+class LastEvaluation:
+    as_line: dict[str, Any]
+    """The step and the means of the run's speech, like a line of metrics.jsonl."""
+    ceiling: dict[str, float]
+    """The means of the recordings."""
+    sentences: tuple[str, ...]
+
+
+def read_evaluation(run: RunDir) -> LastEvaluation | None:
+    """What `myxtts evaluate` has left in the run."""
+    require_own_folder(run.evaluation)
+    content = _read_if_there(run.evaluation_file, _EVALUATION_SCHEMA)
+    if not content:
+        return None
+    means = {name: measure["means"] for name, measure in content["measures"].items()}
+    return LastEvaluation(
+        as_line={
+            "step": content["step"],
+            **{name: columns.get("model") for name, columns in means.items()},
+        },
+        ceiling={
+            name: columns["recordings"]
+            for name, columns in means.items()
+            if columns.get("recordings") is not None
+        },
+        sentences=tuple(sentence["text"] for sentence in content["sentences"]),
+    )
+
+
+class TrainingClock:
     """Hours of training at a step: steps and data waits, without pauses between resumes."""
 
     def __init__(self, lines: Sequence[dict[str, Any]]) -> None:

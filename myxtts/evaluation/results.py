@@ -13,16 +13,15 @@ from myxtts.errors import DataError
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.page import page
 from myxtts.evaluation.pictures import bars_picture, mel_sheet
+from myxtts.runs.run_dir import EVALUATION_RESULT
 from myxtts.whole_files import write_whole_file
-
-RESULT_FILE = "evaluation.json"
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
     """Writes everything into the folder and returns the content of evaluation.json."""
     content = as_dict(evaluation)
     folder.mkdir(parents=True, exist_ok=True)
-    write_result(folder / RESULT_FILE, as_json(content).encode())
+    write_result(folder / EVALUATION_RESULT, as_json(content).encode())
     write_result(folder / "evaluation.csv", _as_csv(evaluation).encode("utf-8-sig"))
     bars = as_png(bars_picture(evaluation))
     write_result(folder / "bars.png", bars)

@@ -14,7 +14,7 @@ from typing import Any
 
 from myxtts.errors import CheckpointError
 from myxtts.json_files import parse_json
-from myxtts.plain_files import open_to_append, read_plain
+from myxtts.plain_files import open_plain, open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
@@ -25,15 +25,49 @@ _MOST_BYTES = 1 << 30
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """Empty without a file. Skips an unfinished last line, which a run may be writing."""
-    lines = []
-    for number, line in enumerate(_whole_lines(file), 1):
+    return _all_parsed(file, _whole_lines(file))
+
+
+class FollowedLines:
+    """The lines of a file that a run appends to; only what is new is read and checked.
+
+    A resumed run puts another file in its place, which is read from the start.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._forget()
+
+    def read(self) -> list[dict[str, Any]]:
+        """Like `read_lines`."""
         try:
-            lines.append(_parsed(line))
-        except ValueError as error:
-            raise CheckpointError(
-                f"{file}:{number}: not a line of a run ({error}); remove that line"
-            ) from None
-    return lines
+            new = self._new_lines()
+        except FileNotFoundError:
+            self._forget()
+        except OSError as error:
+            raise _unreadable(self._file, error) from None
+        else:
+            self._lines.extend(new)
+        return self._lines
+
+    def _forget(self, identity: tuple[int, int] | None = None) -> None:
+        self._identity = identity
+        self._bytes = 0
+        self._lines: list[dict[str, Any]] = []
+
+    def _new_lines(self) -> list[dict[str, Any]]:
+        with open_plain(self._file) as stream:
+            status = os.fstat(stream.fileno())
+            identity = (status.st_dev, status.st_ino)
+            if identity != self._identity or status.st_size < self._bytes:
+                self._forget(identity)
+            if status.st_size > _MOST_BYTES:
+                raise OSError(errno.EFBIG, f"more than {_MOST_BYTES} bytes", str(self._file))
+            stream.seek(self._bytes)
+            content = stream.read(status.st_size - self._bytes)
+        parsed = _all_parsed(self._file, _whole(content), first=len(self._lines) + 1)
+        self._bytes += content.rfind(b"\n") + 1
+        return parsed
 
 
 def drop_lines_after(file: Path, step: int) -> None:
@@ -72,8 +106,28 @@ def _whole_lines(file: Path) -> list[bytes]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+        raise _unreadable(file, error) from None
+    return _whole(content)
+
+
+def _whole(content: bytes) -> list[bytes]:
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _unreadable(file: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"{file}: cannot be read ({error.strerror})")
+
+
+def _all_parsed(file: Path, lines: list[bytes], first: int = 1) -> list[dict[str, Any]]:
+    parsed = []
+    for number, line in enumerate(lines, first):
+        try:
+            parsed.append(_parsed(line))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}:{number}: not a line of a run ({error}); remove that line"
+            ) from None
+    return parsed
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

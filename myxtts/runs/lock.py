@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from myxtts.errors import CheckpointError
-from myxtts.plain_files import open_to_append
+from myxtts.plain_files import open_plain, open_to_append
 
 try:
     import fcntl
@@ -47,6 +47,16 @@ def hold_lock(file: Path) -> Iterator[None]:
         finally:
             # The file stays: deleting it could remove the lock of the next run.
             _write(stream, "")
+
+
+def names_a_living_process(file: Path) -> bool:
+    """Whether a run seems to hold the lock. Only looks: taking it could turn a run away."""
+    try:
+        with open_plain(file) as stream:
+            owner = _read_owner(stream)
+    except OSError:
+        return False
+    return bool(owner) and not _is_gone(owner)
 
 
 def _opened(file: Path) -> IO[bytes]:

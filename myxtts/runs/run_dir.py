@@ -27,11 +27,13 @@ from myxtts.plain_files import read_plain
 from myxtts.runs import checkpoints
 from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
 from myxtts.runs.lines import drop_lines_after, read_lines
-from myxtts.runs.lock import hold_lock
+from myxtts.runs.lock import hold_lock, names_a_living_process
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.whole_files import remove_temporaries
 
+# In RUN/evaluation, or wherever else an evaluation is written.
+EVALUATION_RESULT = "evaluation.json"
 # Of a file that every checkpoint has a copy of.
 _LARGEST_BYTES = 1 << 26
 
@@ -158,6 +160,10 @@ class RunDir(os.PathLike[str]):
         return self.path / "evaluation"
 
     @property
+    def evaluation_file(self) -> Path:
+        return self.evaluation / EVALUATION_RESULT
+
+    @property
     def voices(self) -> Path:
         return self.path / "voices"
 
@@ -174,6 +180,10 @@ class RunDir(os.PathLike[str]):
 
     def alignment_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}_alignment.png"
+
+    def is_in_use(self) -> bool:
+        """Whether a process trains here, as far as the lock tells."""
+        return names_a_living_process(self.lock_file)
 
     def checkpoint_folders(self) -> list[Path]:
         return checkpoints.checkpoint_folders(self.checkpoints)

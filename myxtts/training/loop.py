@@ -141,6 +141,10 @@ class TrainingLoop:
     def _log(self, step: int, *, evaluates: bool | None = None) -> None:
         evaluates = self._is_evaluated(step) if evaluates is None else evaluates
         means = self.metrics.means() | self.stepper.counts() | self.gpus.flush()
+        means |= {
+            "buffer_batches": self.feed.ready_batches,
+            "buffer_size": self.feed.present_buffer_size,
+        }
         self.observer.on_step(step, self.total_steps, means)
         self.keeper.log(step, means, evaluates=evaluates)
         # Only now: checkpoints until here have the interval whose line may not be written yet.

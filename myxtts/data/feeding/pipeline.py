@@ -123,6 +123,11 @@ class Feed:
         )
 
     @property
+    def ready_batches(self) -> int:
+        """Batches in the buffer now."""
+        return len(self._buffer)
+
+    @property
     def present_buffer_size(self) -> int:
         return self._adaptive_size.size
 

@@ -24,7 +24,7 @@ class RunMetrics:
         self._account = account
         self._steps = 0
         self._sums: dict[str, float] = {}
-        self._seconds_before = account.seconds()
+        self._seconds_before = self._seconds_now = account.seconds()
         # Real and computed: frames, and multiplications in the model.
         self._frames = np.zeros(2)
         self._interval_frames = np.zeros(2)
@@ -67,7 +67,7 @@ class RunMetrics:
 
     def means(self) -> dict[str, Any]:
         """Of the present interval."""
-        seconds = self._account.seconds()
+        seconds = self._seconds_now = self._account.seconds()
         spent = {name: seconds[name] - self._seconds_before[name] for name in seconds}
         steps = max(1, self._steps)
         metrics: dict[str, Any] = {"time": time.time()}
@@ -80,11 +80,14 @@ class RunMetrics:
         return metrics | {f"{bucket}_share": share for bucket, share in shares(spent).items()}
 
     def begin_interval(self) -> None:
-        """The line of the present one is written."""
+        """The line of the present one is written.
+
+        What was done since its means were taken, such as an evaluation, is in the next line.
+        """
         self._frames = self._frames + self._interval_frames
         self._interval_frames = np.zeros(2)
         self._steps, self._sums = 0, {}
-        self._seconds_before = self._account.seconds()
+        self._seconds_before = self._seconds_now
 
     @property
     def valid_frame_ratio(self) -> float:
