@@ -57,7 +57,7 @@ def test_help_loads_neither_tensorflow_nor_numpy():
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
     commands += ["voice add", "synthesize", "detect", "evaluate", "compare", "export", "doctor"]
-    commands += ["completion"]
+    commands += ["dashboard", "completion"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
     for command in commands:
@@ -94,7 +94,7 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
 
 
 COMMANDS = """demo-data validate stats prepare diagnose tune train synthesize detect evaluate
-    compare export doctor completion voice-add voice-list voice-remove"""
+    compare dashboard export doctor completion voice-add voice-list voice-remove"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())

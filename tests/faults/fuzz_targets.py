@@ -18,9 +18,12 @@ import numpy as np
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
+from myxtts.dashboard.page import exported_page
+from myxtts.dashboard.run_reader import RunReader
 from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PART_TYPES, PARTS, open_cache
 from myxtts.data.features.clip_reader import checksum
 from myxtts.data.planning.plan_files import load_shapes
+from myxtts.errors import MyXTTSError
 from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir
 from myxtts.synthesis.voices import (
@@ -76,14 +79,14 @@ class _Files:
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         self.folder = folder
-        self._names = names
+        self.names = names
         self._whole = {name: (folder / name).read_bytes() for name in names}
 
     def samples(self) -> list[bytes]:
-        return [bytes([index]) + self._whole[name] for index, name in enumerate(self._names)]
+        return [bytes([index]) + self._whole[name] for index, name in enumerate(self.names)]
 
     def take(self, content: bytes) -> None:
-        name = self._names[(content[0] if content else 0) % len(self._names)]
+        name = self.names[(content[0] if content else 0) % len(self.names)]
         try:
             (self.folder / name).write_bytes(content[1:])
             self.use(is_changed=content[1:] != self._whole[name])
@@ -133,6 +136,25 @@ class RunFiles(_Files):
         finally:
             run.drop_lines_after(2)
             assert all(line["step"] <= 2 for line in run.metric_lines())
+
+
+class Dashboard(_Files):
+    """The same files and an evaluation, as the dashboard reads them: it shows whatever is there."""
+
+    def __init__(self, folder: Path) -> None:
+        run = RunFiles(folder)
+        (folder / "evaluation").mkdir()
+        means = {"means": {"model": 0.5, "recordings": 0.2}}
+        evaluation = {"step": 3, "measures": {"wer": means}, "sentences": [{"text": "x"}]}
+        RunDir(folder).evaluation_file.write_text(json.dumps(evaluation))
+        super().__init__(folder, [*run.names, "config.yaml", "evaluation/evaluation.json"])
+
+    def use(self, *, is_changed: bool) -> None:
+        try:
+            page = exported_page([RunReader(self.folder, "x")])
+        except MyXTTSError as error:
+            raise AssertionError("it shows problems, it has none") from error
+        assert page.count("<script") == page.count("</script>") == 2
 
 
 class VoiceFiles(_Files):
@@ -224,6 +246,8 @@ class Links:
             self._put(run.path / name, generator)
         before = self._state()
         try:
+            if exported_page([RunReader(run.path, "x")]).count("precious"):
+                raise AssertionError("a page showed what is outside of the run")
             self._use(run)
         finally:
             assert self._state() == before, "something outside of the run was changed"
@@ -271,6 +295,7 @@ class Links:
 TARGETS = {
     "values": SettingValues,
     "run": RunFiles,
+    "dashboard": Dashboard,
     "voice": VoiceFiles,
     "cache": CacheFiles,
     "links": Links,

@@ -81,20 +81,24 @@ def test_what_a_run_writes_whole_replaces_a_link(run, precious, miniature, corpu
     from myxtts.data.planning.plan_files import save_plan
 
     config = miniature()
-    sample = run.sample_file(7)
-    for file in (run.config_file, run.tokenizer_file, run.plan_file, run.report_file, sample):
+    sounds = (run.sample_file(7), run.recording_file)
+    whole = (run.config_file, run.tokenizer_file, run.plan_file, run.alignment_file(7), *sounds)
+    for file in (*whole, run.report_file):
         put_link(file, precious)
     save_config(config, run.config_file)
     corpus.tokenizer.save(run.tokenizer_file)
     save_plan(corpus.train.plan, config, run.plan_file)
     writer = RunWriter(run, 10)
     writer.write_sample(7, np.zeros(100, np.float32), 22_050, "text")
+    writer.write_recording(7, np.zeros(100, np.float32), 22_050, "text")
+    writer.write_alignment(7, np.eye(4, dtype=np.float32))
     writer.close()
-    for file in (run.config_file, run.tokenizer_file, run.plan_file, sample):
+    for file in whole:
         assert not file.is_symlink()
 
 
-FOLDERS = ["checkpoints", "best", "samples", "events", "evidence", "voices", ".measuring"]
+FOLDERS = ["checkpoints", "best", "samples", "events", "evidence", "evaluation", "voices"]
+FOLDERS += [".measuring"]
 
 
 @pytest.mark.parametrize("name", FOLDERS)

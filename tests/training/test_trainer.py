@@ -76,6 +76,8 @@ def test_metrics_are_one_object_a_line(trained_run):
         "traces",
         "compilations",
         "compilations_after_warmup",
+        "buffer_batches",
+        "buffer_size",
         "prior_loss",
         "duration_loss",
         "flow_loss",
@@ -85,6 +87,8 @@ def test_metrics_are_one_object_a_line(trained_run):
         parts = line["prior_loss"] + line["duration_loss"] + line["flow_loss"]
         assert line["loss"] == pytest.approx(parts, rel=1e-5)
     assert [line["step"] for line in lines if "validation_loss" in line] == [3, 6]
+    # An evaluation comes after its line, so its time is in the next one.
+    assert [line["step"] for line in lines if line["evaluation_share"] > 0] == [4]
 
 
 def test_tensorboard_gets_scalars_a_picture_and_sound(trained_run):

@@ -90,7 +90,8 @@ class RunWriter:
             return
         self._has_recording = True
         with _warning_of_failure("the recording", step):
-            write_audio(self._run_dir.recording_file, waveform, sample_rate_hz)
+            file = self._run_dir.recording_file
+            write_audio(file, waveform, sample_rate_hz, follow_link=False)
         self._write_audio(step, "recording", waveform, sample_rate_hz, text)
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
