@@ -60,7 +60,7 @@ def test_an_observer_hears_what_the_command_shows(run):
     model, device, look = recorder.notices[-3:]
     assert model.startswith("Model: tiny, ")
     assert re.fullmatch(r"Device: CPU, \d+ cores?: .* slow; about \d+ seconds? for 4 steps", device)
-    assert look.startswith(f"Look: tensorboard --logdir {folder}/events; listen: {folder}/samples/")
+    assert look == f"Look: myxtts dashboard {folder}; listen: {folder}/samples/"
     assert len("\n".join(recorder.notices).splitlines()) <= 16
     assert "real work" in (folder / "details.txt").read_text()
     assert "first step" in recorder.phases
