@@ -36,6 +36,10 @@ _OTHER_CURVES = (
     *("buffer_batches", "buffer_size", "traces", "compilations", "compilations_after_warmup"),
     *("step_seconds", "data_wait_seconds", "learning_rate", "gradient_norm"),
 )
+_FACTS = (
+    *("mode", "strategy", "data_device", "model_devices"),
+    *("useful_utilisation", "compilations_after_warmup"),
+)
 _LARGEST = 1e30
 _LONGEST_STEP_SECONDS = 1e6
 _MOST_ADVICE = 20
@@ -225,9 +229,7 @@ def _seconds(report: dict[str, Any]) -> dict[str, float] | None:
 
 
 def _facts(report: dict[str, Any]) -> dict[str, Any]:
-    names = ("mode", "strategy", "data_device", "model_devices")
-    names += ("useful_utilisation", "compilations_after_warmup")
-    facts = {name: report[name] for name in names if report.get(name) is not None}
+    facts = {name: report[name] for name in _FACTS if report.get(name) is not None}
     if "model_devices" in facts:
         facts["model_devices"] = ", ".join(facts["model_devices"])
     return {
