@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -75,6 +77,34 @@ def test_a_run_that_goes_on_is_followed(open_page, serve, make_run):
     with open(run / "metrics.jsonl", "a") as stream:
         stream.write(json.dumps({"step": 50, "loss": 0.01}) + "\n")
     expect(page.locator("dd").first).to_contain_text("50 of", timeout=20_000)
+    assert page.problems == []
+
+
+@pytest.mark.slow
+def test_a_training_is_watched_from_its_first_step_to_its_end(
+    open_page, serve, miniature, user_environment, tmp_path
+):
+    run, config = tmp_path / "run", tmp_path / "config.yaml"
+    config.write_text(json.dumps(miniature(evaluate_every=20, log_every=5).as_dict()))
+    command = [sys.executable, "-m", "myxtts.cli.main", "train", f"--config={config}"]
+    process = subprocess.Popen(
+        [*command, f"--run-dir={run}", "--max-steps=60"],
+        env=user_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert any(line.startswith("... tracing") for line in process.stdout)
+    page = open_page(serve(run))
+    expect(page.locator(".state")).to_have_text("running")
+    expect(page.locator("#status")).to_contain_text("live")
+    expect(page.locator("#losses figure").first).to_be_visible(timeout=200_000)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    expect(page.locator(".state")).to_have_text("complete", timeout=60_000)
+    expect(page.locator("dd").first).to_have_text("60 of 60")
+    assert page.locator("#samples audio").count() == 4
+    assert page.locator("#samples img").count() == 3
     assert page.problems == []
 
 
