@@ -64,13 +64,16 @@ class Chart {
     this.title = element("h3");
     this.hint = element("span", { class: "hint" });
     this.picture = drawn("svg", { role: "img", tabindex: "0" });
-    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    this.readout = element("p", { class: "readout" });
     this.figure = element("figure", {}, element("figcaption", {}, this.title, this.hint), this.picture, this.readout);
     this.titleOf = title;
     this.hintOf = hint;
     this.place = null;
     this.picture.addEventListener("pointermove", (event) => this.pointAt(event));
     this.picture.addEventListener("pointerleave", () => this.choose(null));
+    // Read out to those who are at this chart, not whenever a run logs a line.
+    this.picture.addEventListener("focus", () => this.readout.setAttribute("aria-live", "polite"));
+    this.picture.addEventListener("blur", () => this.readout.removeAttribute("aria-live"));
     this.picture.addEventListener("keydown", (event) => this.press(event));
     new ResizeObserver(() => this.draw()).observe(this.figure);
   }
@@ -213,16 +216,19 @@ class Chart {
     for (const old of this.picture.querySelectorAll(".at")) old.remove();
     const at = this.place;
     const x = at ?? this.high;
-    this.readout.replaceChildren();
+    const said = [];
     if (at !== null) {
       this.picture.append(drawn("line", { class: "cursor at", x1: this.x(at), x2: this.x(at), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }));
-      this.readout.append(element("span", {}, word("at", this.content.unit, number(at))));
+      said.push(element("span", {}, `${this.content.unit} ${number(at)}`));
     }
     for (const [name, value, colour] of this.values(x)) {
       if (at !== null && this.marks) this.dot(at, value, colour, 4).classList.add("at");
       const shown = this.content.isShare ? percent(value) : number(value);
-      this.readout.append(element("span", {}, swatch(colour), element("bdi", {}, name), ` ${shown}`));
+      said.push(element("span", {}, swatch(colour), element("bdi", {}, name), ` ${shown}`));
     }
+    const text = said.map((one) => one.textContent).join(" ");
+    if (text !== this.said || this.readout.childElementCount !== said.length) this.readout.replaceChildren(...said);
+    this.said = text;
   }
 
   get marks() {

@@ -71,7 +71,10 @@ function showAll() {
 function showStatus() {
   const status = at("status");
   const isLive = runs.some((run) => run.state === "running") && !inFile && !isLost;
-  status.className = isLost ? "lost" : isLive ? "live" : "";
+  const kind = isLost ? "lost" : isLive ? "live" : "";
+  // Read out when it changes, not the time of every read.
+  status.setAttribute("aria-live", kind === status.className ? "off" : "polite");
+  status.className = kind;
   if (inFile) status.textContent = word("exported");
   else if (readAt === null) status.textContent = word("loading");
   else status.textContent = word(isLost ? "lost" : isLive ? "live" : "still", clock(readAt));
