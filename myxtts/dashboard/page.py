@@ -7,6 +7,7 @@ Content-Security-Policy lets nothing run, load or connect but the page's own par
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ SERVED_POLICY = (
 )
 
 
+@functools.cache
 def asset(name: str) -> str:
     return (resources.files("myxtts.dashboard") / "assets" / name).read_text(encoding="utf-8")
 

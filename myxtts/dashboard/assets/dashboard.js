@@ -1,7 +1,7 @@
 "use strict";
 // Shows the runs that the server or this file has. All text of a run is put in as text, never as HTML.
 
-const SECONDS_BETWEEN_READS = 5;
+const SECONDS_BETWEEN_READS = 3;
 const SAMPLES_SHOWN = 8;
 const SERIES = 8;
 const BUCKETS = ["compute", "data_wait", "host", "evaluation", "checkpoint", "compile", "start_up"];
