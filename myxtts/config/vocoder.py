@@ -15,10 +15,3 @@ class VocoderConfig(Section):
     frames_per_segment: int = setting(
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )
-    phase_iterations: int = setting(
-        8,
-        "Iterations of the search for phases in a training step; 0 compares magnitudes without "
-        "phases, which is twice as fast.",
-        least=0,
-        most=64,
-    )

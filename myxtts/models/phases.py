@@ -1,7 +1,13 @@
-"""Short-time spectra of waveforms, and phases that fit given magnitudes (fast Griffin-Lim)."""
+"""Short-time spectra of waveforms, and waveforms that have given magnitudes (fast Griffin-Lim).
+
+The high frequencies of speech are mostly noise, and the magnitudes of noise fluctuate. A network
+learns their mean, and a search for phases that keeps to it sounds metallic. So the fluctuation is
+that of the white noise whose phases the search starts from.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel_geometry import padding_samples
@@ -10,7 +16,10 @@ from myxtts.config.config import AudioConfig
 SPEAKING_ITERATIONS = 16
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
-# Keeps gradients of quiet bins finite.
+# Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
+_FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
+# Of the logarithm of the magnitude of complex white noise with variance one.
+_MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
 _SMALL = 1e-6
 
 
@@ -36,7 +45,9 @@ def waveform_with_magnitudes(
 
     The search begins with the phases of white noise, [batch, samples].
     """
-    guess = _with_magnitudes(spectrum(noise, audio), magnitudes)
+    start = spectrum(noise, audio)
+    magnitudes *= _fluctuation(start, audio)
+    guess = _with_magnitudes(start, magnitudes)
     previous = tf.zeros_like(guess)
     for _ in range(iterations):
         consistent = _spectrum(_waveform(guess, audio), audio)
@@ -45,6 +56,16 @@ def waveform_with_magnitudes(
     before, after = padding_samples(audio)
     waveform = _waveform(guess, audio)
     return waveform[:, before : tf.shape(waveform)[1] - after]
+
+
+def _fluctuation(noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """Of the spectrum of white noise with variance one, around a geometric mean of one."""
+    window = tf.signal.hann_window(audio.fft_samples)
+    log_mean = tf.math.log(tf.reduce_sum(tf.square(window))) / 2 + _MEAN_LOG_OF_NOISE
+    hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
+    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, 1.0)).astype(np.float32)
+    logarithm = tf.math.log(squared_magnitude(noise) + _SMALL) / 2 - log_mean
+    return tf.exp(share * logarithm)
 
 
 def _spectrum(padded: tf.Tensor, audio: AudioConfig) -> tf.Tensor:

@@ -24,7 +24,7 @@ from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.segments import describe_segments
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.models.neural_vocoder import NeuralVocoder
-from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
+from myxtts.models.vocoder_training import NoDraws, SegmentCounts, TrainedVocoder
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
@@ -41,13 +41,13 @@ class VocoderObjective:
     def __init__(self, model: TrainedVocoder) -> None:
         self._model = model
 
-    def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> NoDraws:
         return self._model.draw(batch_size, seed)
 
     def count(self, batch: SegmentBatch) -> SegmentCounts:
         return self._model.count(batch)
 
-    def losses(self, batch: SegmentBatch, draws: SegmentDraws, counts: SegmentCounts) -> Any:
+    def losses(self, batch: SegmentBatch, draws: NoDraws, counts: SegmentCounts) -> Any:
         return self._model.loss_parts(batch, draws, counts)
 
 
