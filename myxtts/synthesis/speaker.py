@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from myxtts.models.sampler import Sentence, SentencePlan, SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.synthesis.lines import Line, SpokenLine
-from myxtts.synthesis.work_queue import WorkQueue
+from myxtts.synthesis.work_queue import WorkQueue, always_wanted
 
 _FADE_SECONDS = 0.005
 _SPOKEN_LOUDNESS_DBFS = -23.0
@@ -45,13 +45,20 @@ class Speaker:
         self._queue = WorkQueue(self._speak_together, lambda job: job.options, _LINES_AT_ONCE)
 
     def speak(
-        self, lines: Sequence[Line], voice: Voice, options: SpeechOptions
+        self,
+        lines: Sequence[Line],
+        voice: Voice,
+        options: SpeechOptions,
+        is_wanted: Callable[[], bool] = always_wanted,
     ) -> Iterator[SpokenLine]:
-        """One line after the other; memory does not grow with their number."""
+        """One line after the other; memory does not grow with their number.
+
+        Ends with UnwantedError once `is_wanted` says no.
+        """
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = lines[first : first + _LINES_AT_ONCE]
             jobs = [_Job(line, voice, options) for line in some if line.token_ids]
-            spoken = iter(self._queue.do(jobs))
+            spoken = iter(self._queue.do(jobs, is_wanted))
             for line in some:
                 yield next(spoken) if line.token_ids else _silent(line)
 

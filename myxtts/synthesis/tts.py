@@ -40,6 +40,7 @@ from myxtts.synthesis.voices import (
     write_voice,
 )
 from myxtts.synthesis.word_times import TimedLine, timed_line
+from myxtts.synthesis.work_queue import always_wanted
 from myxtts.text.lexicon import Lexicon
 
 # done, total
@@ -271,12 +272,16 @@ class TTS:
         split_sentences: bool = True,
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
+        is_wanted: Callable[[], bool] = always_wanted,
     ) -> Iterator[SpokenLine]:
-        """One sentence after the other, with its times; errors come before the first."""
+        """One sentence after the other, with its times; errors come before the first.
+
+        Once `is_wanted` says no, nothing more is computed and UnwantedError is raised.
+        """
         options = options or SpeechOptions()
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
-        return self._speaker.speak(lines, chosen.voice, options)
+        return self._speaker.speak(lines, chosen.voice, options, is_wanted)
 
     def _script(
         self,

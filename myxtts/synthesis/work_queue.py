@@ -10,9 +10,18 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
+class UnwantedError(Exception):
+    """Nobody waits for the result any more."""
+
+
+def always_wanted() -> bool:
+    return True
+
+
 class _Waiting(Generic[_Job, _Result]):
-    def __init__(self, job: _Job) -> None:
+    def __init__(self, job: _Job, is_wanted: Callable[[], bool]) -> None:
         self.job = job
+        self.is_wanted = is_wanted
         self.result: _Result | None = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -34,15 +43,22 @@ class WorkQueue(Generic[_Job, _Result]):
         self._waiting: list[_Waiting[_Job, _Result]] = []
         self._list_lock, self._turn = threading.Lock(), threading.Lock()
 
-    def do(self, jobs: Sequence[_Job]) -> list[_Result]:
-        """The results of jobs, in their order."""
-        own: list[_Waiting[_Job, _Result]] = [_Waiting(job) for job in jobs]
+    def do(
+        self, jobs: Sequence[_Job], is_wanted: Callable[[], bool] = always_wanted
+    ) -> list[_Result]:
+        """The results of jobs, in their order; UnwantedError if they are not wanted any more.
+
+        `is_wanted` is asked by any thread, before the jobs are begun.
+        """
+        own: list[_Waiting[_Job, _Result]] = [_Waiting(job, is_wanted) for job in jobs]
         with self._list_lock:
             self._waiting += own
         try:
             while not all(one.is_done for one in own):
                 with self._turn:
                     if not all(one.is_done for one in own):
+                        if not is_wanted():
+                            raise UnwantedError
                         self._do_some()
         finally:
             self._withdraw(own)
@@ -57,8 +73,12 @@ class WorkQueue(Generic[_Job, _Result]):
 
     def _do_some(self) -> None:
         with self._list_lock:
-            kind = self._kind_of(self._waiting[0].job)
-            alike = [one for one in self._waiting if self._kind_of(one.job) == kind]
+            # Those that are not wanted are withdrawn by the threads that asked for them.
+            wanted = [one for one in self._waiting if one.is_wanted()]
+            if not wanted:
+                return
+            kind = self._kind_of(wanted[0].job)
+            alike = [one for one in wanted if self._kind_of(one.job) == kind]
             chosen = alike[: self._most]
             self._waiting = [one for one in self._waiting if one not in chosen]
         try:
