@@ -1,0 +1,236 @@
+"""`myxtts serve`: a run over HTTP, with a page to try it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.options import add_run
+from myxtts.cli.speaking_flags import add_vocoder_flag
+from myxtts.cli.speech_checks import look_at_speaker
+from myxtts.errors import ConfigError, DeviceError
+from myxtts.runs.base import run_or_base
+from myxtts.runs.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from myxtts.serving.access import AccessRules
+    from myxtts.serving.limits import Limits
+    from myxtts.serving.served_run import ServedRun
+
+_TOKEN_VARIABLE = "MYXTTS_TOKEN"
+_SHORTEST_TOKEN = 16
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "serve",
+        help="serve a run over HTTP, with a page to try it",
+        description="Serve a run over HTTP: OpenAI's and Coqui's interfaces for speech, voices, "
+        "and a page to try it in a browser. Needs the extra serve.",
+    )
+    add_run(parser, "folder of a trained run (default: the included base model)")
+    parser.add_argument(
+        "--also",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="serve another run too, to compare them; may be repeated",
+    )
+    add_vocoder_flag(parser)
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=5002, metavar="N", help="0 is any free one (default: 5002)"
+    )
+    _add_access_flags(parser)
+    _add_limit_flags(parser)
+    parser.add_argument(
+        "--watermark",
+        action="store_true",
+        help="add an inaudible mark to all speech, which myxtts detect finds",
+    )
+    return parser
+
+
+def _add_access_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("access")
+    group.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token that clients must send as Authorization: Bearer TOKEN "
+        f"(default: the environment variable {_TOKEN_VARIABLE}, or no token)",
+    )
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="listen on the network without a token: anyone who can reach it can use it",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which clients call the server, besides localhost and IP addresses; may be "
+        "repeated",
+    )
+    group.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="another site whose pages may use the server (CORS), such as https://example.org; "
+        "may be repeated",
+    )
+
+
+def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("limits")
+    group.add_argument(
+        "--max-waiting",
+        type=int,
+        default=64,
+        metavar="N",
+        help="requests answered or waiting at one time; more get status 429 (default: 64)",
+    )
+    group.add_argument(
+        "--max-characters",
+        type=int,
+        default=4_096,
+        metavar="N",
+        help="longest text of a request (default: 4096)",
+    )
+    group.add_argument(
+        "--time-limit",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="longest time for a request (default: 120)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    _require_packages()
+    rules, limits = _rules(options), _limits(options)
+    folders = [run_or_base(options.checkpoint), *options.also]
+    with Progress(print_line=say_aside) as progress:
+        progress.begin("checking", is_brief=True)
+        for folder in folders:
+            look_at_speaker(folder, options.vocoder)
+        from myxtts.serving.server import make_server, take_port
+
+        # First, so that a port in use is told before the models are loaded.
+        listener = take_port(options.host, options.port)
+        progress.begin("loading TensorFlow", is_brief=True)
+        from myxtts.devices.loading import load_tensorflow
+
+        load_tensorflow()
+        runs = _load(folders, options.vocoder, limits, progress)
+    from myxtts.serving.app import Service, make_app
+
+    app = make_app(Service(runs, rules, limits, options.watermark))
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    port = listener.getsockname()[1]
+
+    def ready() -> None:
+        for name, served in runs.items():
+            voices = ", ".join(served.tts.voices) or "none yet; add one on the page"
+            say(f"{name} (step {served.tts.step:,}), voices: {voices}")
+        say(f"http://{host}:{port} (press Ctrl-C to stop)")
+
+    with listener:
+        make_server(app, limits, ready).run(sockets=[listener])
+    say("stopped")
+    return 0
+
+
+def _load(
+    folders: list[Path], vocoder: str | None, limits: Limits, progress: Progress
+) -> dict[str, ServedRun]:
+    from myxtts.serving.served_run import ServedRun
+    from myxtts.synthesis.tts import TTS
+
+    runs: dict[str, ServedRun] = {}
+    for folder in folders:
+        progress.begin(f"loading the model of {folder}", is_brief=True)
+        tts = TTS(folder, vocoder=vocoder)
+        progress.begin(f"warming up {folder}")
+        tts.warm_up()
+        name = RunDir.around(folder).path.resolve().name
+        if name in runs:
+            name = f"{name}-{len(runs) + 1}"
+        runs[name] = ServedRun(name, folder, tts, limits)
+    return runs
+
+
+def _require_packages() -> None:
+    for name in ("fastapi", "uvicorn", "multipart"):
+        if importlib.util.find_spec(name) is None:
+            raise DeviceError(
+                f"needs the package {name}; install it with pip install 'myxtts[serve]'"
+            )
+
+
+def _rules(options: argparse.Namespace) -> AccessRules:
+    from myxtts.serving.access import AccessRules, checked_origins, is_loopback
+
+    token = _token(options.token_file)
+    if token is None and not options.force and not is_loopback(options.host):
+        raise ConfigError(
+            f"--host {options.host}: would open the server to the network without a token; give "
+            f"one with --token-file or {_TOKEN_VARIABLE}, or use --force"
+        )
+    wrong = checked_origins(options.allow_origin)
+    if wrong is not None:
+        raise ConfigError(
+            f"--allow-origin {wrong}: expected a scheme and a host, such as https://example.org"
+        )
+    hosts = (*options.allow_host, options.host)
+    return AccessRules(token=token, hosts=hosts, origins=tuple(options.allow_origin))
+
+
+def _token(file: Path | None) -> str | None:
+    where = _TOKEN_VARIABLE if file is None else f"--token-file {file}"
+    token = os.environ.get(_TOKEN_VARIABLE) if file is None else _first_line(file)
+    if token is None:
+        return None
+    token = token.strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise ConfigError(
+            f"{where}: expected a token of at least {_SHORTEST_TOKEN} ASCII characters; make one "
+            "with openssl rand -hex 32"
+        )
+    return token
+
+
+def _first_line(file: Path) -> str:
+    from myxtts.plain_files import read_plain
+
+    try:
+        lines = read_plain(file, 4_096, follow_links=True).decode(errors="replace").splitlines()
+    except OSError as error:
+        raise ConfigError(f"--token-file {file}: cannot be read ({error.strerror})") from None
+    return lines[0] if lines else ""
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from myxtts.serving.limits import Limits
+
+    for flag, value, most in (
+        ("--max-waiting", options.max_waiting, 1_000),
+        ("--max-characters", options.max_characters, 10_000),
+        ("--time-limit", options.time_limit, 3_600),
+    ):
+        if not 1 <= value <= most:
+            raise ConfigError(f"{flag}: found {value:g}, allowed: 1 to {most}")
+    return Limits(
+        waiting=options.max_waiting,
+        text_characters=options.max_characters,
+        request_seconds=options.time_limit,
+    )
