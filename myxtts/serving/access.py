@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from myxtts.serving.answers import error_answer
 
 # They show nothing of a run and cost nothing.
-_OPEN_PATHS = ("/", "/healthz", "/docs")
+_OPEN_PATHS = ("/", "/healthz", "/docs", "/openapi.json")
 _OPEN_FOLDER = "/page/"
 
 

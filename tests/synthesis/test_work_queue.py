@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from myxtts.synthesis.work_queue import WorkQueue
+from myxtts.synthesis.work_queue import UnwantedError, WorkQueue
 
 
 def test_results_come_in_the_order_of_the_jobs():
@@ -55,4 +55,33 @@ def test_an_interrupted_thread_leaves_no_work_behind():
     queue = WorkQueue(work, lambda job: job, most=1)
     with pytest.raises(KeyboardInterrupt):
         queue.do([1, 2, 3])
+    assert queue._waiting == []
+
+
+def test_work_that_is_not_wanted_any_more_is_not_done():
+    batches, first_is_working, go_on = [], threading.Event(), threading.Event()
+    wanted = threading.Event()
+    wanted.set()
+
+    def work(jobs):
+        batches.append(list(jobs))
+        first_is_working.set()
+        assert go_on.wait(10)
+        return jobs
+
+    queue = WorkQueue(work, lambda job: None, most=8)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(queue.do, [1])
+        assert first_is_working.wait(10)
+        given_up = pool.submit(queue.do, [2, 3], wanted.is_set)
+        patient = pool.submit(queue.do, [4])
+        while len(queue._waiting) < 3:
+            pass
+        wanted.clear()
+        go_on.set()
+        assert first.result() == [1]
+        assert patient.result() == [4]
+        with pytest.raises(UnwantedError):
+            given_up.result()
+    assert batches == [[1], [4]]
     assert queue._waiting == []

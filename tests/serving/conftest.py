@@ -1,0 +1,132 @@
+"""The server as a user starts it, and the same in this process where limits must be small."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import pytest
+import soundfile
+
+GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
+SENTENCES = "Good morning. Good evening."
+
+
+def recording(seconds: float = 2.0, rate_hz: int = 22_050, format_name: str = "WAV") -> bytes:
+    """A vowel-like sound as a file."""
+    times = np.arange(int(seconds * rate_hz)) / rate_hz
+    file = io.BytesIO()
+    soundfile.write(file, 0.3 * np.sin(2 * np.pi * 220 * times), rate_hz, format=format_name)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def served_folder(tmp_path_factory) -> Path:
+    """A run with the voices anna and سارا."""
+    from myxtts.synthesis.tts import TTS
+
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "me.wav").write_bytes(recording())
+    run = shutil.copytree(GOLDEN, folder / "run")
+    speaker = TTS(run, compiled=False)
+    for name in ("anna", "سارا"):
+        speaker.add_voice(name, folder / "me.wav")
+    return run
+
+
+@pytest.fixture
+def start_server(user_environment, tmp_path):
+    """Starts `myxtts serve` and gives the process and its address."""
+    started = []
+
+    def start(*arguments, **environment):
+        log = (tmp_path / "errors").open("w+")
+        command = [sys.executable, "-m", "myxtts.cli.main", "serve", *map(str, arguments)]
+        process = subprocess.Popen(
+            [*command, "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=user_environment | environment,
+        )
+        started.append(process)
+        for line in process.stdout:
+            if line.startswith("http://"):
+                return process, line.split()[0]
+        log.seek(0)
+        raise AssertionError(log.read())
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def served_tts(served_folder):
+    from myxtts.synthesis.tts import TTS
+
+    return TTS(served_folder, compiled=False)
+
+
+@contextlib.contextmanager
+def running(app, limits) -> Iterator[str]:
+    """The address of an application that is served by a thread."""
+    from myxtts.serving.server import make_server, take_port
+
+    listener = take_port("127.0.0.1", 0)
+    is_ready = threading.Event()
+    server = make_server(app, limits, is_ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert is_ready.wait(30)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        listener.close()
+
+
+@pytest.fixture
+def serve_here(served_folder, served_tts):
+    """A client of a server in this process: `serve_here(rules, watermark=..., limit=...)`."""
+    from myxtts.serving.access import AccessRules
+    from myxtts.serving.app import Service, make_app
+    from myxtts.serving.limits import Limits
+    from myxtts.serving.served_run import ServedRun
+
+    with contextlib.ExitStack() as stack:
+
+        def serve(rules=AccessRules(), *, watermark=False, **changes):  # noqa: B008
+            limits = Limits(**changes)
+            run = ServedRun("run", served_folder, served_tts, limits)
+            app = make_app(Service({"run": run}, rules, limits, watermark))
+            address = stack.enter_context(running(app, limits))
+            return stack.enter_context(httpx2.Client(base_url=address, timeout=120))
+
+        yield serve
+
+
+def connect(client: httpx2.Client) -> socket.socket:
+    """A plain connection to the server of a client."""
+    address = (client.base_url.host, client.base_url.port)
+    return socket.create_connection(address, timeout=20)
+
+
+def wait_for(condition, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen"
+        time.sleep(0.05)

@@ -1,0 +1,170 @@
+"""The server as a user starts it: one process, with the client of OpenAI."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import httpx2
+import numpy as np
+import openai
+import pytest
+import soundfile
+
+from .conftest import GOLDEN, SENTENCES, recording
+
+TOKEN = "a-token-of-thirty-two-characters"
+
+
+def test_openai_client_speaks_in_every_format_and_the_server_stops_in_order(
+    start_server, served_folder, served_tts, tmp_path
+):
+    process, address = start_server(served_folder, MYXTTS_TOKEN=TOKEN)
+    client = openai.OpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0)
+    asked = {"model": "tts-1", "voice": "anna", "input": SENTENCES}
+    expected = served_tts.tts(SENTENCES, voice="anna")
+
+    for response_format in ("mp3", "wav", "flac"):
+        file = tmp_path / f"speech.{response_format}"
+        client.audio.speech.create(**asked, response_format=response_format).write_to_file(file)
+        spoken, rate_hz = soundfile.read(file)
+        assert rate_hz == served_tts.sample_rate_hz
+        assert spoken.size == pytest.approx(expected.size, abs=5_000)
+        assert np.sqrt(np.mean(spoken**2)) > 0.01
+
+    streamed = tmp_path / "streamed.wav"
+    with client.audio.speech.with_streaming_response.create(
+        **asked, response_format="wav"
+    ) as answer:
+        pieces = list(answer.iter_bytes())
+    assert len(pieces) > 1
+    streamed.write_bytes(b"".join(pieces))
+    assert soundfile.read(streamed)[0].size == pytest.approx(expected.size, abs=2)
+
+    with pytest.raises(openai.BadRequestError, match="no voice 'alloy'; it has: anna"):
+        client.audio.speech.create(**asked | {"voice": "alloy"})
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=f"{address}/v1", api_key="wrong").audio.speech.create(**asked)
+    assert [model.id for model in client.models.list()] == ["run"]
+
+    _stop_while_it_answers(process, address)
+
+
+def _stop_while_it_answers(process, address):
+    """SIGTERM: what was asked for is answered, and the exit code is 0."""
+    is_asked, answers = threading.Event(), []
+
+    def ask():
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = {"input": SENTENCES * 8, "voice": "anna", "response_format": "wav"}
+        with httpx2.stream(
+            "POST", f"{address}/v1/audio/speech", json=body, headers=headers, timeout=120
+        ) as answer:
+            is_asked.set()
+            answers.append(answer.read())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert is_asked.wait(60)
+    process.send_signal(signal.SIGTERM)
+    asking.join(60)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert output.endswith("stopped\n")
+    assert soundfile.read(io.BytesIO(answers[0]))[0].size > 0
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{address}/healthz")
+
+
+def serve(*arguments, **environment):
+    command = [sys.executable, "-m", "myxtts.cli.main", "serve", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | environment, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        (["--host", "0.0.0.0"], {}, "would open the server to the network without a token"),
+        (["--host", "0.0.0.0"], {"MYXTTS_TOKEN": "short"}, "at least 16 ASCII characters"),
+        (["--token-file", "missing"], {}, "--token-file missing: cannot be read"),
+        (["--allow-origin", "*"], {}, "expected a scheme and a host"),
+        (["--max-waiting", "0"], {}, "--max-waiting: found 0, allowed: 1 to 1000"),
+        (["--port", "99999"], {}, "--port 99999"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_before_anything_is_loaded(
+    arguments, environment, message, capfd, monkeypatch
+):
+    from myxtts.cli.main import main
+
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["serve", str(GOLDEN), *arguments]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("myxtts serve: ")
+    assert message in line
+
+
+def test_a_port_in_use_is_told_before_the_model_is_loaded(capfd):
+    from myxtts.cli.main import main
+    from myxtts.serving.server import take_port
+
+    with take_port("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["serve", str(GOLDEN), "--port", str(port)]) == 2
+    assert "in use; use another port" in capfd.readouterr().err
+
+
+def test_a_voice_is_added_used_and_removed(serve_here):
+    client = serve_here()
+    form = {"name": "نگار"}
+    added = client.post("/v1/voices", data=form, files=[("file", ("x.wav", recording()))])
+    assert added.status_code == 201
+    assert added.json()["seconds"] == pytest.approx(2, abs=0.1)
+    again = client.post("/v1/voices", data=form, files=[("file", ("x.wav", recording()))])
+    assert again.status_code == 400
+    assert "already exists" in again.json()["error"]["message"]
+    spoken = client.get("/api/tts", params={"text": "Hello.", "speaker_id": "نگار"})
+    assert spoken.status_code == 200
+    assert soundfile.info(io.BytesIO(spoken.content)).frames > 0
+    assert "نگار" in [voice["id"] for voice in client.get("/v1/voices").json()["data"]]
+    assert client.delete("/v1/voices/نگار").status_code == 200
+    assert client.delete("/v1/voices/نگار").status_code == 404
+    assert "نگار" not in [voice["id"] for voice in client.get("/v1/voices").json()["data"]]
+
+
+def test_health_figures_and_the_description_of_the_interface(serve_here):
+    client = serve_here()
+    assert client.get("/healthz").json()["status"] == "ok"
+    client.get("/api/tts", params={"text": SENTENCES, "speaker_id": "anna"})
+    client.get("/unknown")
+    figures = client.get("/metrics").text
+    assert 'myxtts_requests_total{route="/api/tts",status="200"} 1' in figures
+    assert 'myxtts_requests_total{route="other",status="404"} 1' in figures
+    assert f"myxtts_characters_total {len(SENTENCES)}" in figures
+    assert "/v1/audio/speech" in client.get("/openapi.json").json()["paths"]
+
+
+def test_all_speech_is_marked_if_told_so(serve_here):
+    from myxtts.audio.watermark import find_watermark
+
+    client = serve_here(watermark=True)
+    asked = {"input": SENTENCES * 2, "voice": "anna", "response_format": "flac"}
+    samples, rate_hz = soundfile.read(
+        io.BytesIO(client.post("/v1/audio/speech", json=asked).content), dtype="float32"
+    )
+    assert find_watermark(samples, rate_hz).is_marked
+
+
+def test_the_same_seed_gives_the_same_file(serve_here):
+    client = serve_here()
+    asked = {"input": "Hello.", "voice": "anna", "response_format": "wav", "stream": False}
+    first, second, other = (
+        client.post("/v1/audio/speech", json=asked | {"seed": seed}).content for seed in (1, 1, 2)
+    )
+    assert first == second != other
