@@ -222,13 +222,14 @@ def _first_line(file: Path) -> str:
 def _limits(options: argparse.Namespace) -> Limits:
     from myxtts.serving.limits import Limits
 
-    for flag, value, most in (
-        ("--max-waiting", options.max_waiting, 1_000),
-        ("--max-characters", options.max_characters, 10_000),
-        ("--time-limit", options.time_limit, 3_600),
+    for flag, value, least, most in (
+        ("--port", options.port, 0, 65_535),
+        ("--max-waiting", options.max_waiting, 1, 1_000),
+        ("--max-characters", options.max_characters, 1, 10_000),
+        ("--time-limit", options.time_limit, 1, 3_600),
     ):
-        if not 1 <= value <= most:
-            raise ConfigError(f"{flag}: found {value:g}, allowed: 1 to {most}")
+        if not least <= value <= most:
+            raise ConfigError(f"{flag}: found {value}, allowed: {least} to {most}")
     return Limits(
         waiting=options.max_waiting,
         text_characters=options.max_characters,

@@ -19,18 +19,20 @@ from myxtts.serving.slow_clients import limited_connection
 
 def take_port(host: str, port: int) -> socket.socket:
     """A socket that has its port but does not listen yet: clients are refused until it does."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except (OSError, OverflowError, UnicodeError) as error:
-        cause = getattr(error, "strerror", None) or error
-        raise DeviceError(
-            f"--host {host} --port {port}: {cause}; use another port, or 0 for a free one"
-        ) from None
+    with contextlib.ExitStack() as stack:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except (OSError, UnicodeError) as error:
+            cause = getattr(error, "strerror", None) or error
+            raise DeviceError(
+                f"--host {host} --port {port}: {cause}; use another port, or 0 for a free one"
+            ) from None
+        stack.pop_all()  # stays open
     return listener
 
 

@@ -1,0 +1,70 @@
+// The words of the page in its two languages.
+
+const WORDS = {
+  en: {
+    interface: "API", token: "Token of this server", useToken: "Use it", text: "Text",
+    model: "Model", voice: "Voice", language: "Language", speed: "Speed",
+    compare: "Compare with", nothing: "nothing", speak: "Speak", stop: "Stop",
+    addVoice: "Add a voice", voiceName: "Name of the voice", file: "Recording",
+    addHint: "Record or choose a few seconds of one speaker, without music or noise.",
+    record: "Record", stopRecording: "Stop recording", save: "Save voice",
+    remove: "Delete the chosen voice", consent: "Clone only voices of people who agreed to it.",
+    noVoice: "no voices yet: add one below", speaking: "Speaking …", download: "Download wav",
+    wave: "Waveform", mel: "Mel spectrogram", seconds: "s", firstAudio: "first audio after",
+    saved: "Saved the voice", removed: "Deleted the voice", recording: "Recording …",
+    noMicrophone: "The microphone cannot be used", notAudio: "This file cannot be read as audio",
+    really: "Delete this voice?", stopped: "Stopped", done: "Done", offline: "The server does not answer",
+  },
+  fa: {
+    interface: "واسط برنامه", token: "توکن این کارساز", useToken: "به کار ببر", text: "متن",
+    model: "مدل", voice: "صدا", language: "زبان", speed: "سرعت",
+    compare: "مقایسه با", nothing: "هیچ", speak: "بگو", stop: "بس کن",
+    addVoice: "افزودن صدا", voiceName: "نام صدا", file: "فایل صوتی",
+    addHint: "چند ثانیه از صدای یک گوینده را ضبط یا انتخاب کنید، بدون موسیقی و سروصدا.",
+    record: "ضبط", stopRecording: "پایان ضبط", save: "ذخیرهٔ صدا",
+    remove: "پاک کردن صدای انتخاب‌شده", consent: "تنها صدای کسانی را بسازید که اجازه داده‌اند.",
+    noVoice: "هنوز صدایی نیست: پایین‌تر بیفزایید", speaking: "در حال گفتن …", download: "دریافت wav",
+    wave: "شکل موج", mel: "طیف‌نگارهٔ مل", seconds: "ثانیه", firstAudio: "نخستین صدا پس از",
+    saved: "صدا ذخیره شد", removed: "صدا پاک شد", recording: "در حال ضبط …",
+    noMicrophone: "میکروفن در دسترس نیست", notAudio: "این فایل را نمی‌توان به شکل صدا خواند",
+    really: "این صدا پاک شود؟", stopped: "متوقف شد", done: "تمام شد", offline: "کارساز پاسخ نمی‌دهد",
+  },
+};
+
+function stored() {
+  try { return localStorage.getItem("myxtts-language"); } catch { return null; }
+}
+
+let language = stored() ?? (navigator.language.startsWith("fa") ? "fa" : "en");
+
+export function word(name) {
+  return WORDS[language][name];
+}
+
+export function number(value, digits = 1) {
+  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+export function nameOfLanguage(tag) {
+  try { return `${new Intl.DisplayNames([language], { type: "language" }).of(tag)} (${tag})`; } catch { return tag; }
+}
+
+export function showWords() {
+  const root = document.documentElement;
+  root.lang = language;
+  root.dir = language === "fa" ? "rtl" : "ltr";
+  for (const element of document.querySelectorAll("[data-word]")) {
+    element.textContent = word(element.dataset.word);
+  }
+  const button = document.getElementById("other-language");
+  if (button) {
+    button.textContent = language === "fa" ? "English" : "فارسی";
+    button.lang = language === "fa" ? "en" : "fa";
+  }
+}
+
+export function changeLanguage() {
+  language = language === "fa" ? "en" : "fa";
+  try { localStorage.setItem("myxtts-language", language); } catch { /* private mode */ }
+  showWords();
+}
