@@ -14,7 +14,7 @@ export class Result {
     this.card = document.createElement("article");
     this.card.className = "panel";
     this.card.append(
-      Object.assign(document.createElement("h2"), { textContent: title, dir: "auto" }),
+      heading(title),
       (this.wave = picture("wave")),
       (this.mel = picture("mel")),
       (this.facts = Object.assign(document.createElement("p"), { className: "faint" })),
@@ -70,7 +70,7 @@ export class Result {
     const seconds = `${number(this.samples.length / RATE_HZ)} ${word("seconds")}`;
     this.wave.setAttribute("aria-label", `${word("wave")}, ${seconds}`);
     this.mel.setAttribute("aria-label", `${word("mel")}, ${seconds}`);
-    this.facts.textContent = `${seconds}; ${word("firstAudio")} ${number(this.firstSeconds, 2)} ${word("seconds")}`;
+    this.facts.textContent = `${seconds}${word("semicolon")} ${word("firstAudio")} ${number(this.firstSeconds, 2)} ${word("seconds")}`;
     if (this.link) this.link.textContent = word("download");
   }
 
@@ -86,6 +86,13 @@ export class Result {
     if (this.link) URL.revokeObjectURL(this.link.href);
     this.card.remove();
   }
+}
+
+function heading(title) {
+  const made = document.createElement("h2");
+  // A name of the other direction stays in its place.
+  made.append(Object.assign(document.createElement("bdi"), { textContent: title }));
+  return made;
 }
 
 function picture(kind) {
