@@ -156,7 +156,7 @@ def test_a_voice_is_recorded(serve_here, browser):
         page = other.new_page(locale="en-US")
         page.goto(str(client.base_url))
         page.get_by_text("Add a voice").click()
-        page.get_by_role("button", name="Record").click()
+        page.get_by_role("button", name="Record", exact=True).click()
         page.wait_for_timeout(3_000)
         page.get_by_role("button", name="Stop recording").click()
         page.get_by_label("Name of the voice").fill("recorded")

@@ -1,0 +1,123 @@
+"""Load on a server: many clients on loopback, each asking again as soon as it is answered.
+
+    .venv/bin/python benchmarks/serving.py RUN [--clients 1 8 32 128] [--seconds 60] [--json FILE]
+
+RUN is a trained run with a saved voice. The server is a process of its own. A client that is told
+429 waits as long as Retry-After says. Any other answer than 200 and 429 is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import numpy as np
+
+SENTENCES = (
+    "The little boat sailed home before the storm arrived.",
+    "She read the letter twice and put it back into the drawer.",
+    "Nobody had seen the old clock run backwards before.",
+    "Bread, cheese and apples were all that was left on the table.",
+)
+
+
+@dataclass
+class Counts:
+    seconds: list[float] = field(default_factory=list)
+    """Of each answer, from the request to its last byte."""
+    speech_seconds: float = 0.0
+    refused: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+async def ask_again_and_again(
+    client: httpx2.AsyncClient, number: int, until: float, counts: Counts
+) -> None:
+    turn = number
+    while time.monotonic() < until:
+        asked = {"input": SENTENCES[turn % len(SENTENCES)], "response_format": "pcm"}
+        turn += 1
+        started = time.monotonic()
+        try:
+            answer = await client.post("/v1/audio/speech", json=asked)
+        except httpx2.HTTPError as error:
+            counts.errors.append(repr(error))
+            continue
+        if answer.status_code == 429:
+            counts.refused += 1
+            await asyncio.sleep(float(answer.headers["Retry-After"]))
+        elif answer.status_code == 200:
+            counts.seconds.append(time.monotonic() - started)
+            counts.speech_seconds += len(answer.content) / 2 / 24_000
+        else:
+            counts.errors.append(f"{answer.status_code} {answer.text}")
+
+
+async def load(address: str, clients: int, seconds: float) -> Counts:
+    counts = Counts()
+    limits = httpx2.Limits(max_connections=clients)
+    async with httpx2.AsyncClient(base_url=address, timeout=300, limits=limits) as client:
+        until = time.monotonic() + seconds
+        await asyncio.gather(
+            *(ask_again_and_again(client, number, until, counts) for number in range(clients))
+        )
+    return counts
+
+
+def resident_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [size] = [line.split()[1] for line in lines if line.startswith("VmRSS")]
+    return int(size) / 1024
+
+
+def measure(address: str, pid: int, clients: int, seconds: float) -> dict[str, object]:
+    before = resident_mb(pid)
+    started = time.monotonic()
+    counts = asyncio.run(load(address, clients, seconds))
+    took = time.monotonic() - started
+    times = counts.seconds or [float("nan")]
+    return {
+        "clients": clients,
+        "answers_per_second": round(len(counts.seconds) / took, 2),
+        "speech_seconds_per_second": round(counts.speech_seconds / took, 2),
+        "p50_seconds": round(float(np.percentile(times, 50)), 3),
+        "p95_seconds": round(float(np.percentile(times, 95)), 3),
+        "refused_429": counts.refused,
+        "errors": counts.errors[:5],
+        "memory_mb": [round(before), round(resident_mb(pid))],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    command = [sys.executable, "-m", "myxtts.cli.main", "serve", str(options.run), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        address = next((line for line in server.stdout if line.startswith("http")), "").split()[0]
+        measured = []
+        for clients in options.clients:
+            measured.append(measure(address, server.pid, clients, options.seconds))
+            print(json.dumps(measured[-1]))
+    finally:
+        server.terminate()
+        server.wait()
+    if options.json is not None:
+        options.json.write_text(json.dumps(measured, indent=1))
+    return 1 if any(one["errors"] for one in measured) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
