@@ -50,21 +50,21 @@ def start_server(user_environment, tmp_path):
     started = []
 
     def start(*arguments, **environment):
-        log = (tmp_path / "errors").open("w+")
+        log = tmp_path / "errors"
         command = [sys.executable, "-m", "myxtts.cli.main", "serve", *map(str, arguments)]
-        process = subprocess.Popen(
-            [*command, "--port", "0"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=user_environment | environment,
-        )
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                [*command, "--port", "0"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=user_environment | environment,
+            )
         started.append(process)
         for line in process.stdout:
             if line.startswith("http://"):
                 return process, line.split()[0]
-        log.seek(0)
-        raise AssertionError(log.read())
+        raise AssertionError(log.read_text())
 
     yield start
     for process in started:

@@ -19,33 +19,30 @@ def test_openai_client_speaks_in_every_format_and_the_server_stops_in_order(
     start_server, served_folder, served_tts, tmp_path
 ):
     process, address = start_server(served_folder, MYXTTS_TOKEN=TOKEN)
-    client = openai.OpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0)
     asked = {"model": "tts-1", "voice": "anna", "input": SENTENCES}
     expected = served_tts.tts(SENTENCES, voice="anna")
+    with openai.OpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0) as client:
+        for response_format in ("mp3", "wav", "flac"):
+            file = tmp_path / f"speech.{response_format}"
+            client.audio.speech.create(**asked, response_format=response_format).write_to_file(file)
+            spoken, rate_hz = soundfile.read(file)
+            assert rate_hz == served_tts.sample_rate_hz
+            assert spoken.size == pytest.approx(expected.size, abs=5_000)
+            assert np.sqrt(np.mean(spoken**2)) > 0.01
 
-    for response_format in ("mp3", "wav", "flac"):
-        file = tmp_path / f"speech.{response_format}"
-        client.audio.speech.create(**asked, response_format=response_format).write_to_file(file)
-        spoken, rate_hz = soundfile.read(file)
-        assert rate_hz == served_tts.sample_rate_hz
-        assert spoken.size == pytest.approx(expected.size, abs=5_000)
-        assert np.sqrt(np.mean(spoken**2)) > 0.01
+        with client.audio.speech.with_streaming_response.create(
+            **asked, response_format="wav"
+        ) as answer:
+            pieces = list(answer.iter_bytes())
+        assert len(pieces) > 1
+        streamed, _ = soundfile.read(io.BytesIO(b"".join(pieces)))
+        assert streamed.size == pytest.approx(expected.size, abs=2)
 
-    streamed = tmp_path / "streamed.wav"
-    with client.audio.speech.with_streaming_response.create(
-        **asked, response_format="wav"
-    ) as answer:
-        pieces = list(answer.iter_bytes())
-    assert len(pieces) > 1
-    streamed.write_bytes(b"".join(pieces))
-    assert soundfile.read(streamed)[0].size == pytest.approx(expected.size, abs=2)
-
-    with pytest.raises(openai.BadRequestError, match="no voice 'alloy'; it has: anna"):
-        client.audio.speech.create(**asked | {"voice": "alloy"})
-    with pytest.raises(openai.AuthenticationError):
-        openai.OpenAI(base_url=f"{address}/v1", api_key="wrong").audio.speech.create(**asked)
-    assert [model.id for model in client.models.list()] == ["run"]
-
+        with pytest.raises(openai.BadRequestError, match="no voice 'alloy'; it has: anna"):
+            client.audio.speech.create(**asked | {"voice": "alloy"})
+        with pytest.raises(openai.AuthenticationError):
+            client.with_options(api_key="wrong").audio.speech.create(**asked)
+        assert [model.id for model in client.models.list()] == ["run"]
     _stop_while_it_answers(process, address)
 
 
