@@ -11,6 +11,7 @@ export function drawWave(canvas, samples) {
   const { width, height } = canvas;
   context.clearRect(0, 0, width, height);
   context.fillStyle = getComputedStyle(canvas).color;
+  const peak = samples.reduce((most, value) => Math.max(most, Math.abs(value)), 0.05);
   for (let x = 0; x < width; x++) {
     const first = Math.floor((x * samples.length) / width);
     const last = Math.max(first + 1, Math.floor(((x + 1) * samples.length) / width));
@@ -20,8 +21,8 @@ export function drawWave(canvas, samples) {
       low = Math.min(low, samples[i]);
       high = Math.max(high, samples[i]);
     }
-    const y = (height / 2) * (1 - high);
-    context.fillRect(x, y, 1, Math.max(1, (height / 2) * (high - low)));
+    const y = (height / 2) * (1 - high / peak);
+    context.fillRect(x, y, 1, Math.max(1, ((height / 2) * (high - low)) / peak));
   }
 }
 

@@ -1,0 +1,23 @@
+# syntax=docker/dockerfile:1
+# A server of a run: docker build -t myxtts . (CPU), or with --build-arg EXTRAS=serve,cuda for a GPU.
+FROM python:3.11-slim-bookworm
+
+ARG EXTRAS=serve
+
+RUN useradd --create-home --uid 10001 myxtts
+WORKDIR /opt/myxtts
+COPY pyproject.toml constraints.txt README.package.md LICENSE NOTICE.md MANIFEST.in ./
+COPY myxtts ./myxtts
+RUN python -m venv /opt/venv \
+    && /opt/venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]"
+
+USER myxtts
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
+# A run, which voices are saved in.
+VOLUME /run-folder
+EXPOSE 5002
+HEALTHCHECK --interval=30s --timeout=5s --start-period=120s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:5002/healthz', timeout=4)"]
+# A token is needed: MYXTTS_TOKEN.
+ENTRYPOINT ["myxtts", "serve", "--host", "0.0.0.0", "--port", "5002"]
+CMD ["/run-folder"]
