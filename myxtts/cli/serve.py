@@ -14,7 +14,6 @@ from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.runs.base import run_or_base
-from myxtts.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
     from myxtts.serving.access import AccessRules
@@ -153,6 +152,7 @@ def run(options: argparse.Namespace) -> int:
 def _load(
     folders: list[Path], vocoder: str | None, limits: Limits, progress: Progress
 ) -> dict[str, ServedRun]:
+    from myxtts.runs.run_dir import RunDir
     from myxtts.serving.served_run import ServedRun
     from myxtts.synthesis.tts import TTS
 

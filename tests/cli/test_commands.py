@@ -57,7 +57,7 @@ def test_help_loads_neither_tensorflow_nor_numpy():
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
     commands += ["voice add", "synthesize", "detect", "evaluate", "compare", "export", "doctor"]
-    commands += ["dashboard", "completion"]
+    commands += ["dashboard", "serve", "completion"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
     for command in commands:
