@@ -101,7 +101,7 @@ def make_app(service: Service) -> ASGIApp:
 
     @app.get("/api/tts", response_class=Response, responses=_AUDIO)
     async def coqui_tts(
-        text: Annotated[str, Query()],
+        text: Annotated[str, Query(min_length=1)],
         speaker_id: Annotated[str, Query()] = "",
         language_id: Annotated[str, Query()] = "",
         style_wav: Annotated[str, Query()] = "",

@@ -16,7 +16,7 @@ class VoiceId(BaseModel):
 class SpeechRequest(BaseModel):
     """The fields of OpenAI's `audio.speech`, and a few of MyXTTS."""
 
-    input: Annotated[str, Field(description="Text to speak.")]
+    input: Annotated[str, Field(min_length=1, description="Text to speak.")]
     model: Annotated[
         str | None,
         Field(description="A run of GET /v1/models; any other name means the first run."),

@@ -30,7 +30,8 @@ def client(serve_here):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"input": ""}, "nothing to say"),
+        ({"input": ""}, "input: String should have at least 1 character"),
+        ({"input": " "}, "nothing to say"),
         ({"input": "a" * 201}, "201 characters, expected at most 200"),
         ({"input": 3}, "input"),
         ({"input": None}, "input"),
