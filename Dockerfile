@@ -11,7 +11,7 @@ COPY myxtts ./myxtts
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]"
 
-USER myxtts
+USER 10001
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
 # A run, which voices are saved in.
 VOLUME /run-folder
