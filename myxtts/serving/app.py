@@ -138,8 +138,8 @@ def make_app(service: Service) -> ASGIApp:
         replace: Annotated[bool, Form()] = False,
     ) -> dict[str, Any]:
         """Saves a voice: recordings of one speaker (wav, flac, ogg or mp3)."""
-        recordings = [await one.read() for one in file]
         with admission.slot():
+            recordings = [await one.read() for one in file]
             return await run_in_threadpool(
                 service.run(model).add_voice, name, recordings, replace=replace
             )

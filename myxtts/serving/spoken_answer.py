@@ -89,12 +89,14 @@ class SpokenAnswer(Response):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = await self._next(speech)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+        # Once audio was sent, the connection ends before the answer does, which clients notice.
+        except RefusedError:
+            if not speech.has_begun:
+                raise
         except UnwantedError:
             if speech.is_hung_up:
                 self._metrics.hang_ups.add()
-            elif speech.has_begun:
-                pass  # the connection ends before the answer does, which clients notice
-            else:
+            elif not speech.has_begun:
                 raise RefusedError(
                     503,
                     f"took longer than {self._limits.request_seconds:g} s",

@@ -5,6 +5,7 @@ import struct
 import threading
 import wave
 
+import httpx2
 import numpy as np
 import pytest
 import soundfile
@@ -232,3 +233,11 @@ def _sentences_spoken(tts, monkeypatch) -> list[int]:
 
     monkeypatch.setattr(tts.sampler, "decode", counted)
     return counts
+
+
+def test_speech_that_becomes_too_long_while_it_is_sent_ends_the_connection(serve_here):
+    client = serve_here(audio_seconds=1.0)
+    asked = {"input": SENTENCES * 4, "voice": "anna", "response_format": "wav"}
+    with pytest.raises(httpx2.RemoteProtocolError):
+        client.post("/v1/audio/speech", json=asked)
+    assert client.get("/healthz").status_code == 200
