@@ -137,6 +137,18 @@ def test_health_figures_and_the_description_of_the_interface(serve_here):
     assert "/v1/audio/speech" in client.get("/openapi.json").json()["paths"]
 
 
+def test_a_run_is_chosen_by_its_name_and_other_names_mean_the_first(serve_here):
+    client = serve_here(names=("first", "second"))
+    models = client.get("/v1/models").json()["data"]
+    assert [model["id"] for model in models] == ["first", "second"]
+    assert models[0]["languages"] == ["en"]
+    for asked, answered in (("second", "second"), ("first", "first"), ("tts-1", "first")):
+        speech = {"input": "Hello.", "model": asked, "response_format": "flac"}
+        content = client.post("/v1/audio/speech", json=speech).content
+        with soundfile.SoundFile(io.BytesIO(content)) as sound:
+            assert f"with the model {answered} " in sound.comment
+
+
 def test_all_speech_is_marked_if_told_so(serve_here):
     from myxtts.audio.watermark import find_watermark
 
