@@ -200,7 +200,9 @@ def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
         process.send_signal(signal.Signals[f"SIG{number}"])
         time.sleep(0.05)
     _, errors = process.communicate(timeout=100)
-    assert process.returncode in (130, 143), errors
+    # As a shell and a scheduler see it: the second may end a program that is ending already.
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    assert code in (130, 143), errors
     assert "Traceback" not in errors
     if (tmp_path / "run" / "checkpoints").exists():
         find_checkpoint(tmp_path / "run")
