@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 
 from myxtts.serving.limits import Limits
 
-from .conftest import connect, running
+from .conftest import connect, running, wait_for
 
 
 async def app(scope, receive, send):
@@ -25,7 +25,7 @@ async def app(scope, receive, send):
 
 @pytest.fixture
 def client():
-    limits = Limits(receive_seconds=0.5, send_seconds=0.5, connections=3)
+    limits = Limits(receive_seconds=1.0, send_seconds=0.5, connections=3)
     with running(app, limits) as address, httpx2.Client(base_url=address) as client:
         yield client
 
@@ -43,7 +43,7 @@ def test_a_client_that_does_not_finish_its_request_is_disconnected(client, sent)
     with connect(client) as connection:
         connection.sendall(sent)
         _read_to_the_end(connection)
-    assert client.get("/").text == "0"
+    wait_for(lambda: answers(client))
 
 
 def test_a_client_that_does_not_read_is_disconnected(client):
@@ -51,7 +51,15 @@ def test_a_client_that_does_not_read_is_disconnected(client):
         connection.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(2)
         assert _read_to_the_end(connection) < 1_000 * 65_536
-    assert client.get("/").text == "0"
+    wait_for(lambda: answers(client))
+
+
+def answers(client) -> bool:
+    """Whether the server answers others; on a busy machine also they may be slow."""
+    try:
+        return client.get("/").text == "0"
+    except httpx2.HTTPError:
+        return False
 
 
 def _read_to_the_end(connection) -> int:
@@ -66,4 +74,4 @@ def _read_to_the_end(connection) -> int:
 def test_more_connections_than_allowed_are_told_so(client):
     with connect(client), connect(client), connect(client), connect(client) as last:
         assert last.recv(4_096).startswith(b"HTTP/1.1 503 ")
-    assert client.get("/").text == "0"
+    wait_for(lambda: answers(client))
