@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# A character outside the basic plane, escaped in JSON: two times \uXXXX.
+_LARGEST_CHARACTER_BYTES = 12
+_OTHER_FIELDS_BYTES = 1 << 14
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -19,8 +23,6 @@ class Limits:
     """Of one voice."""
     voices: int = 500
     """Saved with one run."""
-    body_bytes: int = 1 << 16
-    """Of requests without recordings: the longest text in any JSON encoding."""
     waiting: int = 64
     """Requests that are being answered or wait for that."""
     request_seconds: float = 120.0
@@ -32,3 +34,8 @@ class Limits:
     """For a client that reads nothing of its answer."""
     shutdown_seconds: float = 30.0
     """For requests that are being answered when the server is told to stop."""
+
+    @property
+    def body_bytes(self) -> int:
+        """Of requests without recordings: the longest text in any JSON encoding."""
+        return _LARGEST_CHARACTER_BYTES * self.text_characters + _OTHER_FIELDS_BYTES

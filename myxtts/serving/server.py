@@ -40,7 +40,9 @@ def make_server(
     app: ASGIApp, limits: Limits, on_ready: Callable[[], None] = lambda: None
 ) -> uvicorn.Server:
     """`run(sockets=[listener])` serves until Ctrl-C or SIGTERM and finishes what it answers."""
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # Clients must not be able to fill a log with their mistakes.
+    for library in ("uvicorn.error", "python_multipart"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,
         http=limited_connection(limits),

@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
 from myxtts.serving.admission import Admission
 from myxtts.serving.answers import RefusedError
+from myxtts.serving.limits import Limits
 from myxtts.serving.metrics import Counter, Histogram, Metrics
 
 
@@ -47,3 +50,9 @@ def test_requests_beyond_the_limit_are_told_when_to_come_back():
         assert admission.in_progress == 2
     with admission.slot():
         assert admission.in_progress == 1
+
+
+def test_a_body_may_hold_the_longest_text_however_it_is_written():
+    limits = Limits(text_characters=10_000)
+    longest = json.dumps({"input": "\U0001f600" * limits.text_characters, "voice": "anna"})
+    assert len(longest) <= limits.body_bytes < 20 * limits.text_characters
