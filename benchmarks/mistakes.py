@@ -54,6 +54,16 @@ MISTAKES = {
     "no such corpus to measure": "stats nowhere",
     "no such corpus to tune for": "tune nowhere",
     "no such corpus to diagnose": "diagnose nowhere",
+    "no such text file": f"{SPEAK} --text-file none.txt",
+    "a text and a text file": f"{SPEAK} --text Hello. --text-file notes.txt",
+    "an ending that is no audio": "synthesize RUN --text Hi. --speaker-wav voice.wav --out a.docx",
+    "subtitles of an unknown kind": f"{SPEAK} --text Hello. --subtitles out.sub",
+    "a lexicon that does not exist": f"{SPEAK} --text Hello. --lexicon none.txt",
+    "a reference of silence": "synthesize RUN --text Hi. --speaker-wav silence.wav --out a.wav",
+    "a pitch out of its range": f"{SPEAK} --text Hello. --pitch 90",
+    "no such run to export": "export nowhere --format saved-model --out exported",
+    "an export into a folder in use": "export RUN --format saved-model --out corpus",
+    "a mark in a file that is no audio": "detect notes.txt",
 }
 
 
@@ -82,11 +92,12 @@ def _cpu_seconds() -> float:
 
 
 def make_surroundings(folder: Path) -> None:
-    """A corpus of one row, a recording, a file that is none, and an empty folder."""
+    """A corpus of one row, a recording, silence, a file of text, and an empty folder."""
     (folder / "empty").mkdir()
     (folder / "notes.txt").write_text("not a recording\n")
     noise = 0.1 * np.random.default_rng(0).standard_normal(44_100)
     soundfile.write(folder / "voice.wav", noise, 22_050)
+    soundfile.write(folder / "silence.wav", np.zeros(66_150), 22_050)
     (folder / "corpus" / "wavs").mkdir(parents=True)
     soundfile.write(folder / "corpus" / "wavs" / "1.wav", noise, 22_050)
     (folder / "corpus" / "metadata.csv").write_text("1|Hello there.\n")

@@ -42,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
     _, start = find_start(options)
     config = configuration_of_run(options, start)
     from myxtts.data.planning.diagnosis import advise, diagnose
-    from myxtts.data.planning.recommendation import recommended_batch_size
+    from myxtts.data.planning.recommendation import with_recommended_batch_size
 
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
+    config, batch = with_recommended_batch_size(clips, config, replicas=placement.replicas)
     diagnosis = diagnose(clips, config, xla=xla, replicas=placement.replicas, unusable=unusable)
     advice = advise(diagnosis, config)
-    batch = recommended_batch_size(clips.frame_counts, config)
     if batch.size != config.data.batch_size:
         advice.append(f"Recommended: --batch-size {batch.size} ({batch.reason}).")
     noted = (placement.missing, placement.problem, *placement.without_effect)

@@ -59,9 +59,11 @@ def run(options: argparse.Namespace) -> int:
         say(f"--resume auto: {found}")
     with LiveRun() as live, going_on_without_screen():
         if options.dry_run:
+            from myxtts.training.describing import describe_length
             from myxtts.training.opening import open_run
 
-            with open_run(config, start, live):
+            with open_run(config, start, live) as opened:
+                say(describe_length(opened))
                 return 0
         from myxtts.runs.run_dir import RunDir
         from myxtts.training.run import train_from

@@ -91,13 +91,14 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.devices.strategy import place_of
         from myxtts.training.device_setup import set_up_devices
         from myxtts.training.opening import Start
-        from myxtts.training.starting import open_corpus_for
+        from myxtts.training.starting import open_corpus_for, recommended_batches
         from myxtts.training.tuning.tuner import Tuner
 
         strategy, data_device = set_up_devices(config)
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it outside the cluster")
         corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
+        config, corpus = recommended_batches(strategy, config, corpus)
         tuner = Tuner(
             config,
             corpus,

@@ -78,6 +78,7 @@ class XTTSConfig:
             values = given.get(name, {})
             _require_known(name, values)
             object.__setattr__(self, name, section_class(**(presets.get(name, {}) | values)))
+        object.__setattr__(self, "_has_own_batch_size", "batch_size" in given.get("data", {}))
         self._check_across_sections()
 
     def with_(self, **settings: Any) -> XTTSConfig:
@@ -87,7 +88,15 @@ class XTTSConfig:
         """
         changes = _given(settings)
         kept = without_presets(self.as_dict(), changes)
-        return XTTSConfig(**{name: kept[name] | changes.get(name, {}) for name in SECTIONS})
+        changed = XTTSConfig(**{name: kept[name] | changes.get(name, {}) for name in SECTIONS})
+        has_own = self.has_own_batch_size or "batch_size" in changes.get("data", {})
+        object.__setattr__(changed, "_has_own_batch_size", has_own)
+        return changed
+
+    @property
+    def has_own_batch_size(self) -> bool:
+        """Whether data.batch_size was given; otherwise `train` may choose a smaller one."""
+        return bool(getattr(self, "_has_own_batch_size", True))
 
     @property
     def clips_per_step(self) -> int:

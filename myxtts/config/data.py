@@ -40,7 +40,8 @@ class DataConfig(Section):
         16,
         "Clips that are computed at once, over all replicas; a step takes as many such batches as "
         "training.gradient_accumulation_steps says. With bucketed batching it is an average: long "
-        "clips come in smaller batches, so that every step costs about the same.",
+        "clips come in smaller batches, so that every step costs about the same. If it is not "
+        "given, a corpus with too few or very long clips gets 8 or 4.",
         least=1,
         most=65_536,
     )

@@ -33,6 +33,7 @@ class CorpusPart:
     """Features, shape plan and schedule of a subset of the corpus."""
 
     cache: FeatureCache
+    clips: Clips
     plan: ShapePlan
     schedule: Schedule
 
@@ -181,7 +182,7 @@ def _labels(cache: FeatureCache) -> ClipLabels:
 
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
     clips = Clips(cache.token_counts, cache.frame_counts, *_labels(cache))
-    return CorpusPart(cache, plan, Schedule(clips, plan, config))
+    return CorpusPart(cache, clips, plan, Schedule(clips, plan, config))
 
 
 def prepare_part(

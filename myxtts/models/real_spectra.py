@@ -14,7 +14,9 @@ from myxtts.errors import CheckpointError
 
 # As in `audio.griffin_lim`.
 _MOMENTUM = 0.99
-_SMALL = 1e-8
+_SMALL = 1e-7
+
+_Spectrum = tuple[tf.Tensor, tf.Tensor]
 
 
 class RealSpectra:
@@ -29,15 +31,16 @@ class RealSpectra:
         bins = np.arange(size // 2 + 1)
         angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
         window = np.hanning(size + 1)[:-1, None]
-        self._cosines = tf.constant(np.cos(angles) * window, tf.float32)  # [size, bins]
-        self._sines = tf.constant(-np.sin(angles) * window, tf.float32)
+        # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
+        self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
+        self._sines = (-np.sin(angles) * window).astype(np.float32)
         # Bins between the first and the last stand for two of the whole spectrum.
         twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
         undo = tf.signal.inverse_stft_window_fn(hop)(size, tf.float32).numpy()
-        self._from_real = tf.constant(twice * np.cos(angles).T * undo, tf.float32)
-        self._from_imaginary = tf.constant(-twice * np.sin(angles).T * undo, tf.float32)
+        self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
+        self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
 
-    def analyse(self, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def analyse(self, samples: tf.Tensor) -> _Spectrum:
         """Real and imaginary part, [frames, bins] each; the samples include the padding."""
         blocks = tf.reshape(samples, [-1, self._hop])
         frames = tf.shape(blocks)[0] - self._overlap + 1
@@ -61,20 +64,26 @@ class RealSpectra:
         """
         before, after = padding_samples(self._audio)
         real, imaginary = _scaled(*self.analyse(noise), magnitudes)
-        previous = tf.zeros_like(real), tf.zeros_like(real)
-        for _ in range(iterations):
-            projected = self.analyse(self.synthesise(real, imaginary))
-            leap_real, leap_imaginary = (
+
+        def iterate(
+            step: tf.Tensor, spectrum: _Spectrum, previous: _Spectrum
+        ) -> tuple[tf.Tensor, _Spectrum, _Spectrum]:
+            projected = self.analyse(self.synthesise(*spectrum))
+            leap = [
                 new + _MOMENTUM * (new - old) for new, old in zip(projected, previous, strict=True)
-            )
-            real, imaginary = _scaled(leap_real, leap_imaginary, magnitudes)
-            previous = projected
+            ]
+            return step + 1, _scaled(*leap, magnitudes), projected
+
+        nothing = tf.zeros_like(real), tf.zeros_like(real)
+        _, (real, imaginary), _ = tf.while_loop(
+            lambda step, *_: step < iterations,
+            iterate,
+            (tf.constant(0), (real, imaginary), nothing),
+        )
         samples = self.synthesise(real, imaginary)
         return samples[before : tf.shape(samples)[0] - after]
 
 
-def _scaled(
-    real: tf.Tensor, imaginary: tf.Tensor, magnitudes: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+def _scaled(real: tf.Tensor, imaginary: tf.Tensor, magnitudes: tf.Tensor) -> _Spectrum:
     scale = magnitudes / (tf.sqrt(tf.square(real) + tf.square(imaginary)) + _SMALL)
     return real * scale, imaginary * scale

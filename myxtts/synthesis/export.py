@@ -16,8 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from myxtts.errors import ConfigError, DataError
+from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.synthesis.export_formats import require_format
 from myxtts.synthesis.export_graph import MOST_POSITIONS, ExportedSpeech
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
@@ -25,14 +26,12 @@ from myxtts.text.tokenizer import EDGE_ID
 from myxtts.version import VERSION
 from myxtts.whole_files import whole_folder
 
-PRECISIONS = ("float32", "float16", "int8")
 _OPSET = 17
 _OUTPUTS = {
     "samples": "float32 [samples] in about [-1, 1] at sample_rate_hz",
     "log_mel": "float32 [frames, mels]",
     "token_positions": "int32 [tokens]",
 }
-_TO_INSTALL = "install it with pip install 'myxtts[export]'"
 
 
 def export_model(
@@ -43,11 +42,8 @@ def export_model(
     precision: str = "float32",
     options: SpeechOptions | None = None,
 ) -> Path:
-    """`kind` is one of `EXPORTERS`; `precision` is that of the weights, for litert only."""
-    if kind not in EXPORTERS:
-        raise ConfigError(f"format '{kind}', expected {', '.join(EXPORTERS)}")
-    if precision != "float32" and kind != "litert":
-        raise ConfigError(f"precision {precision}: goes with the format litert, not with {kind}")
+    """`kind` is one of `FORMATS`; `precision` is that of the weights, for litert only."""
+    require_format(kind, precision)
     options = options or SpeechOptions()
     module = ExportedSpeech(
         tts.sampler.model, tts.config, tts.config.training.default_guidance, options
@@ -55,7 +51,7 @@ def export_model(
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
         with whole_folder(folder, replace=folder.is_dir() and not any(folder.iterdir())) as part:
-            name = EXPORTERS[kind](module, function, part, precision)
+            name = _EXPORTERS[kind](module, function, part, precision)
             facts = _facts(tts, options, kind, precision, name)
             content = json.dumps(facts, ensure_ascii=False, indent=1)
             (part / "model.json").write_text(content, encoding="utf-8")
@@ -73,10 +69,8 @@ def _saved_model(module: ExportedSpeech, function: Any, folder: Path, precision:
 
 
 def _onnx(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
-    try:
-        import tf2onnx
-    except ImportError:
-        raise ConfigError(f"format onnx: needs the package tf2onnx; {_TO_INSTALL}") from None
+    import tf2onnx
+
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     tf2onnx.convert.from_function(
         function,
@@ -94,6 +88,8 @@ def _litert(module: ExportedSpeech, function: Any, folder: Path, precision: str)
     )
 
     frozen = convert_variables_to_constants_v2(function.get_concrete_function())
+    # It would rather have the module, from which it reads those.
+    logging.getLogger("absl").setLevel(logging.ERROR)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
     if precision != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -103,7 +99,7 @@ def _litert(module: ExportedSpeech, function: Any, folder: Path, precision: str)
     return "model.tflite"
 
 
-EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path, str], str]] = {
+_EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path, str], str]] = {
     "saved-model": _saved_model,
     "onnx": _onnx,
     "litert": _litert,

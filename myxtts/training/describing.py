@@ -26,35 +26,30 @@ def configuration_block(opened: OpenedRun) -> str:
     """The settings that users ask about first, and the lengths that come from the data."""
     data, training = opened.config.data, opened.config.training
     plan = opened.corpus.train.plan
-    length = "derived from the corpus"
-    if training.max_steps is not None:
-        length = f"{training.max_steps} {plural(training.max_steps, 'step')}"
-    elif training.epochs is not None:
-        length = f"{training.epochs} {plural(training.epochs, 'epoch')}"
     frames = str(data.max_mel_frames)
     if data.max_mel_frames is None:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
-    static = f"ENABLED, {len(plan.shapes)} {plural(len(plan.shapes), 'shape')}"
     lines = {
-        "Length": length,
         "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
         f"(gradient accumulation steps: {training.gradient_accumulation_steps})",
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
-        "Static shapes": "DISABLED, each batch has its own" if plan.dynamic else static,
-        "max_text_length": str(data.max_text_length),
-        "max_mel_frames": frames,
-        "Learning rate": f"{training.learning_rate:g}",
+        "max_text_length": f"{data.max_text_length}, max_mel_frames: {frames}",
     }
     return "\n".join(
         ["Final Training Configuration", *(f"  {name}: {value}" for name, value in lines.items())]
     )
 
 
-def details(opened: OpenedRun) -> Iterator[str]:
+def describe_details(opened: OpenedRun) -> Iterator[str]:
     """What few ask about: shown with --verbose, and kept in the run folder."""
     from myxtts.devices.strategy import name_of
 
     config, part = opened.config, opened.corpus.train
+    yield describe_length(opened)
+    shapes = len(part.plan.shapes)
+    static = f"ENABLED, {shapes} {plural(shapes, 'shape')}"
+    yield f"Static shapes: {'DISABLED, each batch has its own' if part.plan.dynamic else static}"
+    yield f"Learning rate: {config.training.learning_rate:g}"
     yield f"Corpus: {part.cache.description}"
     yield f"Validation: {config.data.val_data or 'metadata_eval.csv, or else held out'}"
     yield (
@@ -81,8 +76,8 @@ def describe_mode(opened: OpenedRun) -> str:
 
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
-    """The corpus, the clips left out and the length of the run."""
-    from myxtts.data.planning.recommendation import recommended_batch_size
+    """The corpus, the clips left out, and a batch size that suits it better."""
+    from myxtts.data.planning.recommendation import with_recommended_batch_size
 
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600
@@ -110,12 +105,15 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
             f"Too few clips for a step: {used} of {opened.config.clips_per_step}, so each step "
             "repeats some; lower data.batch_size or training.gradient_accumulation_steps"
         )
-    batch = recommended_batch_size(
-        part.cache.frame_counts[part.plan.shape_of_clip >= 0], opened.config
-    )
+    replicas = opened.devices.strategy.num_replicas_in_sync
+    _, batch = with_recommended_batch_size(part.clips, opened.config, replicas=replicas)
     if batch.size != opened.config.data.batch_size:
         yield f"Recommended: --batch-size {batch.size} ({batch.reason})"
-    yield f"Length: {part.schedule.planned_length(opened.config.training)}"
+
+
+def describe_length(opened: OpenedRun) -> str:
+    """How long the run is and why; its time is known only after a first step."""
+    return f"Length: {opened.corpus.train.schedule.planned_length(opened.config.training)}"
 
 
 def describe_start(trainer: XTTSTrainer) -> Iterator[str]:

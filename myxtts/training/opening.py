@@ -114,16 +114,18 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         if compilation_log is not None:
             stack.callback(compilation_log.stop)
         from myxtts.training.device_setup import set_up_devices
-        from myxtts.training.starting import open_corpus_for
+        from myxtts.training.starting import open_corpus_for, recommended_batches
 
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
+        if not start.resumed:
+            config, corpus = recommended_batches(devices.strategy, config, corpus)
         opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
         observer.on_notice(describing.configuration_block(opened))
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):
             observer.on_notice(line)
-        for line in describing.details(opened):
+        for line in describing.describe_details(opened):
             _log.info("%s", line)
         yield opened
 

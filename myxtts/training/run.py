@@ -94,7 +94,7 @@ def _keep_details(opened: OpenedRun, run: RunDir) -> None:
         describing.configuration_block(opened),
         describing.describe_mode(opened),
         *describing.describe_data(opened),
-        *describing.details(opened),
+        *describing.describe_details(opened),
     ]
     write_whole_file(run.details_file, "\n".join([*lines, ""]))
 

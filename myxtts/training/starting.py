@@ -9,7 +9,8 @@ import logging
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import Corpus, OnProgress, open_corpus
+from myxtts.data.opening import Corpus, OnProgress, open_corpus, replanned_corpus
+from myxtts.data.planning.recommendation import with_recommended_batch_size
 from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
 from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir
@@ -45,6 +46,18 @@ def open_corpus_for(
     if is_chief:
         wait_for_all(strategy)
     return corpus
+
+
+def recommended_batches(
+    strategy: tf.distribute.Strategy, config: XTTSConfig, corpus: Corpus
+) -> tuple[XTTSConfig, Corpus]:
+    """With the batch size that suits the corpus, unless one is configured."""
+    replicas = strategy.num_replicas_in_sync
+    chosen, _ = with_recommended_batch_size(corpus.train.clips, config, replicas=replicas)
+    if chosen == config:
+        return config, corpus
+    xla = uses_xla(strategy, config.training.xla)
+    return chosen, replanned_corpus(corpus, chosen, replicas=replicas, xla=xla)
 
 
 def start_trainer(

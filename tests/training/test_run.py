@@ -54,15 +54,17 @@ def test_one_call_trains_into_the_folder_and_returns_its_report(run):
 def test_an_observer_hears_what_the_command_shows(run):
     folder, _, recorder = run
     told = "\n".join(recorder.notices)
-    for beginning in ("Final Training Configuration", "Mode: ", "Corpus: ", "Length: 4 steps"):
+    for beginning in ("Final Training Configuration", "Mode: ", "Corpus: "):
         assert any(notice.startswith(beginning) for notice in recorder.notices), told
     assert f"Run folder: {folder}" in recorder.notices
     model, device, look = recorder.notices[-3:]
     assert model.startswith("Model: tiny, ")
     assert re.fullmatch(r"Device: CPU, \d+ cores?: .* slow; about \d+ seconds? for 4 steps", device)
     assert look == f"Look: myxtts dashboard {folder}; listen: {folder}/samples/"
-    assert len("\n".join(recorder.notices).splitlines()) <= 16
-    assert "real work" in (folder / "details.txt").read_text()
+    assert len(told.splitlines()) == 10, told
+    details = (folder / "details.txt").read_text()
+    assert "real work" in details
+    assert "Length: 4 steps" in details
     assert "first step" in recorder.phases
     assert recorder.steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 

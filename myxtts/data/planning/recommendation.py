@@ -13,6 +13,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.statistics import CorpusMeasures
 from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
 from myxtts.data.planning.balance import ClipLabels
+from myxtts.data.planning.schedule import Clips
 from myxtts.data.planning.shapes import frame_multiple, plan_shapes
 from myxtts.wording import plural
 
@@ -162,15 +163,34 @@ class BatchSize(NamedTuple):
     reason: str
 
 
-def recommended_batch_size(frame_counts: IntArray, config: XTTSConfig) -> BatchSize:
-    """What `train` uses: the configured size, halved if there are too few clips or too long ones.
+def with_recommended_batch_size(
+    clips: Clips, config: XTTSConfig, *, replicas: int = 1
+) -> tuple[XTTSConfig, BatchSize]:
+    """The configuration that `train` uses, and what is recommended for the clips that fit it."""
+    data = config.data
+    fits = clips.token_counts <= data.max_text_length
+    if data.max_mel_frames is not None:
+        fits &= clips.frame_counts <= data.max_mel_frames
+    batch = recommended_batch_size(clips.frame_counts[fits], config, replicas=replicas)
+    if not config.has_own_batch_size and batch.size != data.batch_size:
+        config = config.with_(batch_size=batch.size)
+    return config, batch
 
-    `stats`, `diagnose` and `train` recommend by this alone.
+
+def recommended_batch_size(
+    frame_counts: IntArray, config: XTTSConfig, *, replicas: int = 1
+) -> BatchSize:
+    """The configured size, halved while there are too few clips or too long ones.
+
+    `stats`, `diagnose`, `tune` and `train` recommend by this alone, and `train` uses it unless a
+    size is given.
     """
     reason = "as configured"
     accumulation = config.training.gradient_accumulation_steps
-    longest = int(frame_counts.max(initial=0))
-    sizes = _configured_and_smaller_batches(config)
+    # A vocoder is trained on short segments, however long the clips are.
+    is_vocoder = config.training.task == "vocoder"
+    longest = 0 if is_vocoder else int(frame_counts.max(initial=0))
+    sizes = _configured_and_smaller_batches(config, replicas)
     for size in sizes:
         if frame_counts.size < size * accumulation:
             reason = f"more than the {frame_counts.size} clips there are would repeat some"
@@ -181,9 +201,9 @@ def recommended_batch_size(frame_counts: IntArray, config: XTTSConfig) -> BatchS
     return BatchSize(sizes[-1], reason)
 
 
-def _configured_and_smaller_batches(config: XTTSConfig) -> list[int]:
-    """The configured size and its repeated halves."""
+def _configured_and_smaller_batches(config: XTTSConfig, replicas: int) -> list[int]:
+    """The configured size and its repeated halves that replicas can share."""
     sizes = [config.data.batch_size]
-    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % 2 == 0:
+    while sizes[-1] >= 2 * _SMALLEST_BATCH and sizes[-1] % (2 * replicas) == 0:
         sizes.append(sizes[-1] // 2)
     return sizes
