@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/exports.py --run RUN --reference me.wav [--json FILE]
 
-Every format and precision is exported, run in its own runtime by the example beside it, in a
+Every format is exported, run in its own runtime by the example beside it, in a
 process of its own, and compared on 20 sentences of other lengths than at export. The original is
 what the run says in TensorFlow, with the same noise.
 """
@@ -29,29 +29,22 @@ import tensorflow as tf  # noqa: E402
 from myxtts import TTS  # noqa: E402
 from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 from myxtts.synthesis.export import export_model  # noqa: E402
+from myxtts.synthesis.export_formats import FORMATS  # noqa: E402
 from myxtts.synthesis.export_graph import ExportedSpeech  # noqa: E402
 from myxtts.text.languages import find_language  # noqa: E402
 
 SENTENCES = 20
-VARIANTS = [
-    ("saved-model", "float32"),
-    ("onnx", "float32"),
-    ("litert", "float32"),
-    ("litert", "float16"),
-    ("litert", "int8"),
-]
 DECIBELS_PER_NEPER = 20 / np.log(10)
-# Beside nothing but the runtime: speaks all sentences twice and keeps what it said.
+# Beside nothing but the runtime: speaks a sentence to warm up, then all of them.
 PROGRAM = """
 import json, runpy, sys, time
 import numpy as np
 example = runpy.run_path(sys.argv[1] + "/example.py")
 facts = json.load(open(sys.argv[1] + "/model.json", encoding="utf-8"))
 sentences = json.load(open(sys.argv[2]))
-said = [example["speak"](ids, facts["voices"]["exported"]) for ids in sentences]
+example["speak"](sentences[-1], facts["voices"]["exported"])
 started = time.perf_counter()
-for ids in sentences:
-    example["speak"](ids, facts["voices"]["exported"])
+said = [example["speak"](ids, facts["voices"]["exported"]) for ids in sentences]
 seconds = time.perf_counter() - started
 arrays = {f"{name}_{i}": value for i, one in enumerate(said) for name, value in one.items()}
 np.savez(sys.argv[3], seconds=seconds, **arrays)
@@ -62,25 +55,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
-    names = [" ".join(variant) for variant in VARIANTS]
-    parser.add_argument("--only", choices=names, help="one of them (default: all)")
+    parser.add_argument("--only", choices=FORMATS, help="one of them (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     tts = TTS(options.run)
     voice = tts.add_voice("exported", options.reference, replace=True)
     language = tts.languages[0]
     words = " ".join(find_language(language).demo_sentences()).split()
-    # From one word to forty; nothing has a length at export.
-    texts = [" ".join(words[:count]) for count in range(1, 2 * SENTENCES, 2)]
+    # From one word to twenty; nothing has a length at export.
+    texts = [" ".join(words[:count]) for count in range(1, SENTENCES + 1)]
     sentences = [tts.tokenizer.encode(text, language) for text in texts]
     print("tokens of the sentences:", sorted(map(len, sentences)))
     original = said_by_original(tts, sentences, voice)
     rows = {}
-    for kind, precision in VARIANTS:
-        name = f"{kind} {precision}"
-        if options.only in (None, name):
-            rows[name] = row = measure(tts, kind, precision, sentences, original)
-            print(name, row, flush=True)
+    for kind in FORMATS:
+        if options.only in (None, kind):
+            rows[kind] = row = measure(tts, kind, sentences, original)
+            print(kind, row, flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
 
@@ -103,14 +94,13 @@ def said_by_original(tts: TTS, sentences: list[list[int]], voice: Any) -> list[d
 def measure(
     tts: TTS,
     kind: str,
-    precision: str,
     sentences: list[list[int]],
     original: list[dict[str, Any]],
 ) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder, inputs, outputs = (Path(name, it) for it in ("out", "in.json", "out.npz"))
         started = time.perf_counter()
-        export_model(tts, folder, kind, precision=precision)
+        export_model(tts, folder, kind)
         of_export = time.perf_counter() - started
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         inputs.write_text(json.dumps(sentences))

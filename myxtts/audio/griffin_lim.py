@@ -17,7 +17,7 @@ from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 _MOMENTUM = 0.99
-_SMALL = 1e-7
+_SMALL = 1e-8
 
 
 class GriffinLim:

@@ -10,7 +10,7 @@ from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import DataError
-from myxtts.synthesis.export_formats import FORMATS, PRECISIONS, require_format
+from myxtts.synthesis.export_formats import FORMATS, require_format
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -25,13 +25,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
     )
     parser.add_argument("--format", choices=FORMATS, required=True, help="runtime to write for")
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        default="float32",
-        help="of the weights, for litert: float16 is half as large, int8 a quarter "
-        "(default: float32)",
-    )
     parser.add_argument(
         "--steps",
         type=int,
@@ -49,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         speech = SpeechOptions(steps=options.steps)
     except SpeechOptionError as error:
         raise DataError(f"--{error.option}: {error.problem}") from None
-    require_format(options.format, options.precision)
+    require_format(options.format)
     run_dir = required_run(options)
     look_at_speaker(run_dir, None)
     folder: Path = options.out
@@ -65,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
         tts = TTS(run_dir)
         progress.begin(f"converting to {options.format}", is_brief=True)
-        export_model(tts, folder, options.format, precision=options.precision, options=speech)
+        export_model(tts, folder, options.format, options=speech)
     megabytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     say(f"{folder}: {options.format}, {megabytes:.1f} MB; try it with {folder / 'example.py'}")
     return 0

@@ -39,11 +39,10 @@ def export_model(
     folder: Path,
     kind: str,
     *,
-    precision: str = "float32",
     options: SpeechOptions | None = None,
 ) -> Path:
-    """`kind` is one of `FORMATS`; `precision` is that of the weights, for litert only."""
-    require_format(kind, precision)
+    """`kind` is one of `FORMATS`."""
+    require_format(kind)
     options = options or SpeechOptions()
     module = ExportedSpeech(
         tts.sampler.model, tts.config, tts.config.training.default_guidance, options
@@ -51,8 +50,8 @@ def export_model(
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
         with whole_folder(folder, replace=folder.is_dir() and not any(folder.iterdir())) as part:
-            name = _EXPORTERS[kind](module, function, part, precision)
-            facts = _facts(tts, options, kind, precision, name)
+            name = _EXPORTERS[kind](module, function, part)
+            facts = _facts(tts, options, kind, name)
             content = json.dumps(facts, ensure_ascii=False, indent=1)
             (part / "model.json").write_text(content, encoding="utf-8")
             example = resources.files("myxtts.synthesis") / "export_examples" / f"{kind}.txt"
@@ -62,13 +61,13 @@ def export_model(
     return folder
 
 
-def _saved_model(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+def _saved_model(module: ExportedSpeech, function: Any, folder: Path) -> str:
     module.speak_function = function
     tf.saved_model.save(module, str(folder / "model"), signatures=function.get_concrete_function())
     return "model"
 
 
-def _onnx(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+def _onnx(module: ExportedSpeech, function: Any, folder: Path) -> str:
     import tf2onnx
 
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
@@ -81,7 +80,7 @@ def _onnx(module: ExportedSpeech, function: Any, folder: Path, precision: str) -
     return "model.onnx"
 
 
-def _litert(module: ExportedSpeech, function: Any, folder: Path, precision: str) -> str:
+def _litert(module: ExportedSpeech, function: Any, folder: Path) -> str:
     # Frozen first: the converter reads wrong numbers from variables of Keras in a module.
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2,
@@ -91,24 +90,18 @@ def _litert(module: ExportedSpeech, function: Any, folder: Path, precision: str)
     # It would rather have the module, from which it reads those.
     logging.getLogger("absl").setLevel(logging.ERROR)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
-    if precision != "float32":
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if precision == "float16":
-        converter.target_spec.supported_types = [tf.float16]
     (folder / "model.tflite").write_bytes(converter.convert())
     return "model.tflite"
 
 
-_EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path, str], str]] = {
+_EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
     "saved-model": _saved_model,
     "onnx": _onnx,
     "litert": _litert,
 }
 
 
-def _facts(
-    tts: TTS, options: SpeechOptions, kind: str, precision: str, name: str
-) -> dict[str, Any]:
+def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str) -> dict[str, Any]:
     """All that is needed to feed the model."""
     voices = {}
     for voice in tts.voices:
@@ -119,7 +112,6 @@ def _facts(
         "made_by": f"MyXTTS {VERSION}",
         "runtime": kind,
         "file": name,
-        "precision": precision,
         "step": tts.step,
         "sample_rate_hz": tts.sample_rate_hz,
         "hop_samples": tts.config.audio.hop_samples,

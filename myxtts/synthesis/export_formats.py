@@ -8,15 +8,12 @@ from myxtts.devices.checkup import install_command
 from myxtts.errors import ConfigError
 
 FORMATS = ("saved-model", "onnx", "litert")
-PRECISIONS = ("float32", "float16", "int8")
 
 
-def require_format(kind: str, precision: str) -> None:
-    """A format and a precision that go together, and the package that converts."""
+def require_format(kind: str) -> None:
+    """A known format, and the package that converts to it."""
     if kind not in FORMATS:
         raise ConfigError(f"format '{kind}', expected {', '.join(FORMATS)}")
-    if precision != "float32" and kind != "litert":
-        raise ConfigError(f"precision {precision}: goes with the format litert, not with {kind}")
     if kind == "onnx" and importlib.util.find_spec("tf2onnx") is None:
         raise ConfigError(
             f"format onnx: needs the package tf2onnx; install it with {install_command('export')}"

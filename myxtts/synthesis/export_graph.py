@@ -29,7 +29,7 @@ class ExportedSpeech(tf.Module):
     ) -> None:
         super().__init__()
         self._model, self._guidance, self._steps = model, guidance, options.steps
-        self._spectra = RealSpectra(config.audio)
+        self._audio = config.audio
         self._mel_weights = mel_weights(config.audio, config.data.n_mels)
         self._hop = config.audio.hop_samples
         seed = tf.constant([options.seed, 0], tf.int32)
@@ -108,6 +108,5 @@ class ExportedSpeech(tf.Module):
     def _waveform(self, log_mel: tf.Tensor) -> tf.Tensor:
         magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
         count = (tf.shape(log_mel)[0] - 1) * self._hop + self._fft
-        return self._spectra.with_magnitudes(
-            magnitudes, tf.constant(self._noise_samples)[:count], _PHASE_ITERATIONS
-        )
+        noise = tf.constant(self._noise_samples)[:count]
+        return RealSpectra(self._audio).with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
