@@ -37,11 +37,11 @@ def original(speaker):
     module = ExportedSpeech(
         speaker.sampler.model, speaker.config, speaker.config.training.default_guidance, OPTIONS
     )
+    function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     voice = speaker.saved_voice("exported")
 
     def speak(token_ids):
-        ids, zero = tf.constant([token_ids]), tf.constant([0])
-        return module.speak(ids, zero, *voice, tf.constant(1.0))
+        return function(tf.constant([token_ids]), tf.constant([0]), *voice, tf.constant(1.0))
 
     return speak
 

@@ -25,13 +25,8 @@ from myxtts.data.corpus.checks import (
     clip_cautions,
     duplicate_audio,
 )
-from myxtts.data.corpus.dataset import (
-    ONE_SPEAKER,
-    Layout,
-    Utterance,
-    metadata_files,
-    read_metadata,
-)
+from myxtts.data.corpus.dataset import ONE_SPEAKER, Utterance, metadata_files, read_metadata
+from myxtts.data.corpus.layout import Layout
 from myxtts.data.corpus.parts import parts_of
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
