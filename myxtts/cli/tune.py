@@ -98,9 +98,9 @@ def run(options: argparse.Namespace) -> int:
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it outside the cluster")
         corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
-        config, corpus = recommended_batches(strategy, config, corpus)
+        chosen, corpus = recommended_batches(strategy, config, corpus)
         tuner = Tuner(
-            config,
+            chosen,
             corpus,
             strategy,
             data_device=data_device,

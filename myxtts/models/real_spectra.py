@@ -71,10 +71,10 @@ class RealSpectra:
             step: tf.Tensor, spectrum: _Spectrum, previous: _Spectrum
         ) -> tuple[tf.Tensor, _Spectrum, _Spectrum]:
             projected = self.analyse(self.synthesise(*spectrum))
-            leap = [
+            real, imaginary = (
                 new + _MOMENTUM * (new - old) for new, old in zip(projected, previous, strict=True)
-            ]
-            return step + 1, _scaled(*leap, magnitudes), projected
+            )
+            return step + 1, _scaled(real, imaginary, magnitudes), projected
 
         nothing = tf.zeros_like(real), tf.zeros_like(real)
         _, (real, imaginary), _ = tf.while_loop(
