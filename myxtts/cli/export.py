@@ -10,7 +10,7 @@ from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import DataError
-from myxtts.synthesis.export_formats import FORMATS, require_format
+from myxtts.synthesis.export_formats import FORMATS, require_format, require_new_folder
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -46,8 +46,7 @@ def run(options: argparse.Namespace) -> int:
     run_dir = required_run(options)
     look_at_speaker(run_dir, None)
     folder: Path = options.out
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: exists, expected a new or empty folder")
+    require_new_folder(folder)
     with Progress(print_line=say_aside) as progress:
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow

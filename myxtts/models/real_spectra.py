@@ -20,8 +20,6 @@ _Spectrum = tuple[tf.Tensor, tf.Tensor]
 
 
 class RealSpectra:
-    """For a graph that is exported, made in it: its constants are then a part of that graph."""
-
     def __init__(self, audio: AudioConfig) -> None:
         size, hop = audio.fft_samples, audio.hop_samples
         if size % hop:
@@ -33,14 +31,14 @@ class RealSpectra:
         bins = np.arange(size // 2 + 1)
         angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
         window = np.hanning(size + 1)[:-1, None]
-        self._cosines = tf.constant(np.cos(angles) * window, tf.float32)  # [size, bins]
-        self._sines = tf.constant(-np.sin(angles) * window, tf.float32)
+        # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
+        self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
+        self._sines = (-np.sin(angles) * window).astype(np.float32)
         # Bins between the first and the last stand for two of the whole spectrum.
         twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
-        with tf.init_scope():
-            undo = tf.signal.inverse_stft_window_fn(hop)(size, tf.float32).numpy()
-        self._from_real = tf.constant(twice * np.cos(angles).T * undo, tf.float32)
-        self._from_imaginary = tf.constant(-twice * np.sin(angles).T * undo, tf.float32)
+        undo = tf.signal.inverse_stft_window_fn(hop)(size, tf.float32).numpy()
+        self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
+        self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
 
     def analyse(self, samples: tf.Tensor) -> _Spectrum:
         """Real and imaginary part, [frames, bins] each; the samples include the padding."""

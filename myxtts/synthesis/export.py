@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.synthesis.export_formats import require_format
+from myxtts.synthesis.export_formats import require_format, require_new_folder
 from myxtts.synthesis.export_graph import MOST_POSITIONS, ExportedSpeech
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
@@ -43,13 +43,14 @@ def export_model(
 ) -> Path:
     """`kind` is one of `FORMATS`."""
     require_format(kind)
+    require_new_folder(folder)
     options = options or SpeechOptions()
     module = ExportedSpeech(
         tts.sampler.model, tts.config, tts.config.training.default_guidance, options
     )
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
-        with whole_folder(folder, replace=folder.is_dir() and not any(folder.iterdir())) as part:
+        with whole_folder(folder, replace=folder.is_dir()) as part:
             name = _EXPORTERS[kind](module, function, part)
             facts = _facts(tts, options, kind, name)
             content = json.dumps(facts, ensure_ascii=False, indent=1)

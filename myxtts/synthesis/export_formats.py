@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 from myxtts.devices.checkup import install_command
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, DataError
 
 FORMATS = ("saved-model", "onnx", "litert")
 
@@ -18,3 +19,8 @@ def require_format(kind: str) -> None:
         raise ConfigError(
             f"format onnx: needs the package tf2onnx; install it with {install_command('export')}"
         )
+
+
+def require_new_folder(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists, expected a new or empty folder")

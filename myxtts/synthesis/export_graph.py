@@ -29,7 +29,7 @@ class ExportedSpeech(tf.Module):
     ) -> None:
         super().__init__()
         self._model, self._guidance, self._steps = model, guidance, options.steps
-        self._audio = config.audio
+        self._spectra = RealSpectra(config.audio)
         self._mel_weights = mel_weights(config.audio, config.data.n_mels)
         self._hop = config.audio.hop_samples
         seed = tf.constant([options.seed, 0], tf.int32)
@@ -109,4 +109,4 @@ class ExportedSpeech(tf.Module):
         magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
         count = (tf.shape(log_mel)[0] - 1) * self._hop + self._fft
         noise = tf.constant(self._noise_samples)[:count]
-        return RealSpectra(self._audio).with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
+        return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)

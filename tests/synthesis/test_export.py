@@ -92,7 +92,7 @@ def test_what_cannot_be_exported(speaker, tmp_path):
         export_model(speaker, tmp_path / "out", "pickle")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("kept")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(DataError, match="expected a new or empty folder"):
         export_model(speaker, tmp_path / "full", "saved-model", options=OPTIONS)
     assert (tmp_path / "full" / "mine").read_text() == "kept"
     assert not (tmp_path / "out").exists()
