@@ -31,7 +31,8 @@ def configuration_block(opened: OpenedRun) -> str:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
     lines = {
         "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
-        f"(gradient accumulation steps: {training.gradient_accumulation_steps})",
+        f"(gradient accumulation steps: {training.gradient_accumulation_steps}); learning rate: "
+        f"{training.learning_rate:g}",
         "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
         "max_text_length": f"{data.max_text_length}, max_mel_frames: {frames}",
     }
@@ -49,7 +50,6 @@ def describe_details(opened: OpenedRun) -> Iterator[str]:
     shapes = len(part.plan.shapes)
     static = f"ENABLED, {shapes} {plural(shapes, 'shape')}"
     yield f"Static shapes: {'DISABLED, each batch has its own' if part.plan.dynamic else static}"
-    yield f"Learning rate: {config.training.learning_rate:g}"
     yield f"Corpus: {part.cache.description}"
     yield f"Validation: {config.data.val_data or 'metadata_eval.csv, or else held out'}"
     yield (
