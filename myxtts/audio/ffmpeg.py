@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, NamedTuple
 
 # Sound alone, and video whose sound is taken.
 FFMPEG_EXTENSIONS = (
@@ -24,6 +28,10 @@ def is_for_ffmpeg(file: Path) -> bool:
     return file.suffix.lower() in FFMPEG_EXTENSIONS
 
 
+def is_installed() -> bool:
+    return shutil.which("ffmpeg") is not None and shutil.which("ffprobe") is not None
+
+
 def decode(file: Path, longest_seconds: float) -> io.BytesIO:
     """The first sound of a file as WAV, a little longer than allowed if it is too long."""
     arguments = ["-map", "0:a:0", "-t", str(longest_seconds + 1), "-f", "wav"]
@@ -39,7 +47,62 @@ def duration_seconds(file: Path) -> float:
         raise FfmpegError("no duration in it") from None
 
 
-def _run(program: str, file: Path, arguments: list[str]) -> bytes:
+class SoundTrack(NamedTuple):
+    sample_rate_hz: int
+    seconds: float | None
+    """None if the file does not say."""
+
+
+def first_track(file: Path) -> SoundTrack:
+    """What the file says of its first sound; a video may have none."""
+    entries = "stream=sample_rate:format=duration"
+    shown = _run(
+        "ffprobe", file, ["-select_streams", "a:0", "-show_entries", entries, "-of", "json"]
+    )
+    try:
+        content = json.loads(shown)
+        if not content.get("streams"):
+            raise FfmpegError("contains no sound")
+        rate_hz = int(content["streams"][0]["sample_rate"])
+        seconds = content.get("format", {}).get("duration")
+        return SoundTrack(rate_hz, None if seconds is None else float(seconds))
+    except (ValueError, KeyError, TypeError):
+        raise FfmpegError("ffprobe: no sample rate in it") from None
+
+
+@contextlib.contextmanager
+def mono_stream(file: Path, sample_rate_hz: int) -> Iterator[IO[bytes]]:
+    """The first sound of a file of any length, as 32-bit floats while ffmpeg decodes it.
+
+    An error of ffmpeg is raised when the block ends: until then, what could be decoded was read.
+    """
+    arguments = ["-map", "0:a:0", "-ac", "1", "-ar", str(sample_rate_hz), "-f", "f32le", "pipe:1"]
+    # A pipe for its messages would fill while nobody reads it.
+    with tempfile.TemporaryFile() as messages:
+        try:
+            process = subprocess.Popen(
+                _command("ffmpeg", file, arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+            )
+        except (OSError, ValueError) as error:
+            raise FfmpegError(f"ffmpeg failed ({type(error).__name__})") from None
+        assert process.stdout is not None
+        with process.stdout as stream:
+            try:
+                yield stream
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+        process.wait()
+        if process.returncode:
+            messages.seek(0)
+            raise FfmpegError(f"ffmpeg: {_last_line(messages.read(), file)}")
+
+
+def _command(program: str, file: Path, arguments: list[str]) -> list[str]:
     if shutil.which(program) is None:
         raise FfmpegError(
             f"{file.suffix.lower().lstrip('.')} is read through {program}, which is not "
@@ -49,9 +112,19 @@ def _run(program: str, file: Path, arguments: list[str]) -> bytes:
     quiet = ["-v", "error", *(["-nostdin"] if program == "ffmpeg" else [])]
     # Playlists inside a file must not lead to the network or to other files.
     source = ["-protocol_whitelist", "file,pipe", "-i", f"file:{file}"]
+    return [program, *quiet, *source, *arguments]
+
+
+def _last_line(messages: bytes, file: Path) -> str:
+    lines = messages.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix(f"file:{file}: ") if lines else "failed"
+
+
+def _run(program: str, file: Path, arguments: list[str]) -> bytes:
+    command = _command(program, file, arguments)
     try:
         result = subprocess.run(
-            [program, *quiet, *source, *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS_ALLOWED,
@@ -60,6 +133,5 @@ def _run(program: str, file: Path, arguments: list[str]) -> bytes:
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise FfmpegError(f"{program} failed ({type(error).__name__})") from None
     if result.returncode:
-        lines = result.stderr.decode(errors="replace").strip().splitlines()
-        raise FfmpegError(f"{program}: {lines[-1] if lines else 'failed'}")
+        raise FfmpegError(f"{program}: {_last_line(result.stderr, file)}")
     return result.stdout
