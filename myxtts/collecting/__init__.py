@@ -1,0 +1,1 @@
+"""Makes a corpus of raw recordings: finds speech, cuts, checks and transcribes it."""
