@@ -1,0 +1,126 @@
+"""Finds out which clips are of one voice: embeddings of a speaker encoder, clustered.
+
+Clips are joined by average linkage: the two groups whose clips are most alike on average become
+one, until no two are alike enough. It needs no number of voices.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.audio.files import FloatArray, read_audio
+from myxtts.collecting.records import VOICE_LINE, CorpusFolder, append, read_lines
+from myxtts.devices.checkup import install_command
+from myxtts.errors import DataError
+from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
+from myxtts.evaluation.similarity import ResemblyzerVectors
+
+# Mean cosine similarity of clips of two groups that are one voice.
+_LEAST_ALIKE = 0.72
+# More clips are clustered by samples: each of the rest joins the nearest voice.
+_MOST_CLUSTERED = 2_000
+# Another voice has at least this share of the speech; less is an odd clip.
+_LEAST_CLIPS = 3
+
+Vectors = npt.NDArray[np.float32]
+
+
+class VoiceEncoder(Protocol):
+    def of(self, sound: Sound) -> FloatArray | None:
+        """A vector of length one, or None for silence."""
+
+
+def open_encoder() -> VoiceEncoder:
+    try:
+        return ResemblyzerVectors()
+    except ImportError:
+        raise DataError(
+            f"telling voices apart needs Resemblyzer: {install_command('eval-torch')}"
+        ) from None
+
+
+def embed_clips(
+    clip_ids: Iterable[str],
+    folder: CorpusFolder,
+    encoder: VoiceEncoder,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, FloatArray]:
+    """Continues where it stopped; a clip without a voice has no vector."""
+    known = {line["id"]: line["vector"] for line in read_lines(folder.voices, VOICE_LINE)}
+    clip_ids = list(clip_ids)
+    for done, clip_id in enumerate(clip_ids, 1):
+        if clip_id not in known:
+            vector = encoder.of(_sound(folder.clip(clip_id)))
+            content = b"" if vector is None else np.asarray(vector, "<f4").tobytes()
+            known[clip_id] = base64.b64encode(content).decode()
+            append(folder.voices, {"id": clip_id, "vector": known[clip_id]})
+        on_progress(done, len(clip_ids))
+    decoded = {
+        clip_id: np.frombuffer(base64.b64decode(known[clip_id]), "<f4") for clip_id in clip_ids
+    }
+    return {clip_id: _unit(vector) for clip_id, vector in decoded.items() if vector.size}
+
+
+def embed_file(file: Path, encoder: VoiceEncoder) -> FloatArray:
+    vector = encoder.of(_sound(file))
+    if vector is None:
+        raise DataError(f"{file}: no voice in it; expected a few seconds of speech")
+    return _unit(np.asarray(vector, np.float32))
+
+
+def _sound(file: Path) -> Sound:
+    samples = read_audio(file, MEASURED_RATE_HZ)
+    return Sound(waveform=samples, sample_rate_hz=MEASURED_RATE_HZ)
+
+
+def _unit(vector: FloatArray) -> FloatArray:
+    return vector / np.float32(np.linalg.norm(vector) + 1e-9)
+
+
+def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
+    """Indices of the clips of each voice, the voice with most speech first."""
+    count = len(vectors)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_CLUSTERED)).astype(int))
+    labels = _cluster(vectors[chosen])
+    means = np.stack([_unit(vectors[chosen[labels == name]].mean(axis=0)) for name in set(labels)])
+    nearest = np.argmax(vectors @ means.T, axis=1)
+    groups = [np.flatnonzero(nearest == name).tolist() for name in range(len(means))]
+    by_speech = sorted(groups, key=lambda group: -sum(seconds[index] for index in group))
+    return [group for group in by_speech if group]
+
+
+def _cluster(vectors: Vectors) -> npt.NDArray[np.int64]:
+    """Average linkage: similarities of joined groups are weighted means, so none is recomputed."""
+    count = len(vectors)
+    alike = (vectors @ vectors.T).astype(np.float64)
+    np.fill_diagonal(alike, -np.inf)
+    sizes = np.ones(count)
+    label = np.arange(count)
+    while True:
+        one, other = divmod(int(np.argmax(alike)), count)
+        if count == 1 or alike[one, other] < _LEAST_ALIKE:
+            break
+        mean = sizes[one] * alike[one] + sizes[other] * alike[other]
+        mean /= sizes[one] + sizes[other]
+        alike[one], alike[:, one] = mean, mean
+        alike[one, one] = -np.inf
+        alike[other], alike[:, other] = -np.inf, -np.inf
+        sizes[one] += sizes[other]
+        label[label == other] = one
+    return np.unique(label, return_inverse=True)[1]
+
+
+def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: FloatArray) -> int:
+    means = np.stack([_unit(vectors[list(group)].mean(axis=0)) for group in groups])
+    return int(np.argmax(means @ wanted))
+
+
+def is_a_voice(group: Sequence[int]) -> bool:
+    """Not only an odd clip or two."""
+    return len(group) >= _LEAST_CLIPS

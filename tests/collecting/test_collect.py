@@ -1,0 +1,227 @@
+"""From recordings to a corpus that training reads; bad recordings do not stop the others."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from myxtts.audio import ffmpeg
+from myxtts.audio.writing import write_audio
+from myxtts.cli.main import main
+from myxtts.collecting import cut_sources
+from myxtts.collecting.records import CorpusFolder, append, read_lines
+from myxtts.collecting.transcribers import CommandTranscriber, tidy
+from myxtts.data.corpus.dataset import LJSpeechDataset
+
+RATE_HZ = 22_050
+# Says a text whose length follows from that of the wav.
+TRANSCRIBER = f"{sys.executable} -IS {Path(__file__).parent / 'transcriber_program.py'}"
+needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+
+
+def typed(*arguments):
+    return main(["collect", "--any-voice", *map(str, arguments)])
+
+
+def collected(capsys, *arguments):
+    """What the command prints for programs."""
+    assert typed(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "corpus"
+
+
+def test_the_corpus_is_what_training_reads(recording, out, capsys):
+    before = recording.read_bytes()
+    report = collected(capsys, recording.parent, "--out", out, "--transcriber", TRANSCRIBER)
+    rows = LJSpeechDataset(out, validation_fraction=None)
+    assert len(rows) == report["kept"]["clips"] > 8
+    assert rows[0].speaker == "speaker"
+    assert rows[0].language == "en"
+    assert all(row.audio_path.is_file() for row in rows)
+    assert report["speech_seconds"] < report["seconds"]
+    assert recording.read_bytes() == before
+    assert main(["validate", str(out)]) == 0
+
+
+def test_the_page_shows_what_was_kept_and_escapes_it(glued, tmp_path, out, capsys):
+    file = tmp_path / "<b>talk.wav"
+    write_audio(file, glued.samples, RATE_HZ)
+    collected(capsys, file, "--out", out, "--transcriber", TRANSCRIBER)
+    page = (out / "collect.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;talk" in page
+    assert "<b>talk" not in page
+    assert "clips to train on" in page
+
+
+def test_a_second_launch_repeats_nothing(recording, out, capsys, monkeypatch):
+    first = collected(capsys, recording, "--out", out, "--transcriber", TRANSCRIBER)
+    times = {file: file.stat().st_mtime_ns for file in (out / "wavs").iterdir()}
+
+    def refuse(*arguments):
+        raise AssertionError("cut again")
+
+    monkeypatch.setattr(cut_sources, "cut_recording", refuse)
+    monkeypatch.setattr(CommandTranscriber, "transcribe", refuse)
+    assert collected(capsys, recording, "--out", out, "--transcriber", TRANSCRIBER) == first
+    assert times == {file: file.stat().st_mtime_ns for file in (out / "wavs").iterdir()}
+
+
+def test_recordings_are_added_and_the_same_one_is_not_kept_twice(glued, recording, out, capsys):
+    first = collected(capsys, recording, "--out", out, "--no-transcripts")
+    again = recording.parent / "again.flac"
+    write_audio(again, glued.samples * np.float32(0.5), RATE_HZ)
+    second = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
+    assert second["recordings"] == 2
+    assert second["review"]["clips"] == first["review"]["clips"]
+    assert second["dropped"]["duplicate"]["pieces"] == first["review"]["clips"]
+
+
+def test_a_recording_that_changed_takes_the_place_of_what_it_was(glued, recording, out, capsys):
+    first = collected(capsys, recording, "--out", out, "--no-transcripts")
+    write_audio(recording, glued.samples[: glued.samples.size // 2], RATE_HZ)
+    second = collected(capsys, recording, "--out", out, "--no-transcripts")
+    assert second["recordings"] == 1
+    assert second["seconds"] == pytest.approx(first["seconds"] / 2, abs=0.2)
+
+
+def test_an_interrupted_line_is_not_read(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    append(file, {"number": 1})
+    with file.open("ab") as stream:
+        stream.write(b'{"number": 2')
+    append(file, {"number": 3})
+    assert [line["number"] for line in read_lines(file, {"number": int})] == [1, 3]
+
+
+def test_noise_clipping_and_hum_are_dropped_with_their_figures(glued, write, out, capsys):
+    noisy = write("noisy.wav", glued.with_noise(-25.0))
+    clipped = write("clipped.wav", np.clip(glued.samples * 8, -0.9, 0.9))
+    report = collected(capsys, noisy, clipped, "--out", out, "--no-transcripts")
+    assert {"noisy", "clipped"} <= set(report["dropped"])
+    assert report["review"]["clips"] == 0
+    for line in read_lines(CorpusFolder(out).sources, {"dropped": [{"detail": str}]}):
+        details = [piece["detail"] for piece in line["dropped"] if piece["detail"]]
+        assert all("SNR" in detail or "clipped" in detail for detail in details)
+
+
+def test_music_is_not_speech(write, out, capsys):
+    times = np.arange(8 * RATE_HZ) / RATE_HZ
+    chord = sum(np.sin(2 * np.pi * pitch * times) for pitch in (220, 277, 330, 440, 554, 660))
+    silence = np.zeros(2 * RATE_HZ)
+    music = np.concatenate([silence, 0.1 * chord, silence]).astype(np.float32)
+    report = collected(capsys, write("music.wav", music), "--out", out, "--no-transcripts")
+    assert report["review"]["clips"] == 0
+    assert list(report["dropped"]) == ["music or machine"]
+
+
+def test_bad_recordings_are_one_line_each_and_the_rest_goes_on(recording, tmp_path, out, capsys):
+    folder = recording.parent
+    (folder / "empty.wav").write_bytes(b"")
+    (folder / "notes.wav").write_text("no sound at all" * 100)
+    (folder / "half.flac").write_bytes(b"fLaC" + bytes(5000))
+    (folder / "gone.wav").symlink_to(tmp_path / "nowhere.wav")
+    (folder / "readme.txt").write_text("not audio")
+    assert typed(folder, "--out", out, "--transcriber", TRANSCRIBER) == 0
+    said = capsys.readouterr().out.splitlines()
+    for name in ("empty.wav", "notes.wav", "half.flac", "nowhere.wav"):
+        lines = [line for line in said if name in line]
+        assert len(lines) == 1
+        assert "cannot read audio" in lines[0]
+    assert len(LJSpeechDataset(out, validation_fraction=None)) > 8
+
+
+@needs_ffmpeg
+def test_videos_with_and_without_sound(recording, out, capsys):
+    folder = recording.parent
+    picture = ["-f", "lavfi", "-i", "color=s=16x16:d=1"]
+    run = ["ffmpeg", "-v", "error"]
+    subprocess.run([*run, *picture, folder / "mute.mp4"], check=True)
+    subprocess.run([*run, *picture, "-i", recording, folder / "talk.mkv"], check=True)
+    damaged = (folder / "talk.mkv").read_bytes()
+    (folder / "damaged.mkv").write_bytes(damaged[:60] + bytes(500))
+    recording.unlink()
+    report = collected(capsys, folder, "--out", out, "--no-transcripts")
+    assert report["review"]["clips"] > 8
+    assert len(report["problems"]) == 2
+    assert any("mute.mp4" in line and "contains no sound" in line for line in report["problems"])
+    assert any("damaged.mkv" in line for line in report["problems"])
+
+
+def test_without_ffmpeg_only_what_needs_it_is_left_out(recording, out, capsys, monkeypatch):
+    monkeypatch.setattr(ffmpeg.shutil, "which", lambda name: None)
+    (recording.parent / "memo.m4a").write_bytes(b"anything")
+    report = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
+    assert report["review"]["clips"] > 8
+    assert "which is not installed; install ffmpeg" in report["problems"][0]
+
+
+def test_a_recording_damaged_in_its_middle_gives_what_is_before(recording, out, capsys):
+    import soundfile
+
+    samples, rate = soundfile.read(recording)
+    flac = recording.with_suffix(".flac")
+    soundfile.write(flac, samples, rate)
+    content = bytearray(flac.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) // 2)
+    flac.write_bytes(content)
+    recording.unlink()
+    report = collected(capsys, flac, "--out", out, "--no-transcripts")
+    assert 0 < report["seconds"] < samples.size / rate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.wav", "--out", "c"], "nothing.wav: no such file or folder"),
+        (["empty", "--out", "c"], "empty: contains no audio or video"),
+        (["talk.wav", "--out", "other"], "other: exists and was not made by collect"),
+        (["talk.wav", "--out", "talk.wav"], "talk.wav: is a file"),
+        (["talk.wav", "--out", "c", "--shortest", "9", "--longest", "3"], "--shortest 9"),
+        (["talk.wav", "--out", "c", "--transcriber", "no-such-program"], "no program"),
+        (["talk.wav", "--out", "c", "--transcriber", "false"], "failed on every clip so far"),
+        (["talk.wav", "--out", "c", "--whisper", "empty"], "contains no Whisper model"),
+        (["talk.wav", "--out", "c", "--speaker", "a|b"], "--speaker: found 'a|b'"),
+    ],
+)
+def test_mistakes_are_one_line(recording, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(recording.parent)
+    Path("empty").mkdir()
+    Path("other").mkdir()
+    (Path("other") / "thesis.txt").write_text("mine")
+    assert typed(*arguments) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("myxtts ")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_other_settings_in_the_same_folder_are_refused(recording, out, capsys):
+    collected(capsys, recording, "--out", out, "--no-transcripts")
+    assert typed(recording, "--out", out, "--no-transcripts", "--longest", "8") == 2
+    assert "was collected with --longest 12, found 8" in capsys.readouterr().err
+
+
+def test_a_corpus_inside_its_source_is_not_collected_again(recording, capsys):
+    folder = recording.parent
+    first = collected(capsys, folder, "--out", folder / "corpus", "--no-transcripts")
+    assert collected(capsys, folder, "--out", folder / "corpus", "--no-transcripts") == first
+
+
+def test_without_a_recogniser_of_the_language_clips_wait_for_texts(recording, out, capsys):
+    assert typed(recording, "--out", out, "--language", "fa") == 0
+    assert "no recogniser for 'fa'; give --whisper DIR" in capsys.readouterr().err
+    rows = (out / "review.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "audio_file|text|speaker_name|language|reason"
+    assert all(row.endswith("||speaker|fa|no transcript") for row in rows[1:])
+    assert not (out / "metadata.csv").exists()
+
+
+def test_a_transcript_is_one_cell():
+    assert tidy(" One |\n two\r\n") == "One two"

@@ -1,0 +1,57 @@
+"""Clips whose text may be wrong are put aside, with the reason and its figure."""
+
+import pytest
+
+from myxtts.collecting.judging import KEPT, REVIEW, Clip, judge_texts
+
+SENTENCES = [
+    "The old boat was painted green.",
+    "Seven people waited at the station.",
+    "She gave him a basket of apples.",
+    "Nobody had heard the second bell.",
+    "The road turns left behind the mill.",
+    "A cold wind came down the valley.",
+    "He read the letter twice and smiled.",
+    "They never spoke about the accident.",
+    "Rain fell on the roof until morning.",
+]
+
+
+def clip(number, text, seconds=2.2, second=None):
+    return Clip(
+        str(number), "talk.wav", 0.0, seconds + 0.3, seconds, {}, "speaker", "en", text, second
+    )
+
+
+def judged(odd, language="en"):
+    clips = [clip(number, text) for number, text in enumerate(SENTENCES)]
+    judge_texts([*clips, odd], language)
+    assert {one.status for one in clips} == {KEPT}
+    return odd
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (clip("odd", "The old boat was painted green.", seconds=9.0), "text and duration disagree"),
+        (clip("odd", "The old boat was painted green.", seconds=0.9), "text and duration disagree"),
+        (clip("odd", ""), "no words recognised"),
+        (clip("odd", "..."), "no words recognised"),
+        (clip("odd", "you you you you you"), "words repeated"),
+        (clip("odd", "سلام به همه"), "text in another script"),
+        (clip("odd", SENTENCES[0], second="The old goat was painted green."), "uncertain words"),
+    ],
+)
+def test_a_doubt_puts_a_clip_aside(odd, reason):
+    assert judged(odd).status == REVIEW
+    assert odd.reason == reason
+
+
+def test_the_figure_is_told():
+    odd = judged(clip("odd", SENTENCES[0], seconds=9.0))
+    assert "phonemes per second of speech" in odd.detail
+
+
+def test_two_hearings_that_agree_are_kept():
+    odd = judged(clip("odd", SENTENCES[0], second="the old boat, was painted green"))
+    assert odd.status == KEPT
