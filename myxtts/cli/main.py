@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from myxtts import __version__
 from myxtts.cli import (
+    collect,
     compare,
     completion,
     dashboard,
@@ -19,6 +20,7 @@ from myxtts.cli import (
     evaluate,
     export,
     prepare,
+    review,
     serve,
     stats,
     synthesize,
@@ -36,6 +38,8 @@ from myxtts.cli.screen import careful_screen
 
 _COMMANDS = (
     demo_data,
+    collect,
+    review,
     validate,
     stats,
     prepare,

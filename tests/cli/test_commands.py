@@ -56,8 +56,8 @@ def test_help_loads_neither_tensorflow_nor_numpy():
         "assert not {'tensorflow', 'numpy', 'PIL'} & set(sys.modules)"
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
-    commands += ["voice add", "synthesize", "detect", "evaluate", "compare", "export", "doctor"]
-    commands += ["dashboard", "serve", "completion"]
+    commands += ["collect", "voice add", "synthesize", "detect", "evaluate", "compare", "export"]
+    commands += ["doctor", "dashboard", "serve", "completion", "review"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
     for command in commands:
@@ -93,8 +93,8 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
     )
 
 
-COMMANDS = """demo-data validate stats prepare diagnose tune train synthesize detect evaluate
-    compare dashboard export doctor completion voice-add voice-list voice-remove"""
+COMMANDS = """demo-data collect review validate stats prepare diagnose tune train synthesize detect
+    evaluate compare dashboard export doctor completion voice-add voice-list voice-remove"""
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())

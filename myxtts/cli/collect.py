@@ -1,0 +1,223 @@
+"""`myxtts collect SOURCE... --out CORPUS`: makes a corpus of raw recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli.console import Progress, say, say_aside
+from myxtts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from myxtts.collecting.collect import Outcome, Wishes
+    from myxtts.collecting.transcribers import Transcriber
+    from myxtts.collecting.voices import VoiceEncoder
+
+_MOST_PROBLEMS = 20
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "collect",
+        help="make a corpus of raw recordings: cut, check, transcribe",
+        description="Find speech in audio and video of any length, cut it at pauses into clips, "
+        "leave out what is noisy, clipped, silent or there twice, and transcribe the rest. The "
+        "recordings are not changed. Continues where it stopped; more recordings can be added "
+        "later.",
+    )
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        type=Path,
+        metavar="SOURCE",
+        help="audio or video files, or folders with such files",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
+    )
+    parser.add_argument(
+        "--language", default="en", metavar="TAG", help="what is spoken (default: en)"
+    )
+    parser.add_argument(
+        "--speaker", default="speaker", metavar="NAME", help="name of the voice (default: speaker)"
+    )
+    voices = parser.add_argument_group("voices")
+    voices.add_argument(
+        "--speaker-wav",
+        type=Path,
+        metavar="FILE",
+        help="of several voices keep the one nearest to this (default: the one that speaks most)",
+    )
+    voices.add_argument(
+        "--all-speakers",
+        action="store_true",
+        help="keep every voice, each as a speaker (default: one voice)",
+    )
+    voices.add_argument(
+        "--any-voice", action="store_true", help="do not compare voices; keep all as one speaker"
+    )
+    texts = parser.add_argument_group("transcripts")
+    texts.add_argument(
+        "--transcriber",
+        metavar="CMD",
+        help="command that prints the text of a wav; {} in it is the wav, otherwise it comes last "
+        "(default: Moonshine, for English)",
+    )
+    texts.add_argument(
+        "--whisper", type=Path, metavar="DIR", help="folder of a Whisper model for faster-whisper"
+    )
+    texts.add_argument(
+        "--twice",
+        action="store_true",
+        help="transcribe each clip again at another speed, and put aside what differs",
+    )
+    texts.add_argument(
+        "--script",
+        type=Path,
+        metavar="FILE",
+        help="text that was read; clips get their texts from it (default: from the recogniser)",
+    )
+    texts.add_argument("--no-transcripts", action="store_true", help="cut and check only")
+    cutting = parser.add_argument_group("clips")
+    cutting.add_argument(
+        "--shortest", type=float, default=2.0, metavar="SECONDS", help="(default: 2)"
+    )
+    cutting.add_argument(
+        "--longest", type=float, default=12.0, metavar="SECONDS", help="(default: 12)"
+    )
+    cutting.add_argument(
+        "--least-snr",
+        type=float,
+        default=10.0,
+        metavar="DB",
+        help="clips with more noise are dropped (default: 10)",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="recordings cut at once (default: one per core)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    wishes = _wishes(options)
+    from myxtts.collecting.collect import (
+        COMPARING,
+        CUTTING,
+        TRANSCRIBING,
+        as_json,
+        collect,
+        look,
+        write_corpus,
+    )
+    from myxtts.collecting.page import page, summary
+
+    found = look(options.sources, options.out, wishes)
+    transcriber, note = _transcriber(options, wishes)
+    encoder, note_on_voices = _encoder(options)
+    units = {CUTTING: "megabyte", COMPARING: "clip", TRANSCRIBING: "clip"}
+    started = time.monotonic()
+    with Progress(quiet=options.json, print_line=say_aside) as progress:
+
+        def on_progress(stage: str, done: int, total: int) -> None:
+            progress.begin(stage, units[stage])
+            progress.count(done, total)
+
+        outcome = collect(found, options.out, wishes, transcriber, encoder, on_progress)
+    outcome.notes += [one for one in (note, note_on_voices) if one]
+    write_corpus(outcome, page(outcome))
+    if options.json:
+        print(json.dumps(as_json(outcome), ensure_ascii=False, indent=1))
+        return 0
+    _say_problems(outcome)
+    for line in [*summary(outcome), *outcome.notes]:
+        say(line)
+    say(f"Took {time.monotonic() - started:.1f} s. Report: {options.out / 'collect.html'}")
+    _say_next(options.out, outcome)
+    return 0
+
+
+def _wishes(options: argparse.Namespace) -> Wishes:
+    if not 0.5 <= options.shortest < options.longest <= 60:
+        raise ConfigError(
+            f"--shortest {options.shortest:g} and --longest {options.longest:g}: expected 0.5 to "
+            "60 seconds, and the shortest below the longest"
+        )
+    require_name(options.speaker)
+    if sum((options.speaker_wav is not None, options.all_speakers, options.any_voice)) > 1:
+        raise ConfigError("--speaker-wav, --all-speakers and --any-voice: give one of them")
+    if options.script is not None and options.no_transcripts:
+        raise ConfigError("--script needs a recogniser: leave out --no-transcripts")
+    if options.workers is not None and options.workers < 1:
+        raise ConfigError(f"--workers: found {options.workers}, expected at least 1")
+    from myxtts.collecting.collect import Wishes
+    from myxtts.collecting.cut_sources import CutSettings
+    from myxtts.collecting.cutting import Lengths
+    from myxtts.collecting.sound_checks import Limits
+    from myxtts.text.languages import parse_tag
+
+    return Wishes(
+        language=parse_tag(options.language, "--language"),
+        speaker=options.speaker.strip(),
+        cutting=CutSettings(Lengths(options.shortest, options.longest), Limits(options.least_snr)),
+        twice=options.twice,
+        workers=options.workers,
+        speaker_wav=options.speaker_wav,
+        all_speakers=options.all_speakers,
+        script=options.script,
+    )
+
+
+def require_name(speaker: str) -> None:
+    """A cell of a metadata file."""
+    if not speaker.strip() or set(speaker) & set("|\r\n"):
+        raise ConfigError(f"--speaker: found {speaker!r}, expected a name without |")
+
+
+def _transcriber(
+    options: argparse.Namespace, wishes: Wishes
+) -> tuple[Transcriber | None, str | None]:
+    """Before the recordings are cut, so that a mistake is found at once; or a note why not."""
+    if options.no_transcripts:
+        return None, None
+    from myxtts.collecting.transcribers import NoTranscriberError, open_transcriber
+
+    try:
+        return open_transcriber(wishes.language, options.transcriber, options.whisper), None
+    except NoTranscriberError as error:
+        say_aside(f"WARNING No transcripts: {error}")
+        return None, f"No transcripts: {error}"
+
+
+def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | None]:
+    if options.any_voice:
+        return None, None
+    from myxtts.collecting.voices import open_encoder
+    from myxtts.errors import DataError
+
+    try:
+        return open_encoder(), None
+    except DataError as error:
+        if options.speaker_wav is not None or options.all_speakers:
+            raise
+        say_aside(f"WARNING Voices are not compared: {error}")
+        return None, f"Voices are not compared: {error}"
+
+
+def _say_problems(outcome: Outcome) -> None:
+    for problem in outcome.problems[:_MOST_PROBLEMS]:
+        say(problem)
+    if len(outcome.problems) > _MOST_PROBLEMS:
+        say(f"... and {len(outcome.problems) - _MOST_PROBLEMS} more that could not be read")
+
+
+def _say_next(out: Path, outcome: Outcome) -> None:
+    from myxtts.collecting.judging import KEPT, REVIEW
+
+    if outcome.of(REVIEW):
+        say(f"Clips to review, with the reasons: {out / 'review.csv'}")
+    if outcome.of(KEPT):
+        say(f"Next: myxtts train {out}")

@@ -1,0 +1,75 @@
+"""`myxtts review CORPUS`: a page to listen to collected clips and to correct their texts."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from myxtts.cli.collect import require_name
+from myxtts.cli.console import say
+from myxtts.errors import ConfigError, DataError
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "review",
+        help="listen to collected clips in the browser, correct and accept them",
+        description="Open a page in the browser for a corpus that `myxtts collect` made: listen, "
+        "correct the text, accept, reject, split. Each decision is saved at once. The page is "
+        "served to this machine alone; Ctrl-C ends it.",
+    )
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="folder of the corpus")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="make the corpus if there is none, to record sentences from the microphone",
+    )
+    parser.add_argument(
+        "--language", default="en", metavar="TAG", help="of sentences to record (default: en)"
+    )
+    parser.add_argument(
+        "--speaker", default="speaker", metavar="NAME", help="who records (default: speaker)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="port of the page (default: a free one)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open nothing"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    require_name(options.speaker)
+    if not 0 <= options.port < 65_536:
+        raise ConfigError(f"--port: found {options.port}, allowed: 0 to 65535")
+    from myxtts.collecting.review_server import HOST, ReviewServer
+    from myxtts.collecting.reviewing import Review
+    from myxtts.text.languages import parse_tag
+
+    if options.record:
+        from myxtts.collecting.cut_sources import CutSettings
+        from myxtts.collecting.records import CorpusFolder
+
+        folder = CorpusFolder(options.corpus)
+        if not folder.is_collected():
+            folder.prepare(CutSettings().as_flags())
+    language = parse_tag(options.language, "--language")
+    review = Review(options.corpus, language, options.speaker.strip())
+    try:
+        server = ReviewServer(review, options.port)
+    except OSError as error:
+        raise DataError(f"{HOST}:{options.port}: cannot be served ({error.strerror})") from None
+    with server:
+        address = f"{server.address}#record" if options.record else server.address
+        say(f"Review {options.corpus} at {address}")
+        say("Decisions are saved at once. Press Ctrl-C to end.")
+        if not options.no_browser:
+            webbrowser.open(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say(f"Next: myxtts train {options.corpus}")
+    return 0
