@@ -55,7 +55,7 @@ class _Groups:
     """Clips that are alike, each group by its first clip."""
 
     def __init__(self, count: int) -> None:
-        self._first: npt.NDArray[np.int64] = np.arange(count)
+        self._first: npt.NDArray[np.int64] = np.arange(count, dtype=np.int64)
 
     def first(self, index: int) -> int:
         while self._first[index] != index:

@@ -95,7 +95,7 @@ def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
     return [group for group in by_speech if group]
 
 
-def _cluster(vectors: Vectors) -> npt.NDArray[np.int64]:
+def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
     """Average linkage: similarities of joined groups are weighted means, so none is recomputed."""
     count = len(vectors)
     alike = (vectors @ vectors.T).astype(np.float64)
