@@ -115,7 +115,7 @@ def _followed(values: Floats, percentile: int) -> Floats:
             np.percentile(
                 values[max(0, min(middle, end) - half) : middle + half], percentile, axis=0
             )
-            for middle in middles
+            for middle in middles.tolist()
         ]
     )
     frames = np.arange(len(values))

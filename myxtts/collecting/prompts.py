@@ -47,7 +47,7 @@ def prompts(language: str) -> list[Prompt]:
 
 
 def _phonemes(symbols: Sequence[str]) -> set[Hashable]:
-    return set(filter(is_spoken, symbols))
+    return {symbol for symbol in symbols if is_spoken(symbol)}
 
 
 def _pairs(symbols: Sequence[str]) -> set[Hashable]:
