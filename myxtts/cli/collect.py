@@ -35,15 +35,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="SOURCE",
         help="audio or video files, or folders with such files",
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
-    )
-    parser.add_argument(
-        "--language", default="en", metavar="TAG", help="what is spoken (default: en)"
-    )
-    parser.add_argument(
-        "--speaker", default="speaker", metavar="NAME", help="name of the voice (default: speaker)"
-    )
     voices = parser.add_argument_group("voices")
     voices.add_argument(
         "--speaker-wav",
@@ -58,6 +49,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     voices.add_argument(
         "--any-voice", action="store_true", help="do not compare voices; keep all as one speaker"
+    )
+    parser.add_argument(
+        "--language", default="en", metavar="TAG", help="what is spoken (default: en)"
+    )
+    parser.add_argument(
+        "--speaker", default="speaker", metavar="NAME", help="name of the voice (default: speaker)"
     )
     texts = parser.add_argument_group("transcripts")
     texts.add_argument(
@@ -94,6 +91,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         default=10.0,
         metavar="DB",
         help="clips with more noise are dropped (default: 10)",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
     )
     parser.add_argument(
         "--workers", type=int, metavar="N", help="recordings cut at once (default: one per core)"
