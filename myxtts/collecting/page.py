@@ -15,7 +15,7 @@ from myxtts.collecting.collect import Outcome
 from myxtts.collecting.judging import KEPT, REVIEW, Clip, count_reasons
 from myxtts.collecting.sound_checks import Figures, flags
 from myxtts.drawing import Box, Canvas, Plot, as_png, round_ticks
-from myxtts.wording import duration, plural_count
+from myxtts.wording import plural_count
 
 _MOST_ROWS = 300
 _STYLE = """
@@ -190,7 +190,8 @@ def summary(outcome: Outcome) -> list[str]:
     """The lines that the command prints."""
     lines = [
         f"{plural_count(len(outcome.sources), 'recording')}, "
-        f"{duration(outcome.source_seconds)}, {duration(outcome.speech_seconds)} of speech",
+        f"{outcome.source_seconds / 60:.1f} minutes, "
+        f"{outcome.speech_seconds / 60:.1f} minutes of speech",
         f"To train on: {plural_count(len(outcome.of(KEPT)), 'clip')}, "
         f"{outcome.seconds(KEPT) / 60:.1f} minutes",
     ]
