@@ -48,13 +48,13 @@ def waveform_with_magnitudes(
     start = spectrum(noise, audio)
     magnitudes *= _fluctuation(start, audio)
     guess = _with_magnitudes(start, magnitudes)
-    previous = tf.zeros_like(guess)
+    waveform = previous = _waveform(guess, audio)
     for _ in range(iterations):
-        consistent = _spectrum(_waveform(guess, audio), audio)
-        leap = consistent + _MOMENTUM * (consistent - previous)
-        guess, previous = _with_magnitudes(leap, magnitudes), consistent
+        # The momentum of the spectrum is that of the waveform, which has fewer numbers.
+        leap = _spectrum(waveform + _MOMENTUM * (waveform - previous), audio)
+        guess = _with_magnitudes(leap, magnitudes)
+        waveform, previous = _waveform(guess, audio), waveform
     before, after = padding_samples(audio)
-    waveform = _waveform(guess, audio)
     return waveform[:, before : tf.shape(waveform)[1] - after]
 
 
@@ -83,8 +83,9 @@ def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 
 
 def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
-    scale = magnitudes * tf.math.rsqrt(squared_magnitude(spectrum) + _SMALL)
-    return spectrum * tf.complex(scale, tf.zeros_like(scale))
+    real, imaginary = tf.math.real(spectrum), tf.math.imag(spectrum)
+    scale = magnitudes * tf.math.rsqrt(tf.square(real) + tf.square(imaginary) + _SMALL)
+    return tf.complex(real * scale, imaginary * scale)
 
 
 def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:

@@ -25,6 +25,7 @@ def test_a_recogniser_follows_speech_and_not_noise(speech_of):
     assert max(recording, copy) < min(swapped, noise)
 
 
+@pytest.mark.slow
 def test_another_voice_is_less_similar(speech_of):
     recording, copy, other = scores_of("similarity", speech_of, "recording", "copy", "other voice")
     assert min(recording, copy) > other

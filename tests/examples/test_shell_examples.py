@@ -107,6 +107,7 @@ def write_own_corpus(folder, demo_corpus):
 WAY = ["validate", "stats", "prepare", "train", "synthesize", "evaluate"]
 
 
+@pytest.mark.slow
 def test_from_own_recordings_to_speech(run_example, demo_corpus, settings_file, tmp_path):
     write_own_corpus(tmp_path / "mine", demo_corpus)
     result = run_example("your_own_data.sh", "mine", CONFIG=str(settings_file), MAX_STEPS="2")

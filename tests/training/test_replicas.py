@@ -76,6 +76,7 @@ def start(miniature, user_environment, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_replicas_that_agree_start_as_if_never_tried(start):
     (step, strategy, devices), _ = start("sound")
     assert (step, strategy, devices) == (0, "MirroredStrategy", ["CPU:0", "CPU:1"])

@@ -110,7 +110,11 @@ report = XTTSTrainer(config, open_corpus(config), sys.argv[1]).fit()
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"multi_gpu": True}, "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered"),
+        pytest.param(
+            {"multi_gpu": True},
+            "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered",
+            marks=pytest.mark.slow,
+        ),
         ({"multi_gpu": True, "visible_gpus": "0,2"}, "MirroredStrategy ['CPU:0', 'CPU:2'] single"),
         ({"data_gpu": 0, "model_gpu": "1"}, "OneDeviceStrategy ['CPU:1'] multi-gpu CPU:0"),
     ],

@@ -85,6 +85,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(vocoder_run, train, tmp_pat
         np.testing.assert_array_equal(there[name], here[name])
 
 
+@pytest.mark.slow
 def test_training_brings_copies_nearer(train, tmp_path):
     train(tmp_path / "run", max_steps=150, learning_rate=5e-3, evaluate_every=10)
     lines = RunDir(tmp_path / "run").metric_lines()

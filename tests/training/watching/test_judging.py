@@ -123,6 +123,7 @@ def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
     assert find_checkpoint(run / "best", for_synthesis=True).info.step == 2
 
 
+@pytest.mark.slow
 def test_a_best_one_that_cannot_be_kept_costs_a_warning_and_not_the_run(
     miniature, corpus, tmp_path, caplog
 ):

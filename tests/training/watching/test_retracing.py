@@ -54,7 +54,13 @@ def trained_report(run_command, run_dir, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("batching", "xla"), [([], True), ([], False), (FIXED, True), (FIXED, False)]
+    ("batching", "xla"),
+    [
+        ([], True),
+        ([], False),
+        pytest.param(FIXED, True, marks=pytest.mark.slow),
+        (FIXED, False),
+    ],
 )
 def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching, xla):
     flags = [*batching, "--xla" if xla else "--no-xla"]
