@@ -33,7 +33,7 @@ from myxtts.data.features.cache import (
     PARTS,
     FeatureCache,
 )
-from myxtts.data.features.stored_array import read_array
+from myxtts.data.features.stored_array import read_array, save_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.plain_files import open_plain
@@ -281,8 +281,8 @@ class _ChunkWriter:
             "texts": np.zeros(0, np.uint8),
         }
         for name in PARTS:
-            np.save(folder / f"{name}.npy", np.concatenate([empty[name], *self._parts[name]]))
-        np.save(folder / "records.npy", np.array(self._records, INDEX_TYPE))
+            save_array(folder / f"{name}.npy", np.concatenate([empty[name], *self._parts[name]]))
+        save_array(folder / "records.npy", np.array(self._records, INDEX_TYPE))
         content = {
             "symbols": list(self._symbols),
             "rejections": [asdict(rejection) for rejection in self.rejections],

@@ -47,6 +47,7 @@ from myxtts.data.features.chunks import (
     rows_of_chunk,
 )
 from myxtts.data.features.clip_reader import checksum
+from myxtts.data.features.stored_array import save_array
 from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
@@ -97,18 +98,27 @@ def prepare(
         _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
         chunks = chunk_count(len(utterances))
         if not all(chunk_folder(build_dir, number).is_dir() for number in range(chunks)):
-            # Another process may have just joined them.
-            return _open_checked(folder, utterances, config) if folder.is_dir() else None
+            if not folder.is_dir():
+                return None
+            return _open_made_by_another(folder, build_dir, utterances, config)
         about = {"source": source, "description": description, "settings": settings}
         _join(utterances, bad_rows, config, build_dir, folder, about)
         _remove_replaced(folder, about)
     except OSError as error:
         if folder.is_dir():
-            return _open_checked(folder, utterances, config)
+            return _open_made_by_another(folder, build_dir, utterances, config)
         raise DataError(
             f"{cache_root}: cannot write features there ({error.strerror}); "
             "set data.cache_dir to a writable folder with enough space"
         ) from None
+    return _open_checked(folder, utterances, config)
+
+
+def _open_made_by_another(
+    folder: Path, build_dir: Path, utterances: Sequence[Utterance], config: XTTSConfig
+) -> FeatureCache:
+    """Another process has joined the chunks meanwhile, and nobody needs those of this one."""
+    shutil.rmtree(build_dir, ignore_errors=True)
     return _open_checked(folder, utterances, config)
 
 
@@ -342,7 +352,7 @@ def _join_arrays(
                 file.write(array.tobytes())
         records.append(joined)
     index = np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept]
-    np.save(part / "index.npy", index)
+    save_array(part / "index.npy", index)
     for name in PARTS:
         _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
     return level, checksum(index)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import io
 import math
 import os
 import weakref
@@ -94,3 +95,10 @@ def _read_shape(stream: IO[bytes], dtype: np.dtype[Any]) -> tuple[int, ...]:
         raise ValueError("its shape cannot be")
     sizes: tuple[int, ...] = shape
     return sizes
+
+
+def save_array(file: Path, array: Any) -> None:
+    """Like np.save, whose error on a full disk does not say that it is full."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    file.write_bytes(buffer.getbuffer())
