@@ -108,6 +108,23 @@ def test_an_existing_cache_is_opened_not_made(demo_corpus, miniature, tmp_path):
     assert calls == []
 
 
+def test_one_that_finishes_second_leaves_no_chunks(
+    demo_corpus, miniature, tmp_path, monkeypatch, small_chunks
+):
+    dataset, config, make = LJSpeechDataset(demo_corpus), miniature(), features_prepare._make_chunks
+
+    def make_while_another_finishes(utterances, config, build_dir, *rest):
+        make(utterances, config, build_dir, *rest)
+        shutil.copytree(build_dir, tmp_path / "made")
+        monkeypatch.setattr(features_prepare, "_make_chunks", make)
+        prepare(dataset, config, tmp_path / "cache")
+        shutil.move(tmp_path / "made", build_dir)
+
+    monkeypatch.setattr(features_prepare, "_make_chunks", make_while_another_finishes)
+    assert prepare(dataset, config, tmp_path / "cache") is not None
+    assert not list((tmp_path / "cache").glob("*.build"))
+
+
 def test_what_changes_features_changes_the_fingerprint(demo_corpus, miniature):
     dataset = list(LJSpeechDataset(demo_corpus))
     base = fingerprint(dataset, miniature())
