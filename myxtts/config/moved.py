@@ -46,6 +46,7 @@ MOVED = {
 CONSTANT = {
     "training.beta_1": 0.9,
     "training.final_learning_rate_fraction": 0.02,
+    "vocoder.phase_iterations": 0,
 }
 
 
