@@ -29,11 +29,14 @@ def configuration_block(opened: OpenedRun) -> str:
     frames = str(data.max_mel_frames)
     if data.max_mel_frames is None:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
+    shapes = f"ENABLED, {len(plan.shapes)} {plural(len(plan.shapes), 'shape')}"
+    static = "DISABLED, each batch has its own" if plan.dynamic else shapes
     lines = {
         "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
         f"(gradient accumulation steps: {training.gradient_accumulation_steps}); learning rate: "
         f"{training.learning_rate:g}",
-        "Static shapes (pad_to_fixed_length)": str(data.batching_mode == "fixed"),
+        "Static shapes (pad_to_fixed_length)": f"{data.batching_mode == 'fixed'}; "
+        f"Static shapes: {static}",
         "max_text_length": f"{data.max_text_length}, max_mel_frames: {frames}",
     }
     return "\n".join(
@@ -47,9 +50,6 @@ def describe_details(opened: OpenedRun) -> Iterator[str]:
 
     config, part = opened.config, opened.corpus.train
     yield describe_length(opened)
-    shapes = len(part.plan.shapes)
-    static = f"ENABLED, {shapes} {plural(shapes, 'shape')}"
-    yield f"Static shapes: {'DISABLED, each batch has its own' if part.plan.dynamic else static}"
     yield f"Corpus: {part.cache.description}"
     yield f"Validation: {config.data.val_data or 'metadata_eval.csv, or else held out'}"
     yield (

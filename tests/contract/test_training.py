@@ -45,6 +45,7 @@ def test_static_shapes_are_printed_and_kept(fixed, terminal):
     assert fixed.code == 0, fixed.errors
     block, _, rest = fixed.output.partition("Final Training Configuration")[2].partition("Mode: ")
     assert "Static shapes (pad_to_fixed_length): True" in block
+    assert "Static shapes: ENABLED, 1 shape" in block
     assert "max_text_length: 200" in block
     assert "max_mel_frames: 600" in block
     # Before step one: the mode and the steps come after it.
