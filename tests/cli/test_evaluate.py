@@ -25,14 +25,15 @@ def failure(capsys, *arguments) -> str:
     return text
 
 
-def test_the_table_has_three_columns(trained_run, tmp_path, capsys):
+def test_the_table_has_a_column_for_each_source(trained_run, tmp_path, capsys):
     arguments = ["--count", "1", "--only", "mel_cepstral_distance,own_similarity"]
     assert main(["evaluate", str(trained_run), *arguments, "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split() == [*("unit", "better", "recordings", "griffin-lim", "copies", "model")]
+    columns = ["recordings", "griffin-lim copies", "vocoder copies", "model"]
+    assert lines[2].split() == " ".join(["unit", "better", *columns]).split()
     row = next(line for line in lines if line.startswith("mel-cepstral distance")).split()
     assert row[2:5] == ["dB", "lower", "0.00"]
-    assert float(row[6]) > float(row[5]) > 0
+    assert float(row[7]) > float(row[5]) > 0
     assert any(line.startswith("* not independent") for line in lines)
 
 
