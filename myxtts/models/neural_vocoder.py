@@ -17,6 +17,8 @@ from myxtts.models.vocoder import VocoderNetwork
 FloatArray = npt.NDArray[np.float32]
 
 _NOISE_SAMPLES = 1 << 18
+# Silence before and after a mel: as many frames as a sample is part of, and one to spare.
+_SILENT_FRAMES = 5
 
 
 class NeuralVocoder:
@@ -24,13 +26,14 @@ class NeuralVocoder:
 
     def __init__(self, network: VocoderNetwork) -> None:
         self.network = network
-        self._search_frames = context_frames(network.audio)
-        self._context_frames = self._search_frames + network.context_frames
+        self._context_frames = context_frames(network.audio) + network.context_frames
         self._speak = tf.function(
             self._window,
             input_signature=[
                 tf.TensorSpec([None, network.n_mels], tf.float32),
                 tf.TensorSpec([None], tf.float32),
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec([], tf.int32),
             ],
             autograph=False,
         )
@@ -52,29 +55,32 @@ class NeuralVocoder:
         self, chunks: Iterable[tuple[FloatArray, bool]], seed: int
     ) -> Iterator[FloatArray]:
         """Chunks of a mel, and whether each is the last."""
-        context, hop = self._context_frames, self.network.audio.hop_samples
-        silence = np.full((context, self.network.n_mels), np.log(LOG_FLOOR), np.float32)
+        hop = self.network.audio.hop_samples
+        silence = np.full((_SILENT_FRAMES, self.network.n_mels), np.log(LOG_FLOOR), np.float32)
+        window = silence
         noise_start = int(np.random.default_rng(seed).integers(_NOISE_SAMPLES))
-        waiting, spoken_frames = silence, 0
+        before = _SILENT_FRAMES
         for chunk, is_last in chunks:
-            waiting = np.concatenate([waiting, chunk, *([silence] if is_last else [])])
-            frames = len(waiting) - 2 * context - 1
-            if frames < 1:
+            window = np.concatenate([window, chunk, *([silence] if is_last else [])])
+            after = _SILENT_FRAMES if is_last else self._context_frames
+            spoken = len(window) - 1 - before - after
+            if spoken < 1:
                 continue
-            first = noise_start + spoken_frames * hop
-            yield self._speak(waiting, _noise(first, (len(waiting) - 1) * hop)).numpy()
-            spoken_frames += frames
-            waiting = waiting[frames:]
+            noise = _noise(noise_start, (len(window) - 1) * hop)
+            yield self._speak(window, noise, before, after).numpy()
+            left_behind = max(before + spoken - self._context_frames, 0)
+            window = window[left_behind:]
+            noise_start += left_behind * hop
+            before += spoken - left_behind
 
-    def _window(self, log_mel: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        """Samples of all frames but the context at both ends."""
-        network = self.network
-        hop, search = network.audio.hop_samples, self._search_frames
-        outside = network.context_frames
-        magnitudes = network.magnitudes(log_mel[None])[:, outside:-outside]
-        noise = noise[None, outside * hop : -outside * hop]
-        samples = waveform_with_magnitudes(magnitudes, noise, network.audio)
-        return samples[0, search * hop : -search * hop]
+    def _window(
+        self, log_mel: tf.Tensor, noise: tf.Tensor, before: tf.Tensor, after: tf.Tensor
+    ) -> tf.Tensor:
+        """Samples of all frames but some at both ends."""
+        hop = self.network.audio.hop_samples
+        magnitudes = self.network.magnitudes(log_mel[None])
+        samples = waveform_with_magnitudes(magnitudes, noise[None], self.network.audio)[0]
+        return samples[before * hop : tf.size(samples) - after * hop]
 
 
 @functools.cache

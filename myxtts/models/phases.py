@@ -47,13 +47,18 @@ def waveform_with_magnitudes(
     """
     start = spectrum(noise, audio)
     magnitudes *= _fluctuation(start, audio)
-    guess = _with_magnitudes(start, magnitudes)
-    waveform = previous = _waveform(guess, audio)
-    for _ in range(iterations):
+    first = _waveform(_with_magnitudes(start, magnitudes), audio)
+
+    def improve(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # The momentum of the spectrum is that of the waveform, which has fewer numbers.
         leap = _spectrum(waveform + _MOMENTUM * (waveform - previous), audio)
-        guess = _with_magnitudes(leap, magnitudes)
-        waveform, previous = _waveform(guess, audio), waveform
+        better = _waveform(_with_magnitudes(leap, magnitudes), audio)
+        return tf.ensure_shape(better, waveform.shape), waveform
+
+    # A loop in the graph: one that is unrolled takes seconds to trace.
+    waveform, _ = tf.while_loop(
+        lambda *_: True, improve, (first, first), maximum_iterations=iterations
+    )
     before, after = padding_samples(audio)
     return waveform[:, before : tf.shape(waveform)[1] - after]
 

@@ -70,6 +70,7 @@ def run_scenarios(run_example, which, demo_corpus, settings_file):
     return result.stdout
 
 
+@pytest.mark.slow
 def test_four_gpus(run_example, demo_corpus, settings_file, tmp_path):
     shown = run_scenarios(run_example, "7", demo_corpus, settings_file)
     assert "$ myxtts train --max-steps 2 --data-gpu 0 --model-gpu 1,2,3" in shown

@@ -75,7 +75,8 @@ def test_two_machines_give_the_weights_of_one(start_machines, miniature, corpus,
         np.testing.assert_allclose(two.training_state()[name], value, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("lost", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines, tmp_path, lost):
     run_dir = tmp_path / "run"
     machines = start_machines(

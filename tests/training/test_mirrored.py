@@ -81,8 +81,9 @@ def test_weights_and_gradients_are_on_the_devices_that_were_asked_for(train):
     assert several["devices_of_gradients"] == ["CPU:0", "CPU:1"]
 
 
-# With and without XLA; the reference is the one that the other tests train anyway.
-@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+# The reference is the one that the other tests train anyway.
+@pytest.mark.slow
+@pytest.mark.parametrize("xla", [False, True])
 def test_the_loss_scale_is_the_same_on_all_replicas(train, xla):
     _, expected = train(1, 1, xla)
     several, found = train(2, 1, xla, "float16")

@@ -90,6 +90,7 @@ def test_replicas_that_differ_leave_one_device_to_go_on(start):
     assert "continuing on CPU:0 alone" in errors
 
 
+@pytest.mark.slow
 def test_strict_devices_stop_instead(start):
     message, _ = start("broken", strict_devices=True)
     assert "the weights of the replicas differ" in message

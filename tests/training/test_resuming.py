@@ -47,7 +47,7 @@ def report_of(run):
     return {name: report[name] for name in ("state", "steps", "best", "valid_work_ratio")}
 
 
-@pytest.mark.parametrize("step", [3, 6])
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 6])
 def test_an_evaluation_lost_to_a_kill_is_made_up(
     trained_run, miniature, corpus, tmp_path, monkeypatch, step
 ):

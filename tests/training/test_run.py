@@ -106,17 +106,23 @@ report = XTTSTrainer(config, open_corpus(config), sys.argv[1]).fit()
 """
 
 
-@pytest.mark.parametrize("call", [TRAIN, TRAINER])
+ALL = {"multi_gpu": True}, "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered"
+VISIBLE = (
+    {"multi_gpu": True, "visible_gpus": "0,2"},
+    "MirroredStrategy ['CPU:0', 'CPU:2'] single",
+)
+PIPELINE = {"data_gpu": 0, "model_gpu": "1"}, "OneDeviceStrategy ['CPU:1'] multi-gpu CPU:0"
+
+
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("call", "settings", "expected"),
     [
-        pytest.param(
-            {"multi_gpu": True},
-            "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered",
-            marks=pytest.mark.slow,
+        (TRAINER, *VISIBLE),
+        (TRAIN, *PIPELINE),
+        *(
+            pytest.param(call, *case, marks=pytest.mark.slow)
+            for call, case in ((TRAIN, VISIBLE), (TRAINER, PIPELINE), (TRAIN, ALL), (TRAINER, ALL))
         ),
-        ({"multi_gpu": True, "visible_gpus": "0,2"}, "MirroredStrategy ['CPU:0', 'CPU:2'] single"),
-        ({"data_gpu": 0, "model_gpu": "1"}, "OneDeviceStrategy ['CPU:1'] multi-gpu CPU:0"),
     ],
 )
 def test_devices_come_from_the_configuration(

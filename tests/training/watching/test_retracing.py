@@ -85,6 +85,7 @@ def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching
         assert predicted[count] == report[count]
 
 
+@pytest.mark.slow
 def test_a_launch_of_another_length_finds_the_programs_of_the_first(run_command, tmp_path):
     cache = f"--set=training.xla_cache_dir={tmp_path / 'xla'}"
     kept = []
@@ -97,6 +98,7 @@ def test_a_launch_of_another_length_finds_the_programs_of_the_first(run_command,
     assert kept[1] == kept[0]
 
 
+@pytest.mark.slow
 def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
     flags = ["--xla", "--set=data.batching=dynamic", "--max-steps=1", "--evaluate-every=9"]
     report, result = trained_report(run_command, tmp_path / "run", *flags)
