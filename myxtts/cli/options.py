@@ -11,6 +11,7 @@ from myxtts.cli.parser import CORPUS_ARGUMENT, RUN_ARGUMENT
 from myxtts.config.builtin import builtin_names
 from myxtts.config.config import XTTSConfig, section_of
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.runs.base import run_or_base
 
 
 def add_corpus(parser: Any, what: str) -> None:
@@ -38,8 +39,7 @@ def add_run(parser: argparse.ArgumentParser, what: str = "folder of a trained ru
 def required_run(options: argparse.Namespace) -> Path:
     if options.checkpoint is None:
         raise CheckpointError(f"which run? Use myxtts {options.command} RUN")
-    run: Path = options.checkpoint
-    return run
+    return run_or_base(options.checkpoint)
 
 
 def add_language(parser: Any, what: str = "language of rows that name none") -> None:

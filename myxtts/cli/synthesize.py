@@ -16,7 +16,7 @@ from myxtts.cli.playing import player, require_sound_device
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
 from myxtts.cli.speech_checks import check_references, check_text, check_voice, look_at_speaker
 from myxtts.cli.speech_sources import SpeechJob, add_source_flags, read_jobs
-from myxtts.runs.base import run_or_base
+from myxtts.runs.base import model_name, run_or_base
 from myxtts.text.lexicon import Lexicon
 from myxtts.wording import plural
 
@@ -106,8 +106,9 @@ def run(options: argparse.Namespace) -> int:
         load_tensorflow()
         from myxtts.synthesis.tts import TTS
 
-        progress.begin(f"loading the model of {folder}", is_brief=True)
+        progress.begin(f"loading {model_name(folder)}", is_brief=True)
         tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
+    spoken_by = f"step {tts.step:,} of {model_name(folder)}"
     started = time.monotonic()
     how = {"lexicon": lexicon, "options": speech}
     if options.out_dir is not None:
@@ -115,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         kept = len(jobs) - len(waiting)
         say(
             f"{options.out_dir}: {len(waiting)} {plural(len(waiting), 'file')}, "
-            f"{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s"
+            f"{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, {spoken_by}"
             + (f"; {kept} were there already" if kept else "")
         )
         return 0
@@ -123,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     asked = {"text": job.request.text, "language": options.language, **_voice(options, None)}
     seconds = _speak_one(tts, job, options, asked | how)
     where = "played" if job.file is None else str(job.file)
-    say(f"{where}: {seconds:.1f} s of speech in {time.monotonic() - started:.1f} s")
+    say(f"{where}: {seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, {spoken_by}")
     return 0
 
 

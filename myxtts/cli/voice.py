@@ -12,6 +12,7 @@ from myxtts.cli.console import Progress, say
 from myxtts.cli.options import add_message_flags
 from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.runs.base import run_or_base
 from myxtts.wording import plural
 
 
@@ -52,7 +53,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add_run(action: argparse.ArgumentParser) -> None:
-    action.add_argument("run_dir", nargs="?", metavar="RUN", help="folder of a trained run")
+    action.add_argument(
+        "run_dir", nargs="?", metavar="RUN", help="folder of a trained run, or base"
+    )
     action.add_argument(
         "--checkpoint", metavar="RUN", help="the same as the argument (default: none)"
     )
@@ -72,10 +75,11 @@ def _arguments(options: argparse.Namespace, usage: str) -> list[str]:
 def _add(options: argparse.Namespace) -> int:
     from myxtts.synthesis.voices import read_voice, require_free_name, voices_folder
 
-    run_dir, name, *files = _arguments(options, "RUN NAME REF ...")
+    run, name, *files = _arguments(options, "RUN NAME REF ...")
     recordings = [Path(file) for file in files]
-    look = look_at_speaker(Path(run_dir), None)
-    folder = voices_folder(Path(run_dir))
+    run_dir = run_or_base(run)
+    look = look_at_speaker(run_dir, None)
+    folder = voices_folder(run_dir)
     name = require_free_name(folder, name, replace=options.replace)
     check_references(recordings, look)
     with Progress() as progress:
@@ -103,9 +107,10 @@ def _list(options: argparse.Namespace) -> int:
     from myxtts.runs.run_dir import find_checkpoint
     from myxtts.synthesis.voices import voice_names, voices_folder
 
-    [run_dir] = _arguments(options, "RUN")
+    [run] = _arguments(options, "RUN")
+    run_dir = run_or_base(run)
     checkpoint = find_checkpoint(run_dir, for_synthesis=True)
-    folder = voices_folder(Path(run_dir))
+    folder = voices_folder(run_dir)
     step, weights = checkpoint.info.step, checkpoint.weights_checksum()
     voices = [_row(folder, name, step, weights) for name in voice_names(folder)]
     if options.json:
@@ -150,8 +155,8 @@ def _table(voices: list[dict[str, Any]]) -> list[str]:
 def _remove(options: argparse.Namespace) -> int:
     from myxtts.synthesis.voices import remove_voice, voices_folder
 
-    run_dir, name = _arguments(options, "RUN NAME")
-    folder = voices_folder(Path(run_dir))
+    run, name = _arguments(options, "RUN NAME")
+    folder = voices_folder(run_or_base(run))
     remove_voice(folder, name)
     say(f"{folder}: removed '{name}'")
     return 0

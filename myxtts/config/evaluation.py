@@ -25,7 +25,7 @@ class EvaluationConfig(Section):
     )
     measured_sentences: int = setting(12, "Number of held-out sentences to score.", least=1)
     best_metric: str = setting(
-        "validation_loss",
+        "validation_mel_distance",
         "Metric that selects the best checkpoint; one whose name does not begin with validation "
         "needs measure_every.",
         choices=JUDGING_METRICS,

@@ -94,19 +94,26 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
     },
 }
 
+# By task; none sets a section that a level sets.
+TASKS: dict[str, Layer] = {
+    # It speaks mels as they are, so theirs tell little of it.
+    "vocoder": {"evaluation": {"best_metric": "validation_loss"}},
+}
+
 
 def without_presets(settings: Layer, changes: Layer) -> Layer:
-    """The settings without those that a size or level which is being changed may have set."""
+    """The settings without those that a size, level or task which is being changed may have set."""
     dropped: set[tuple[str, str]] = set()
     if "size" in changes.get("model", {}):
         dropped |= {("model", name) for size in SIZES.values() for name in size}
-    if "optimization_level" in changes.get("training", {}):
-        dropped |= {
-            (section, name)
-            for level in OPTIMIZATION_LEVELS.values()
-            for section, values in level.items()
-            for name in values
-        }
+    for setting, presets in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
+        if setting in changes.get("training", {}):
+            dropped |= {
+                (section, name)
+                for preset in presets.values()
+                for section, values in preset.items()
+                for name in values
+            }
     return {
         section: {name: value for name, value in values.items() if (section, name) not in dropped}
         for section, values in settings.items()
@@ -114,8 +121,11 @@ def without_presets(settings: Layer, changes: Layer) -> Layer:
 
 
 def presets_of(given: Layer) -> Layer:
-    """What the size and the level among the given settings set, by section."""
+    """What the size, the level and the task among the given settings set, by section."""
+    training = given.get("training", {})
     size = given.get("model", {}).get("size")
-    level = given.get("training", {}).get("optimization_level")
-    chosen = OPTIMIZATION_LEVELS.get(level, {}) if isinstance(level, str) else {}
-    return {"model": SIZES.get(size, {}) if isinstance(size, str) else {}, **chosen}
+    presets: Layer = {"model": SIZES.get(size, {}) if isinstance(size, str) else {}}
+    for name, named in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
+        chosen = training.get(name)
+        presets |= named.get(chosen, {}) if isinstance(chosen, str) else {}
+    return presets

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, trim_silence
+from myxtts.audio.time_warping import warp
 from myxtts.config.config import AudioConfig
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.pitch import pitch_hz
-from myxtts.evaluation.time_warping import warp
 
 # The same analysis for all runs, whatever mels they are trained on, keeps metrics comparable.
 _ANALYSIS = AudioConfig(

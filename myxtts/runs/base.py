@@ -1,4 +1,4 @@
-"""The base model that comes with the package, for those who give no run."""
+"""The base model that comes with the package, for those who give no run or ask for it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from pathlib import Path
 
 from myxtts.errors import CheckpointError
 
-_INCLUDED = resources.files("myxtts") / "weights" / "base"
+# In the place of a run's folder. A folder of this name is written ./base.
+BASE = "base"
+_INCLUDED = Path(str(resources.files("myxtts") / "weights" / "base"))
 
 
 def run_or_base(run: str | Path | None) -> Path:
-    """The folder of a run; None means the included base model."""
-    if run is not None:
+    """The folder of a run; None and "base" mean the included base model."""
+    if run is not None and str(run) != BASE:
         return Path(run)
-    folder = Path(str(_INCLUDED))
-    if not folder.is_dir():
+    if not _INCLUDED.is_dir():
         raise CheckpointError(
-            "no run was given, and this installation includes no base model; give the folder of a "
-            "trained run"
+            "this installation includes no base model; give the folder of a trained run"
         )
-    return folder
+    return _INCLUDED
+
+
+def model_name(run: Path) -> str:
+    """For the screen: where the package is installed is of no interest."""
+    return "the base model" if run == _INCLUDED else str(run)

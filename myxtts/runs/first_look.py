@@ -25,12 +25,15 @@ class FirstLook:
 def first_look(run: str | os.PathLike[str]) -> FirstLook:
     """For finding mistakes before anything slow begins.
 
-    The newest checkpoint whose small files can be read, which is the one that will be loaded
-    unless its weights are damaged. Without any, the error is the one that loading would give.
+    The best or else the newest checkpoint whose small files can be read, which is the one that
+    will be loaded unless its weights are damaged. Without any, the error is the one that loading
+    would give.
     """
     folder = Path(run)
-    RunDir(folder).require_folder()
-    candidates = [folder] if is_sealed_folder(folder) else RunDir(folder).checkpoint_folders()
+    run_dir = RunDir(folder)
+    run_dir.require_folder()
+    is_checkpoint = is_sealed_folder(folder)
+    candidates = [folder] if is_checkpoint else [*run_dir.checkpoint_folders(), run_dir.best]
     for candidate in reversed(candidates):
         try:
             config = load_config(candidate / CONFIG, is_saved_run=True)

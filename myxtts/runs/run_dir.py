@@ -16,6 +16,7 @@ and written. The names in a checkpoint are in `checkpoints`.
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from myxtts.runs.lock import hold_lock, names_a_living_process
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.whole_files import remove_temporaries
+
+_log = logging.getLogger(__name__)
 
 # In RUN/evaluation, or wherever else an evaluation is written.
 EVALUATION_RESULT = "evaluation.json"
@@ -254,12 +257,18 @@ def require_own_folder(folder: Path) -> None:
 def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:
     """The newest intact checkpoint of a run, or the folder itself if it is a checkpoint.
 
-    `for_synthesis` verifies only the files that synthesis needs.
+    `for_synthesis` prefers the best one, and verifies only the files that synthesis needs.
     """
     folder = Path(folder)
     if is_sealed_folder(folder):
         return checkpoints.open_checkpoint(folder, for_synthesis=for_synthesis)
-    return RunDir(folder).newest_checkpoint(for_synthesis=for_synthesis)
+    run = RunDir(folder)
+    if for_synthesis and is_sealed_folder(run.best):
+        try:
+            return run.best_checkpoint()
+        except CheckpointError as error:
+            _log.warning("%s; trying the newest checkpoint instead", error)
+    return run.newest_checkpoint(for_synthesis=for_synthesis)
 
 
 def _last_saved_and_name(run: RunDir) -> tuple[float, str]:

@@ -25,7 +25,7 @@ class LoadedModel:
 
 
 def load_model(folder: Path, *, compiled: bool) -> LoadedModel:
-    """Of a run's newest checkpoint, or of a checkpoint."""
+    """Of a run's best checkpoint, or of a checkpoint."""
     checkpoint = find_checkpoint(folder, for_synthesis=True)
     config = checkpoint.config()
     if config.training.task != "acoustic":

@@ -1,27 +1,34 @@
-"""Validation: losses on fixed batches, an alignment and a speech sample."""
+"""Validation: losses on fixed batches, an alignment, and sentences that are spoken."""
 
 from __future__ import annotations
 
 import logging
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.mel import FloatArray
+from myxtts.audio.time_warping import warp
 from myxtts.audio.vocoder import Vocoder
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
+from myxtts.data.features.cache import FeatureCache
 from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.opening import CorpusPart
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.training.watching.reporting import RunWriter
 
 _log = logging.getLogger(__name__)
 
 _MOST_BATCHES = 4
+# Few enough to cost a second or two, enough that their mean tells checkpoints apart.
+_SPOKEN_SENTENCES = 8
 
 
 class AcousticValidation:
@@ -61,28 +68,52 @@ class AcousticValidation:
         for name, value in zip(LossParts._fields, means, strict=True):
             metrics[f"validation_{name}_loss"] = float(value)
         try:
-            self._speak(step, writer)
+            metrics["validation_mel_distance"] = self._speak(step, writer)
         except tf.errors.OpError as error:
             # A diverging model may predict endless durations.
             reason = error.message.splitlines()[0]
             _log.warning("step %d: no speech sample, synthesis failed (%s)", step, reason)
         return metrics
 
-    def _speak(self, step: int, writer: RunWriter) -> None:
-        """Speaks the first validation sentence in the voice of another clip of its speaker."""
-        cache = self._part.cache
-        planned = self._part.schedule.batch_at(0)
-        clip, reference = int(planned.clips[0]), int(planned.references[0])
-        [mel] = self._sampler.mels(
-            [self._loader.token_ids(clip).tolist()],
-            [self._loader.language_id(clip)],
-            self._sampler.voice(cache.clip_mel(reference).astype(np.float32)),
+    def _speak(self, step: int, writer: RunWriter) -> float:
+        """Speaks validation sentences, each in the voice of another clip of its speaker; how far
+        their mels are from those of the recordings.
+        """
+        cache, schedule = self._part.cache, self._part.schedule
+        batches = (schedule.batch_at(index) for index in range(schedule.batches_per_epoch))
+        pairs = (zip(batch.clips, batch.references, strict=True) for batch in batches)
+        spoken = [
+            (int(clip), int(reference))
+            for clip, reference in islice(chain.from_iterable(pairs), _SPOKEN_SENTENCES)
+        ]
+        voices = [self._sampler.voice(_mel(cache, reference)) for _, reference in spoken]
+        mels = self._sampler.mels(
+            [self._loader.token_ids(clip).tolist() for clip, _ in spoken],
+            [self._loader.language_id(clip) for clip, _ in spoken],
+            Voice(*(tf.concat(parts, 0) for parts in zip(*voices, strict=True))),
             SpeechOptions(),
         )
-        waveform = self._vocoder.samples(mel)
+        first, _ = spoken[0]
         rate = self._config.audio.sample_rate_hz
-        writer.write_recording(step, cache.clip_waveform(clip), rate, cache.text(clip))
-        writer.write_sample(step, waveform, rate, cache.text(clip))
+        writer.write_recording(step, cache.clip_waveform(first), rate, cache.text(first))
+        writer.write_sample(step, self._vocoder.samples(mels[0]), rate, cache.text(first))
+        distances = [
+            warped_distance(mel, _mel(cache, clip))
+            for mel, (clip, _) in zip(mels, spoken, strict=True)
+        ]
+        return float(np.mean(distances))
+
+
+def _mel(cache: FeatureCache, clip: int) -> FloatArray:
+    return cache.clip_mel(clip).astype(np.float32)
+
+
+def warped_distance(ours: FloatArray, theirs: FloatArray) -> float:
+    """Root mean square difference of log-mels [frames, mels], over the best alignment in time."""
+    squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * ours @ theirs.T
+    distances = np.sqrt(np.maximum(squares, 0.0) / ours.shape[1])
+    rows, columns = warp(distances)
+    return float(distances[rows, columns].mean())
 
 
 def compile_losses_and_path(model: XTTS, signature: Batch, seed: int) -> Any:

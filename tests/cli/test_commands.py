@@ -172,7 +172,7 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
     assert "load the weights that fit with --init-partially" in wider
     assert main([*train, "--freeze=text_encoder"]) == 0
     shown = capsys.readouterr().out
-    assert f"Initialising from the EMA weights of {trained_run}/checkpoints/step_0" in shown
+    assert f"Initialising from the EMA weights of {trained_run}/best (step " in shown
     report = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
     for part, count in report["parts"].items():
         assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown

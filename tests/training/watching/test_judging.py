@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.training.interruption import Interruption
@@ -54,18 +54,27 @@ def lines(run, file="metrics.jsonl"):
     return [json.loads(line) for line in (run / file).read_text().splitlines()]
 
 
-def test_the_best_by_validation_loss_can_be_spoken_with(trained_run):
+def test_the_best_by_what_it_says_is_spoken_with(trained_run, tmp_path, caplog):
     report = json.loads((trained_run / "report.json").read_text())
-    losses = {line["step"]: line.get("validation_loss") for line in lines(trained_run)}
-    losses = {step: loss for step, loss in losses.items() if loss is not None}
-    best = min(losses, key=losses.get)
+    distances = {line["step"]: line.get("validation_mel_distance") for line in lines(trained_run)}
+    distances = {step: distance for step, distance in distances.items() if distance is not None}
+    best = min(distances, key=distances.get)
     assert report["best"] == {
-        "metric": "validation_loss",
+        "metric": "validation_mel_distance",
         "step": best,
-        "value": pytest.approx(losses[best]),
+        "value": pytest.approx(distances[best]),
     }
-    assert find_checkpoint(trained_run / "best", for_synthesis=True).info.step == best
-    assert TTS(trained_run / "best").config
+    run = tmp_path / "run"
+    shutil.copytree(trained_run, run)
+    newest = max((run / "checkpoints").iterdir())
+    shutil.rmtree(run / "best")
+    assert TTS(run).step == 6
+    RunDir(run).keep_as_best(min((run / "checkpoints").iterdir()))
+    assert TTS(run).step == 3
+    weights = run / "best" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert find_checkpoint(run, for_synthesis=True).folder == newest
+    assert "trying the newest checkpoint instead" in caplog.text
 
 
 def test_the_best_by_a_measure_outlives_its_checkpoint(miniature, corpus, tmp_path):
