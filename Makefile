@@ -20,16 +20,18 @@ eval-env: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[eval,eval-torch]'
 
 demo: $(STAMP)
+	@mkdir -p demo
+	@$(BIN)/myxtts synthesize --text "$(SENTENCE)" --voice callie --language en --out demo/base.wav
 	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
 	@rm -rf demo/run
-	@$(BIN)/myxtts train demo/corpus --config demo --run-dir demo/run
+	@$(BIN)/myxtts train demo/corpus --config demo --init-from base --run-dir demo/run
 	@voice=$$(ls demo/corpus/wavs/en-*-f2.wav | tail -n 1) && \
 	$(BIN)/myxtts synthesize demo/run --text "$(SENTENCE)" \
 		--speaker-wav "$$voice" --language en --out demo/speech.wav && \
 	echo && \
 	echo "Said:      $(SENTENCE)" && \
 	echo "Voice of:  $$voice (a clip that the model was not trained on)" && \
-	echo "Listen to: demo/speech.wav" && \
+	echo "Listen to: demo/speech.wav, and to demo/base.wav: the base model before this training" && \
 	echo "Next:      your own recordings: docs/en/quick-start.md"
 
 quick: $(STAMP)

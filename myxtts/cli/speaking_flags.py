@@ -31,6 +31,13 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="0 is flat and stable, 1 is lively (default: 0.3)",
     )
+    parser.add_argument(
+        "--sharpness",
+        type=float,
+        default=1.0,
+        metavar="AMOUNT",
+        help="0 leaves the sound as the model predicts it, more is crisper (default: 1.0)",
+    )
     for condition in ("text", "voice"):
         parser.add_argument(
             f"--{condition}-guidance",
@@ -67,6 +74,7 @@ def speech_options(options: argparse.Namespace) -> SpeechOptions:
         return SpeechOptions(
             steps=options.steps,
             temperature=options.temperature,
+            sharpness=options.sharpness,
             text_guidance=options.text_guidance,
             voice_guidance=options.voice_guidance,
             speed=options.speed,

@@ -11,6 +11,7 @@ from myxtts.errors import DataError
 _ALLOWED: dict[str, tuple[Any, float, float]] = {
     "steps": (Integral, 1, 1_000),
     "temperature": (Real, 0, 2),
+    "sharpness": (Real, 0, 2),
     "text_guidance": (Real | None, 0, 10),
     "voice_guidance": (Real | None, 0, 10),
     "speed": (Real, 0.25, 4),
@@ -34,6 +35,8 @@ class SpeechOptions:
     """Sampling steps: more is slower and slightly clearer."""
     temperature: float = 0.3
     """Standard deviation of the initial noise: lower is flatter and safer."""
+    sharpness: float = 1.0
+    """How much of the fine structure that a predicted mel lacks is put back; 0 adds nothing."""
     text_guidance: float | None = None
     """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
     run, 0 turns it off, which is twice as fast."""

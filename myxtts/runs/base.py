@@ -7,14 +7,14 @@ from pathlib import Path
 
 from myxtts.errors import CheckpointError
 
-# In the place of a run's folder. A folder of this name is written ./base.
+# In the place of a run's folder; one of this name goes before it.
 BASE = "base"
 _INCLUDED = Path(str(resources.files("myxtts") / "weights" / "base"))
 
 
 def run_or_base(run: str | Path | None) -> Path:
     """The folder of a run; None and "base" mean the included base model."""
-    if run is not None and str(run) != BASE:
+    if run is not None and (str(run) != BASE or Path(run).is_dir()):
         return Path(run)
     if not _INCLUDED.is_dir():
         raise CheckpointError(

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_names():
-    assert builtin_names() == ["config", "demo", "miniature", "persian", "vocoder"]
+    assert builtin_names() == ["base", "config", "demo", "miniature", "persian", "vocoder"]
 
 
 @pytest.mark.parametrize("name", builtin_names())
@@ -59,6 +59,6 @@ def test_every_command_names_the_nearest_in_one_line(command, tmp_path, monkeypa
         assert main([*command, "--config", wrong]) == 2
         assert capsys.readouterr().err == (
             f"myxtts {command[0]}: {wrong}: found neither a file nor a built-in configuration of "
-            "this name; built in are config, demo, miniature, persian, vocoder; did you mean "
+            "this name; built in are base, config, demo, miniature, persian, vocoder; did you mean "
             "'persian'?\n"
         )

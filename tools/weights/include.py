@@ -1,8 +1,9 @@
 """Puts the weights of a run into the package: EMA weights in float16, for synthesis only.
 
-    .venv/bin/python tools/weights/include.py RUN myxtts/weights/vocoder
+    .venv/bin/python tools/weights/include.py RUN myxtts/weights/base --voice NAME FILE [FILE ...]
 
-The configuration is that of the run without what is of one machine: folders and devices.
+The configuration is that of the run without what is of one machine: folders and devices. Voices
+are encoded by the included weights and saved with them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import save_config
+from myxtts.config.loading import load_config, save_config
 from myxtts.runs.checkpoints import CONFIG, TOKENIZER
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.runs.sealed_folder import write_sealed_folder
@@ -28,6 +29,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, help="run folder or checkpoint")
     parser.add_argument("folder", type=Path, help="folder in the package")
+    parser.add_argument("--voice", nargs="+", action="append", default=[], metavar="NAME FILE")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     options = parser.parse_args()
     checkpoint = find_checkpoint(options.run, for_synthesis=True)
     weights = checkpoint.ema_weights()
@@ -45,19 +48,34 @@ def main() -> None:
         options.folder,
         {
             "model.safetensors": halves,
-            CONFIG: _portable(checkpoint.config()),
+            CONFIG: _portable(checkpoint.config(), options.set),
             TOKENIZER: (checkpoint.folder / TOKENIZER).read_bytes(),
             "checkpoint.json": json.dumps(info, indent=1).encode(),
         },
     )
     print(f"{options.folder}: {sum(value.nbytes for value in halves.values()) / 1e6:.1f} MB")
+    if options.voice:
+        add_voices(options.folder, options.voice)
 
 
-def _portable(config: XTTSConfig) -> bytes:
+def _portable(config: XTTSConfig, assignments: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / CONFIG
         save_config(config.with_(**dict.fromkeys(OF_THE_MACHINE)), file)
+        save_config(load_config(file, assignments=assignments, is_saved_run=True), file)
         return file.read_bytes()
+
+
+def add_voices(folder: Path, voices: list[list[str]]) -> None:
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts import TTS
+
+    tts = TTS(folder)
+    for name, *files in voices:
+        tts.add_voice(name, files)
+    print(f"voices: {', '.join(tts.voices)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""The included base model, as it is installed."""
+
+import numpy as np
+import pytest
+
+from myxtts.cli.main import main
+from myxtts.errors import CheckpointError
+from myxtts.runs import base
+from myxtts.runs.base import model_name, run_or_base
+from myxtts.synthesis.tts import TTS
+
+
+@pytest.fixture(scope="module")
+def tts():
+    return TTS(compiled=False)
+
+
+def loudness_db(samples):
+    return 20 * np.log10(np.sqrt(np.mean(samples**2)) + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"), [("Good evening, how are you?", "en"), ("سلام، حال شما چطور است؟", "fa")]
+)
+def test_it_speaks_in_an_included_voice(tts, text, language):
+    assert "callie" in tts.voices
+    samples = tts.tts(text, voice="callie", language=language)
+    assert 0.8 < samples.size / tts.sample_rate_hz < 4
+    assert -35 < loudness_db(samples) < -10
+
+
+def test_it_speaks_in_a_voice_that_it_hears(tts, demo_corpus):
+    clips = {file.stem.split("-")[-1]: file for file in (demo_corpus / "wavs").glob("*.wav")}
+    assert len(clips) == 2
+    one, other = (tts.tts("Good evening.", clip, "en") for clip in clips.values())
+    assert one.shape != other.shape or not np.allclose(one, other)
+
+
+def test_it_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    included = run_or_base(None)
+    assert run_or_base("base") == included
+    assert model_name(included) == "the base model"
+    (tmp_path / "base").mkdir()
+    assert str(run_or_base("base")) == model_name(run_or_base("base")) == "base"
+
+
+def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "_INCLUDED", tmp_path / "none")
+    with pytest.raises(CheckpointError, match="includes no base model; give the folder of a"):
+        run_or_base(None)
+
+
+def test_the_command_needs_no_run(tmp_path, capsys):
+    out = tmp_path / "hello.wav"
+    assert main(["synthesize", "--text", "Hello.", "--voice", "callie", "--out", str(out)]) == 0
+    assert "of the base model" in capsys.readouterr().out
+    assert out.stat().st_size > 10_000
+
+
+@pytest.mark.training
+def test_a_run_starts_from_it(demo_corpus, tmp_path, capsys):
+    run = str(tmp_path / "run")
+    train = ["train", str(demo_corpus), "--init-from", "base", "--run-dir", run, "--max-steps=1"]
+    assert main([*train, "--batch-size=2", "--set=data.workers=1"]) == 0
+    shown = capsys.readouterr().out
+    assert "Initialising from the EMA weights of " in shown
+    assert "decoder: " in shown
