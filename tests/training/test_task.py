@@ -123,7 +123,9 @@ class LinearSource:
 @pytest.fixture
 def train(corpus, miniature, tmp_path):
     def run(steps, resume=False):
-        config = miniature(max_steps=steps, learning_rate=0.05, log_every=1)
+        config = miniature(
+            max_steps=steps, learning_rate=0.05, log_every=1, best_metric="validation_loss"
+        )
         trainer = XTTSTrainer(config, corpus, tmp_path / "run", task=LinearTask(corpus))
         if resume:
             trainer.resume()
