@@ -34,9 +34,9 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sharpness",
         type=float,
-        default=1.0,
+        default=0.0,
         metavar="AMOUNT",
-        help="0 leaves the sound as the model predicts it, more is crisper (default: 1.0)",
+        help="0 leaves the sound as the model predicts it, 1 is crisper (default: 0)",
     )
     for condition in ("text", "voice"):
         parser.add_argument(

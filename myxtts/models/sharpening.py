@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-# Quality by a learned judge was best with these, for voices that were heard in training.
+# Quality by a learned judge was best with these, for a model of many voices.
 _OVER_BANDS, _OVER_TIME = 2.0, 1.0
 
 

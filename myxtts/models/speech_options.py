@@ -35,8 +35,9 @@ class SpeechOptions:
     """Sampling steps: more is slower and slightly clearer."""
     temperature: float = 0.3
     """Standard deviation of the initial noise: lower is flatter and safer."""
-    sharpness: float = 1.0
-    """How much of the fine structure that a predicted mel lacks is put back; 0 adds nothing."""
+    sharpness: float = 0.0
+    """How much of the fine structure that a predicted mel lacks is put back; 1 suits a model of
+    many voices, one that was trained on few has no need of it."""
     text_guidance: float | None = None
     """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
     run, 0 turns it off, which is twice as fast."""
