@@ -2,7 +2,7 @@
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
     .venv/bin/python benchmarks/unseen_voices.py --voices CORPUS --sentences FILE [--run RUN] \\
-        [--count 60] [--reference-seconds 5] [--vocoder VOCODER] [--temperature T] [--json FILE]
+        [--count 60] [--reference-seconds 5] [--json FILE] [flags of synthesize ...]
 
 CORPUS has voices that the run was not trained on; FILE has one sentence per line. The voices take
 turns. The reference is the beginning of a speaker's first clip; clones are compared with the rest
@@ -29,13 +29,17 @@ import numpy as np  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
+from myxtts.cli.speaking_flags import (  # noqa: E402
+    add_speech_flags,
+    add_vocoder_flag,
+    speech_options,
+)
 from myxtts.data.corpus.dataset import LJSpeechDataset  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measure import FloatArray, Measure, Sound, Speech  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.similarity import ResemblyzerVectors, cosine  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
-from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 
 LEAST_REST_SECONDS = 3.0
 DRAWS = 1_000
@@ -68,20 +72,16 @@ def main() -> None:
     parser.add_argument("--language", default="en")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--reference-seconds", type=float, default=5.0)
-    parser.add_argument("--vocoder", default=None)
     parser.add_argument("--json", type=Path)
-    for name, kind in (("steps", int), ("temperature", float)):
-        parser.add_argument(f"--{name}", type=kind, default=getattr(SpeechOptions(), name))
-    for name in ("text_guidance", "voice_guidance"):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=None)
+    add_vocoder_flag(parser)
+    add_speech_flags(parser)
     options = parser.parse_args()
 
     tts, vectors = TTS(options.run, vocoder=options.vocoder), ResemblyzerVectors()
     voices = human_voices(tts, options.voices, options.reference_seconds, vectors)
     lines = options.sentences.read_text(encoding="utf-8").splitlines()
     sentences = [line for line in lines if line.strip()][: options.count]
-    names = ("steps", "temperature", "text_guidance", "voice_guidance")
-    speech = SpeechOptions(**{name: getattr(options, name) for name in names})
+    speech = speech_options(options)
     measures = open_toolbox(only=(WORD_ERROR_RATE.name, "distillmos")).measures
 
     def judge(voice: HumanVoice, text: str, waveform: FloatArray) -> Trial:

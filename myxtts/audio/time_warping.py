@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
+_Float = TypeVar("_Float", np.float32, np.float64)
 Indices = npt.NDArray[np.intp]
+
+
+def frame_distances(ours: npt.NDArray[_Float], theirs: npt.NDArray[_Float]) -> npt.NDArray[_Float]:
+    """Euclidean distance of each frame [frames, features] of a clip from each of another."""
+    squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * ours @ theirs.T
+    distances: npt.NDArray[_Float] = np.sqrt(np.maximum(squares, 0.0))
+    return distances
 
 
 def warp(cost: npt.NDArray[np.floating]) -> tuple[Indices, Indices]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, trim_silence
-from myxtts.audio.time_warping import warp
+from myxtts.audio.time_warping import frame_distances, warp
 from myxtts.config.config import AudioConfig
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Measure, Metric, Score, Sound, Speech
 from myxtts.evaluation.pitch import pitch_hz
@@ -48,7 +48,7 @@ class AgainstRecording(Measure):
         assert speech.recording is not None
         spoken, recorded = _speech_of(speech), _speech_of(speech.recording)
         ours, theirs = _cepstra(spoken), _cepstra(recorded)
-        distance_db = _DB_PER_NEPER * _distances(ours, theirs)
+        distance_db = _DB_PER_NEPER * frame_distances(ours, theirs)
         rows, columns = warp(distance_db)
         scores = {
             MEL_CEPSTRAL_DISTANCE.name: Score(float(distance_db[rows, columns].mean())),
@@ -91,10 +91,3 @@ def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
     order = np.arange(1, _COEFFICIENTS + 1)
     cosines = np.cos(np.pi / _MELS * np.outer(band, order))  # [mels, coefficients]
     return log_mel @ cosines * np.sqrt(2) / _MELS
-
-
-def _distances(
-    ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * ours @ theirs.T
-    return np.sqrt(np.maximum(squares, 0.0))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import FloatArray
-from myxtts.audio.time_warping import warp
+from myxtts.audio.time_warping import frame_distances, warp
 from myxtts.audio.vocoder import Vocoder
 from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
@@ -110,8 +110,7 @@ def _mel(cache: FeatureCache, clip: int) -> FloatArray:
 
 def warped_distance(ours: FloatArray, theirs: FloatArray) -> float:
     """Root mean square difference of log-mels [frames, mels], over the best alignment in time."""
-    squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * ours @ theirs.T
-    distances = np.sqrt(np.maximum(squares, 0.0) / ours.shape[1])
+    distances = frame_distances(ours, theirs) / np.sqrt(ours.shape[1])
     rows, columns = warp(distances)
     return float(distances[rows, columns].mean())
 
