@@ -58,10 +58,18 @@ def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
 
 def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
     """The training step of a model for random batches, and its optimizer."""
-    model = XTTS(config, symbols=80, languages=1, mel_mean=0.0, mel_deviation=1.0)
+    adversarial = config.training.adversarial_weight > 0.0
+    model = XTTS(
+        config,
+        symbols=80,
+        languages=1,
+        mel_mean=0.0,
+        mel_deviation=1.0,
+        adversarial=adversarial,
+    )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
     step = compile_training_step(
-        AcousticObjective(model, config.training),
+        AcousticObjective(model, config.training, total_steps=1_000_000),
         optimizer,
         batch_signature(config),
         config.training,

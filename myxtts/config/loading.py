@@ -11,7 +11,12 @@ import yaml
 
 from myxtts.config.builtin import find_config
 from myxtts.config.config import SECTIONS, XTTSConfig, find_setting
-from myxtts.config.moved import announce, relocated, with_accumulated_batches
+from myxtts.config.moved import (
+    announce,
+    relocated,
+    with_accumulated_batches,
+    with_settings_of_its_time,
+)
 from myxtts.config.names import did_you_mean
 from myxtts.config.schema import Layer
 from myxtts.errors import ConfigError
@@ -96,6 +101,8 @@ def load_config(
     from_file, moves = relocated(settings, str(file), is_saved_run=is_saved_run)
     if (version or (1 if is_saved_run else _VERSION)) < 2:
         from_file = with_accumulated_batches(from_file)
+    if is_saved_run:
+        from_file = with_settings_of_its_time(from_file)
     from_flags, moves_of_flags = relocated(overrides or {})
     assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
     announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])

@@ -15,6 +15,7 @@ class LossParts(NamedTuple):
     prior: Any
     duration: Any
     flow: Any
+    adversarial: Any
 
 
 class VocoderLossParts(NamedTuple):

@@ -50,6 +50,10 @@ CONSTANT = {
 }
 
 
+# What a saved run from before each of these settings was trained with, where the default differs.
+_BEFORE_IT_WAS_A_SETTING = {"training.adversarial_weight": 0.0}
+
+
 class Move(NamedTuple):
     old: str
     new: str
@@ -111,6 +115,15 @@ def with_accumulated_batches(layer: Layer) -> Layer:
         return layer  # Reported when the settings are checked.
     split = {name: max(1, value // accumulation) for name, value in sizes.items()}
     return {**layer, "data": {**data, **split}} if split else layer
+
+
+def with_settings_of_its_time(layer: Layer) -> Layer:
+    """The settings of a saved run, with those that it does not name because they are newer."""
+    current = {section: dict(values) for section, values in layer.items()}
+    for setting, value in _BEFORE_IT_WAS_A_SETTING.items():
+        section, _, name = setting.partition(".")
+        current.setdefault(section, {}).setdefault(name, value)
+    return current
 
 
 def old_place_of(flat_name: str) -> tuple[str, str] | None:

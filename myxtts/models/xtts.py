@@ -12,6 +12,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
+from myxtts.models.discriminator import MelDiscriminator
 from myxtts.models.layers import length_mask, stack_frames
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
@@ -24,6 +25,8 @@ _LEAST_TIME_LEFT = 0.4
 _LONGEST_LOG_DURATION = 6.0
 # Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
+# Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the other losses.
+_DISCRIMINATOR_WEIGHT = 0.02
 
 
 class Draws(NamedTuple):
@@ -33,6 +36,7 @@ class Draws(NamedTuple):
     flow_times: tf.Tensor  # [batch]
     condition_mask: tf.Tensor  # [batch, 2]: 0 where text, or voice, conditioning is dropped
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
+    adversarial_weight: tf.Tensor  # [batch], the same for all; 0 without adversarial training
 
 
 class Counts(NamedTuple):
@@ -43,8 +47,27 @@ class Counts(NamedTuple):
     segment_positions: tf.Tensor
 
 
+class _Segment(NamedTuple):
+    """The segments of a batch that the decoder is trained on, all [batch, positions, ...]."""
+
+    predicted: tf.Tensor
+    recorded: tf.Tensor
+    expected: tf.Tensor
+    """Mean mels of the tokens; zero where text conditioning is dropped."""
+    inside: tf.Tensor
+    """[batch, positions, 1]: zero in the padding."""
+    weight: tf.Tensor
+    """Of squared errors, by the flow time; zero in the padding."""
+
+    @property
+    def error(self) -> tf.Tensor:
+        return self.predicted - self.recorded
+
+
 class XTTS(keras.Model):
     """Text encoder, voice encoder, alignment and flow decoder.
+
+    With `adversarial` there is a discriminator beside them, for training only.
 
     `precision` is the data type of products over positions. Inputs, outputs, weights, output heads,
     alignment and losses are float32. It only concerns training; synthesis may use float32 with
@@ -60,6 +83,7 @@ class XTTS(keras.Model):
         mel_mean: float,
         mel_deviation: float,
         precision: str = "float32",
+        adversarial: bool = False,
     ) -> None:
         super().__init__(name="xtts")
         self.sizes = config.model
@@ -76,12 +100,15 @@ class XTTS(keras.Model):
             self.sizes, self.n_mels, dtype=policy, name="voice_encoder"
         )
         self.decoder = FlowDecoder(self.sizes, self.channels, dtype=policy, name="decoder")
+        self.discriminator = MelDiscriminator(name="discriminator") if adversarial else None
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights without calling the model."""
         for part in (self.text_encoder, self.voice_encoder, self.decoder):
             part.build()
+        if self.discriminator is not None:
+            self.discriminator.build()
 
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
@@ -108,6 +135,7 @@ class XTTS(keras.Model):
             tf.random.stateless_normal(
                 [batch_size, self.segment_positions, self.channels], noise_seed, alg="philox"
             ),
+            tf.zeros([batch_size]),
         )
 
     def count(self, batch: Batch) -> Counts:
@@ -134,18 +162,20 @@ class XTTS(keras.Model):
         scores = alignment_scores(text.mean_mel, target)
         path = align(scores, batch.token_lengths, lengths)
         durations = tf.reduce_sum(path, 1)  # [batch, tokens]
-        flow_error = self._flow_error(text, voice, target, path, durations, lengths, draws)
+        segment = self._denoised_segment(text, voice, target, path, durations, lengths, draws)
+        flow_scale = 1.0 / (counts.segment_positions * self.channels)
         parts = LossParts(
             prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
             duration=_duration_error(text, durations) / counts.tokens,
-            flow=flow_error / (counts.segment_positions * self.channels),
+            flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
+            adversarial=self._adversarial_loss(segment, draws, flow_scale),
         )
         return parts, path
 
     def _position_lengths(self, batch: Batch) -> tf.Tensor:
         return batch.mel_lengths // self.sizes.frames_per_position
 
-    def _flow_error(
+    def _denoised_segment(
         self,
         text: EncodedText,
         voice: Voice,
@@ -154,8 +184,8 @@ class XTTS(keras.Model):
         durations: tf.Tensor,
         lengths: tf.Tensor,
         draws: Draws,
-    ) -> tf.Tensor:
-        """Flow-matching loss on one random segment of each clip.
+    ) -> _Segment:
+        """One random segment of each clip, noised and denoised.
 
         The flow follows a straight path from noise to data. In a batch of shorter clips the
         segment is as long as the batch: the decoder need not run on padding alone.
@@ -175,7 +205,37 @@ class XTTS(keras.Model):
         condition, voice = _masked_conditions(draws.condition_mask, condition, voice)
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
-        return tf.reduce_sum(tf.square(clean - data) * weight) / _MEAN_TIME_WEIGHT
+        expected = tf.stop_gradient(condition[:, :, : self.channels])
+        return _Segment(clean, data, expected, inside, weight / _MEAN_TIME_WEIGHT)
+
+    def _adversarial_loss(
+        self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor
+    ) -> tf.Tensor:
+        """The discriminator's loss, which brings the decoder its gradient as well.
+
+        That gradient is `adversarial_weight` times as large as that of the flow loss, clip by
+        clip, whatever the discriminator's own scale.
+        """
+        if self.discriminator is None:
+            return tf.zeros([])
+        discriminator = self.discriminator
+
+        def loss() -> tf.Tensor:
+            predicted, recorded, expected = (
+                tf.reshape(values, [tf.shape(values)[0], -1, self.n_mels])
+                for values in (segment.predicted, segment.recorded, segment.expected)
+            )
+            mask = tf.repeat(segment.inside, self.sizes.frames_per_position, axis=1)
+            error, direction = discriminator.terms(predicted, recorded, expected, mask)
+            flow_gradient = 2.0 * flow_scale * segment.error * segment.weight
+            norm = tf.sqrt(tf.reduce_sum(tf.square(flow_gradient), [1, 2]))
+            size = tf.stop_gradient(norm * draws.adversarial_weight)[:, None, None]
+            pull = tf.reduce_sum(predicted * size * direction)
+            scale = _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
+            return tf.reduce_sum(error) * scale + pull - tf.stop_gradient(pull)
+
+        # Most of its cost is saved while the weight is still zero.
+        return tf.cond(tf.reduce_max(draws.adversarial_weight) > 0.0, loss, lambda: tf.zeros([]))
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and the position within the token."""

@@ -35,14 +35,22 @@ from myxtts.work import computed_multiplications, real_multiplications
 
 
 class AcousticObjective:
-    """The losses of `XTTS` on a batch, with conditioning dropout for classifier-free guidance."""
+    """The losses of `XTTS` on a batch, with conditioning dropout for classifier-free guidance, and
+    adversarial training in the later part of a run.
+    """
 
-    def __init__(self, model: XTTS, training: TrainingConfig) -> None:
+    def __init__(self, model: XTTS, training: TrainingConfig, total_steps: int) -> None:
         self._model = model
         self._drop_rates = training.text_drop_rate, training.voice_drop_rate
+        self._adversarial_weight = training.adversarial_weight
+        self._first_adversarial_step = round(training.adversarial_start * total_steps)
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
-        return self._model.draw(batch_size, seed, self._drop_rates)
+        _, step = tf.unstack(seed)
+        is_adversarial = tf.cast(step >= self._first_adversarial_step, tf.float32)
+        weight = tf.fill([batch_size], self._adversarial_weight * is_adversarial)
+        draws = self._model.draw(batch_size, seed, self._drop_rates)
+        return draws._replace(adversarial_weight=weight)
 
     def count(self, batch: Batch) -> Counts:
         return self._model.count(batch)
@@ -76,11 +84,14 @@ class AcousticTask:
             mel_mean=cache.mel_mean,
             mel_deviation=cache.mel_deviation,
             precision=self._config.training.precision,
+            adversarial=self._config.training.adversarial_weight > 0.0,
         )
 
     @property
     def objective(self) -> AcousticObjective:
-        return AcousticObjective(self.model, self._config.training)
+        training = self._config.training
+        steps = self._corpus.train.schedule.planned_steps(training)
+        return AcousticObjective(self.model, training, steps)
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> AcousticSource:
         return AcousticSource(

@@ -32,6 +32,8 @@ _SYMBOLS = "text_encoder/symbols/embeddings"
 _MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
 _LOG_DURATIONS = "text_encoder/symbol_log_duration/embeddings"
 _LANGUAGES = "text_encoder/languages/embeddings"
+# Helps to train the rest and is not spoken with; a run may start with, or without, one.
+_DISCRIMINATOR = "discriminator/"
 _SHOWN_PROBLEMS = 3
 
 
@@ -172,9 +174,12 @@ def matching_weights(
 
     if not any(count["taken"] for count in parts.values()):
         raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
-    if not partially and (not_taken or any(it.changes_what_weights_mean for it in changes)):
+    problems = {
+        name: reason for name, reason in not_taken.items() if not name.startswith(_DISCRIMINATOR)
+    }
+    if not partially and (problems or any(it.changes_what_weights_mean for it in changes)):
         raise CheckpointError(
-            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, not_taken)}; use "
+            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, problems)}; use "
             "the same settings, or load the weights that fit with --init-partially"
         )
     report = StartReport(

@@ -42,7 +42,7 @@ class Objective(Protocol):
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Any:
         """The random numbers of a step, for the global batch, as a named tuple.
 
-        `seed` is int32 [2].
+        `seed` is int32 [2]: the seed of the run, and the step.
         """
 
     def count(self, batch: Any) -> Any:

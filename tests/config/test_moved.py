@@ -117,6 +117,11 @@ def test_a_run_saved_under_old_names_loads_without_a_word(notices):
     assert not notices()
 
 
+def test_a_run_saved_before_there_was_a_discriminator_has_none():
+    assert find_checkpoint(GOLDEN).config().training.adversarial_weight == 0.0
+    assert load_config(None).training.adversarial_weight > 0.0
+
+
 def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):
     config = load_config(
         GOLDEN / "config.yaml", assignments=["training.save_every=7"], is_saved_run=True

@@ -96,6 +96,12 @@ def test_what_cannot_be_taken_whole_is_an_error(origin, corpus, miniature, setti
     assert (decoder["taken"] < decoder["of"]) == bool(others)
 
 
+def test_a_start_without_a_discriminator_gets_a_new_one(origin, corpus, miniature):
+    found = start(origin, corpus, miniature(), **{"xtts/discriminator/kernel_0": (5, 5, 3, 16)})
+    assert found.report.not_taken == {"discriminator/kernel_0": "not in the checkpoint"}
+    assert found.tensors[SYMBOLS].any()
+
+
 def test_settings_that_leave_the_weights_their_meaning_may_differ(origin, corpus, miniature):
     config = miniature(trim_silence_db=None, segment_frames=64, default_language="fa")
     report = start(origin, corpus, config).report

@@ -12,19 +12,27 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 
 
-def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0):
+def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0, adversarial=0.0):
     """Weights after a few steps of the compiled step on real batches."""
     config = miniature(
-        batch_size=4 // accumulation, gradient_accumulation_steps=accumulation, seed=seed
+        batch_size=4 // accumulation,
+        gradient_accumulation_steps=accumulation,
+        seed=seed,
+        adversarial_weight=adversarial,
     )
     tf.keras.utils.set_random_seed(1)
     tokenizer = corpus.tokenizer
     model = XTTS(
-        config, symbols=len(tokenizer.symbols), languages=1, mel_mean=-5.0, mel_deviation=2.0
+        config,
+        symbols=len(tokenizer.symbols),
+        languages=1,
+        mel_mean=-5.0,
+        mel_deviation=2.0,
+        adversarial=adversarial > 0.0,
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
     step = compile_training_step(
-        AcousticObjective(model, config.training),
+        AcousticObjective(model, config.training, total_steps=4),
         optimizer,
         batch_signature(config),
         config.training,
@@ -57,6 +65,24 @@ def test_accumulation_equals_the_large_batch(plain, miniature, corpus):
         _, split_losses, split_weights = train(miniature, corpus, accumulation=accumulation)
         np.testing.assert_allclose(split_losses, losses, rtol=1e-5)
         np.testing.assert_allclose(split_weights, weights, atol=1e-5)
+
+
+def test_accumulation_equals_the_large_batch_with_a_discriminator_too(miniature, corpus):
+    _, losses, weights = train(miniature, corpus, adversarial=1.0)
+    _, split_losses, split_weights = train(miniature, corpus, accumulation=2, adversarial=1.0)
+    np.testing.assert_allclose(split_losses, losses, rtol=1e-4)
+    np.testing.assert_allclose(split_weights, weights, atol=1e-4)
+
+
+def test_the_discriminator_takes_part_after_its_share_of_the_run(miniature):
+    config = miniature(adversarial_weight=2.0, adversarial_start=0.5).training
+    model = XTTS(miniature(), symbols=4, languages=1, mel_mean=0.0, mel_deviation=1.0)
+    objective = AcousticObjective(model, config, total_steps=10)
+    weights = [
+        objective.draw(3, tf.constant([0, step])).adversarial_weight.numpy().tolist()
+        for step in (0, 4, 5, 10)
+    ]
+    assert weights == [[0.0] * 3, [0.0] * 3, [2.0] * 3, [2.0] * 3]
 
 
 def test_the_same_seed_gives_the_same_weights(plain, miniature, corpus):

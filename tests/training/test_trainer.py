@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts import TTS
 from myxtts.cli.main import main
 from myxtts.config.loading import load_config
 from myxtts.data.opening import open_corpus
@@ -81,6 +82,7 @@ def test_metrics_are_one_object_a_line(trained_run):
         "prior_loss",
         "duration_loss",
         "flow_loss",
+        "adversarial_loss",
     }
     for line in training:
         assert needed <= set(line)
@@ -122,6 +124,26 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
         np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
     for name, value in whole.ema_weights().items():
         np.testing.assert_array_equal(pieced.ema_weights()[name], value, err_msg=name)
+
+
+def test_a_resumed_run_with_a_discriminator_equals_one_that_never_stopped(
+    miniature, corpus, tmp_path
+):
+    config = miniature(adversarial_weight=1.0, adversarial_start=0.3, max_steps=5)
+    XTTSTrainer(config, corpus, tmp_path / "whole").fit()
+    first = XTTSTrainer(config, corpus, tmp_path / "pieced")
+    first.total_steps = 3
+    first.fit()
+    second = XTTSTrainer(config, corpus, tmp_path / "pieced")
+    second.resume()
+    second.fit()
+    whole, pieced = (find_checkpoint(tmp_path / name) for name in ("whole", "pieced"))
+    for name, value in whole.training_state().items():
+        np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
+    lines = (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()
+    losses = {line["step"]: line["adversarial_loss"] for line in map(json.loads, lines)}
+    assert losses[2] == 0.0 < losses[5]
+    TTS(tmp_path / "whole")
 
 
 def test_a_run_from_when_accumulation_split_batches_goes_on_to_the_bit(miniature, tmp_path, capsys):

@@ -65,6 +65,7 @@ const WORDS = {
       compute: "محاسبه", host: "میزبان", evaluation: "ارزیابی", checkpoint: "نقطهٔ بازیابی" },
     metrics: {
       loss: "زیان", prior_loss: "زیان پیشین", duration_loss: "زیان دیرش", flow_loss: "زیان جریان",
+      adversarial_loss: "زیان تمیزدهنده", validation_adversarial_loss: "زیان تمیزدهنده در ارزیابی",
       spectral_loss: "زیان طیفی", validation_loss: "زیان ارزیابی", validation_prior_loss: "زیان پیشین ارزیابی",
       validation_duration_loss: "زیان دیرش ارزیابی", validation_flow_loss: "زیان جریان ارزیابی",
       validation_spectral_loss: "زیان طیفی ارزیابی", validation_mel_distance: "فاصلهٔ مل در ارزیابی",
