@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_window
 from myxtts.audio.mel import FloatArray, mel_weights
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
@@ -43,19 +44,14 @@ def _inversion(
     """One compiled function for all lengths."""
     before, after = padding_samples(audio)
     weights = mel_weights(audio, n_mels)  # [bins, mels]
-    inverse_window = tf.signal.inverse_stft_window_fn(audio.hop_samples)
+    size, hop = audio.fft_samples, audio.hop_samples
+    window, undo = hann_window(size), inverse_window(size, hop)
 
     def to_waveform(spectrum: tf.Tensor) -> tf.Tensor:
-        return tf.signal.inverse_stft(
-            spectrum,
-            audio.fft_samples,
-            audio.hop_samples,
-            audio.fft_samples,
-            window_fn=inverse_window,
-        )
+        return add_frames(tf.signal.irfft(spectrum, [size])[None] * undo, hop)[0]
 
     def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
-        return tf.signal.stft(waveform, audio.fft_samples, audio.hop_samples, audio.fft_samples)
+        return tf.signal.rfft(cut_frames(waveform[None], size, hop)[0] * window)
 
     def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         magnitude = spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)

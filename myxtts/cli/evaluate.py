@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language",
         metavar="TAG",
-        help="language of --sentences (default: the model's first language)",
+        help="language of --sentences (default: the run's text.default_language)",
     )
     add_vocoder_flag(parser)
     parser.add_argument(
@@ -145,7 +145,8 @@ def _sentences(options: argparse.Namespace, look: FirstLook) -> Sequence[Sentenc
     languages = look.tokenizer.languages
     if options.sentences is None:
         return held_out_sentences(_configuration(options, look), languages, options.count)
-    language = look.tokenizer.own_language(options.language or languages[0])
+    default = look.config.text.default_language
+    language = look.tokenizer.language_or_default(options.language, default)
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
         check_references(options.speaker_wav, look)

@@ -48,7 +48,7 @@ def check_text(
     from myxtts.synthesis.script import ScriptWriter
     from myxtts.text.left_out import describe_left_out, left_out_symbols
 
-    own = look.tokenizer.own_language(language or look.tokenizer.languages[0])
+    own = look.tokenizer.language_or_default(language, look.config.text.default_language)
     if len(text) <= _CHARACTERS_CHECKED:
         writer = ScriptWriter(look.tokenizer, look.config.data.max_text_length)
         writer.lines(text, own, lexicon=lexicon)

@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--language_idx",
         "--language-idx",
         metavar="TAG",
-        help="such as en (default: the model's first language)",
+        help="such as en (default: the run's text.default_language)",
     )
     add_vocoder_flag(parser)
     add_source_flags(parser)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
     log = None if xla_cache is None else CompilationLog()
     # Failures also raise exceptions, and oneDNN logs unsupported types as errors.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _silent_standard_error():
+    with _silent_standard_error(), _no_garbage_collection():
         import tensorflow as tf
 
         tf.config.list_physical_devices("GPU")
@@ -41,6 +42,21 @@ def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
 def gpu_driver_is_there() -> bool:
     """Whether TensorFlow may find a GPU, without importing it: on Linux and WSL."""
     return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """While hundreds of modules are imported, which stay: looking through them for garbage again
+    and again, and once more when the program ends, takes more than a second.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

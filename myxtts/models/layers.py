@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from myxtts.models.gradients import with_gradient
 from myxtts.models.packing import Packing
 
 # Residual branches start small, so that a deep stack is initially close to the identity.
@@ -32,7 +33,7 @@ def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(values * mask, 1) / tf.maximum(tf.reduce_sum(mask, 1), 1.0)
 
 
-@tf.custom_gradient  # type: ignore[untyped-decorator]
+@with_gradient
 def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """RMS norm without weights: scale and shift come from the conditioning."""
     power = tf.reduce_mean(tf.square(values), -1, keepdims=True)
@@ -47,7 +48,7 @@ def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
     return normed, gradient
 
 
-@tf.custom_gradient  # type: ignore[untyped-decorator]
+@with_gradient
 def silu(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """`tf.nn.silu` without recomputing the sigmoid in the gradient to save memory."""
     gate = tf.sigmoid(values)
@@ -75,7 +76,17 @@ def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
     """[..., inputs] times [inputs, outputs], in `dtype`."""
     rows = tf.reshape(tf.cast(values, dtype), [-1, kernel.shape[0]])
     result = tf.matmul(rows, tf.cast(kernel, dtype))
-    return tf.reshape(result, tf.concat([tf.shape(values)[:-1], kernel.shape[1:]], 0))
+    before = values.shape[:-1]
+    if before.rank == 1:
+        return result
+    shape = before.as_list() if before.is_fully_defined() else tf.unstack(tf.shape(values))[:-1]
+    return tf.reshape(result, [*shape, kernel.shape[1]])
+
+
+def dense(layer: Any, values: tf.Tensor) -> tf.Tensor:
+    """`layer(values)` in fewer operations than Keras takes."""
+    outputs = product(values, layer.kernel, layer.compute_dtype)
+    return layer.activation(tf.nn.bias_add(outputs, tf.cast(layer.bias, outputs.dtype)))
 
 
 def scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
@@ -135,7 +146,7 @@ class ConvBlock(keras.layers.Layer):
         return normed * (1.0 + scale) + shift
 
     def _add_perceptron(self, values: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
-        return values + scaled_dense(self.contract, self.expand(hidden), self.residual_scale)
+        return values + scaled_dense(self.contract, dense(self.expand, hidden), self.residual_scale)
 
 
 class Modulation(keras.layers.Layer):

@@ -24,10 +24,11 @@ _SILENT_FRAMES = 5
 class NeuralVocoder:
     """Implements Vocoder; one compiled function for all lengths."""
 
-    def __init__(self, network: VocoderNetwork) -> None:
+    def __init__(self, network: VocoderNetwork, *, compiled: bool = True) -> None:
+        """Without `compiled` the first mel is spoken sooner, and all others later."""
         self.network = network
         self._context_frames = context_frames(network.audio) + network.context_frames
-        self._speak = tf.function(
+        speak = tf.function(
             self._window,
             input_signature=[
                 tf.TensorSpec([None, network.n_mels], tf.float32),
@@ -37,6 +38,7 @@ class NeuralVocoder:
             ],
             autograph=False,
         )
+        self._speak = speak if compiled else speak.python_function
 
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
         chunks = self._samples_of([(log_mel, True)], seed)

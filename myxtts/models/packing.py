@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.models.gradients import with_gradient
+
 
 class Packing:
     """Converts between [batch, tokens, channels] and [slots, channels].
@@ -44,14 +46,14 @@ class Packing:
     def pack_heads(self, values: tf.Tensor) -> tf.Tensor:
         """[heads, batch, tokens, channels] -> [slots, heads * channels]."""
         heads = values.shape[0]
-        function = tf.custom_gradient(
+        function = with_gradient(
             lambda inputs: (self._pack(inputs), lambda given: self._unpack(given, heads))
         )
         return function(values)
 
     def unpack_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
         """[slots, heads * channels] -> [heads, batch, tokens, channels]."""
-        return tf.custom_gradient(lambda inputs: (self._unpack(inputs, heads), self._pack))(values)
+        return with_gradient(lambda inputs: (self._unpack(inputs, heads), self._pack))(values)
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """[batch, tokens] -> [slots]; empty slots have an arbitrary id."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_window
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
@@ -24,9 +25,8 @@ _SMALL = 1e-6
 
 
 def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    """[..., samples] -> [..., frames, bins], frames centred as in a mel."""
-    no_padding = [[0, 0]] * (waveform.shape.rank - 1)
-    return _spectrum(tf.pad(waveform, [*no_padding, padding_samples(audio)]), audio)
+    """[batch, samples] -> [batch, frames, bins], frames centred as in a mel."""
+    return _spectrum(tf.pad(waveform, [[0, 0], padding_samples(audio)]), audio)
 
 
 def context_frames(audio: AudioConfig) -> int:
@@ -65,8 +65,8 @@ def waveform_with_magnitudes(
 
 def _fluctuation(noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
     """Of the spectrum of white noise with variance one, around a geometric mean of one."""
-    window = tf.signal.hann_window(audio.fft_samples)
-    log_mean = tf.math.log(tf.reduce_sum(tf.square(window))) / 2 + _MEAN_LOG_OF_NOISE
+    power = np.sum(np.square(hann_window(audio.fft_samples)))
+    log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
     hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
     share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, 1.0)).astype(np.float32)
     logarithm = tf.math.log(squared_magnitude(noise) + _SMALL) / 2 - log_mean
@@ -74,17 +74,14 @@ def _fluctuation(noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 
 
 def _spectrum(padded: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    return tf.signal.stft(padded, audio.fft_samples, audio.hop_samples, audio.fft_samples)
+    frames = cut_frames(padded, audio.fft_samples, audio.hop_samples)
+    return tf.signal.rfft(frames * hann_window(audio.fft_samples))
 
 
 def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    return tf.signal.inverse_stft(
-        spectrum,
-        audio.fft_samples,
-        audio.hop_samples,
-        audio.fft_samples,
-        window_fn=tf.signal.inverse_stft_window_fn(audio.hop_samples),
-    )
+    frames = tf.signal.irfft(spectrum, [audio.fft_samples])
+    undo = inverse_window(audio.fft_samples, audio.hop_samples)
+    return add_frames(frames * undo, audio.hop_samples)
 
 
 def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.mel import mel_weights
@@ -36,7 +37,7 @@ class VocoderNetwork(keras.Model):
         self._bins = config.audio.fft_samples // 2 + 1
         weights = mel_weights(config.audio, self.n_mels)
         self._covered_bins = int(np.flatnonzero(weights.any(axis=1))[-1])
-        self._from_mel = np.linalg.pinv(weights).astype(np.float32)
+        self._from_mel = _pseudo_inverse(weights)
         self._to_mel = weights
         # Shares of the bands in each bin; bins in no band are not scaled.
         shares = weights / np.maximum(weights.sum(1, keepdims=True), _SMALL)
@@ -78,3 +79,11 @@ class VocoderNetwork(keras.Model):
         edge = tf.reduce_mean(amplitude[..., -_EDGE_BINS:], -1, keepdims=True)
         above = tf.repeat(edge, self._bins - self._covered_bins, axis=-1)
         return tf.math.log(tf.concat([amplitude, above], -1))
+
+
+def _pseudo_inverse(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Of [bins, mels]; by way of the small product of the bands with each other, which is a tenth
+    of the work.
+    """
+    wide = weights.astype(np.float64)
+    return (np.linalg.pinv(wide.T @ wide, hermitian=True) @ wide.T).astype(np.float32)

@@ -25,22 +25,23 @@ _INCLUDED = resources.files("myxtts") / "weights" / "vocoder"
 _NOT_OF_THE_MEL = ("trim_silence_db", "loudness_dbfs")
 
 
-def find_vocoder(name: str | Path | None, config: XTTSConfig) -> Vocoder:
+def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool = True) -> Vocoder:
     """`name` is griffin-lim, a run folder, or None for the included vocoder.
 
     The included one is for the default mel; a model with another mel speaks with Griffin-Lim.
+    `compiled` as in NeuralVocoder.
     """
     if name == GRIFFIN_LIM:
         return GriffinLim(config.audio)
     if name is not None:
-        return _load(find_checkpoint(name, for_synthesis=True), config)
+        return _load(find_checkpoint(name, for_synthesis=True), config, compiled)
     if not _INCLUDED.is_dir():
         return GriffinLim(config.audio)
     with resources.as_file(_INCLUDED) as folder:
         checkpoint = find_checkpoint(folder, for_synthesis=True)
         difference = _difference(checkpoint.config(), config)
         if difference is None:
-            return _load(checkpoint, config)
+            return _load(checkpoint, config, compiled)
     _log.warning(
         "the included vocoder was trained for another mel (%s): using Griffin-Lim; train a vocoder "
         "with --task vocoder and pass it with --vocoder",
@@ -49,7 +50,7 @@ def find_vocoder(name: str | Path | None, config: XTTSConfig) -> Vocoder:
     return GriffinLim(config.audio)
 
 
-def _load(checkpoint: Checkpoint, config: XTTSConfig) -> Vocoder:
+def _load(checkpoint: Checkpoint, config: XTTSConfig, compiled: bool) -> Vocoder:
     trained = checkpoint.config()
     if trained.training.task != "vocoder":
         raise CheckpointError(
@@ -62,7 +63,8 @@ def _load(checkpoint: Checkpoint, config: XTTSConfig) -> Vocoder:
             f"{checkpoint.folder}: was trained for another mel: {difference}; train a vocoder with "
             "the settings of this model"
         )
-    return NeuralVocoder(model_of(checkpoint, lambda: VocoderNetwork(trained)))
+    network = model_of(checkpoint, lambda: VocoderNetwork(trained))
+    return NeuralVocoder(network, compiled=compiled)
 
 
 def _difference(trained: XTTSConfig, config: XTTSConfig) -> str | None:

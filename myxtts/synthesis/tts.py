@@ -87,7 +87,7 @@ class TTS:
         self._weights_sha256 = model.weights_sha256
         self._voices_folder = voices_folder(folder)
         if vocoder is None or isinstance(vocoder, str | Path):
-            vocoder = find_vocoder(vocoder, self.config)
+            vocoder = find_vocoder(vocoder, self.config, compiled=compiled)
         self.vocoder = vocoder
         self._speaker = Speaker(model.sampler, vocoder, self.config.audio)
         self._writer = ScriptWriter(self.tokenizer, self.config.data.max_text_length)
@@ -291,7 +291,9 @@ class TTS:
         options: SpeechOptions,
         lexicon: Lexicon | None,
     ) -> list[Line]:
-        language = self.tokenizer.own_language(language or self.languages[0])
+        language = self.tokenizer.language_or_default(
+            language, self.config.text.default_language
+        )
         training = self.config.training
         _check_guidance("text", options.text_guidance, training.text_drop_rate)
         _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)

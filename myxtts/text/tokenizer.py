@@ -119,6 +119,14 @@ class Tokenizer:
             f"{nearest_tag(tag, self.languages)}"
         )
 
+    def language_or_default(self, tag: str | None, default: str) -> str:
+        """The language that a tag means; without one, the default if it is in this vocabulary, or
+        else its first.
+        """
+        if tag is not None:
+            return self.own_language(tag)
+        return default if default in self.languages else self.languages[0]
+
     def language_id(self, tag: str) -> int:
         return self.languages.index(self.own_language(tag))
 

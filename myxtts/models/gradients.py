@@ -1,0 +1,26 @@
+"""Gradients that are written by hand because TensorFlow's own take longer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def with_gradient(
+    function: Callable[[tf.Tensor], tuple[tf.Tensor, Any]],
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """`tf.custom_gradient` in graphs, which is where training runs.
+
+    Called eagerly, as for a single sentence, the wrapping would take longer than the operation;
+    there TensorFlow's own gradient serves.
+    """
+    in_graphs = tf.custom_gradient(function)
+
+    @functools.wraps(function)
+    def call(values: tf.Tensor) -> tf.Tensor:
+        return function(values)[0] if tf.executing_eagerly() else in_graphs(values)
+
+    return call
