@@ -13,6 +13,8 @@ env: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	# pip compiles only what it copies; without this the first command would, or every one.
+	$(BIN)/python -m compileall -q myxtts
 	touch $@
 
 # What `myxtts evaluate` measures with: a recogniser, voices, quality. It brings PyTorch.

@@ -6,6 +6,8 @@ every case and takes five times as long to trace.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -21,8 +23,8 @@ def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.T
     batch, count = tf.unstack(tf.shape(samples))
     hops = count // hop_samples
     blocks = tf.reshape(samples[:, : hops * hop_samples], [batch, hops, hop_samples])
-    frames = hops - overlap + 1
-    return tf.concat([blocks[:, first : first + frames] for first in range(overlap)], -1)
+    blocks_of_frame = tf.range(hops - overlap + 1)[:, None] + tf.range(overlap)
+    return tf.reshape(tf.gather(blocks, blocks_of_frame, axis=1), [batch, -1, frame_samples])
 
 
 def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
@@ -37,10 +39,12 @@ def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
     return tf.reshape(tf.add_n(blocks), [tf.shape(frames)[0], -1])
 
 
+@functools.cache
 def hann_window(samples: int) -> FloatArray:
     return np.hanning(samples + 1)[:-1].astype(np.float32)
 
 
+@functools.cache
 def inverse_window(samples: int, hop_samples: int) -> FloatArray:
     """Frames cut and weighted by the Hann window, weighted by this one and added up, are what they
     were cut from.

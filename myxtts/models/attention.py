@@ -70,7 +70,8 @@ class AttentionToLatents(_Attention):
         """values [batch, positions, width]; latents [batch, tokens, memory width]."""
         batch, positions, _ = tf.unstack(tf.shape(values))
         tokens, dtype = tf.shape(latents)[1], self.compute_dtype
-        rows = tf.reshape(self.key_value(latents), [batch * tokens, 2 * self.width])
+        rows = tf.reshape(latents, [-1, self.memory_width])
+        rows = product(rows, self.key_value.kernel, dtype)
         key, value = tf.split(_heads_first(rows, 2 * self.heads), 2)
         query_kernel = tf.cast(_heads_first(self._query_kernel, self.heads), dtype)
         output_kernel = tf.cast(self.output_projection.kernel * self.residual_scale, dtype)

@@ -74,7 +74,8 @@ def add_residual_scale(layer: Any) -> keras.Variable:
 
 def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
     """[..., inputs] times [inputs, outputs], in `dtype`."""
-    rows = tf.reshape(tf.cast(values, dtype), [-1, kernel.shape[0]])
+    values = tf.cast(values, dtype)
+    rows = tf.reshape(values, [-1, kernel.shape[0]])
     result = tf.matmul(rows, tf.cast(kernel, dtype))
     before = values.shape[:-1]
     if before.rank == 1:
@@ -86,7 +87,9 @@ def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
 def dense(layer: Any, values: tf.Tensor) -> tf.Tensor:
     """`layer(values)` in fewer operations than Keras takes."""
     outputs = product(values, layer.kernel, layer.compute_dtype)
-    return layer.activation(tf.nn.bias_add(outputs, tf.cast(layer.bias, outputs.dtype)))
+    if layer.use_bias:
+        outputs = tf.nn.bias_add(outputs, tf.cast(layer.bias, outputs.dtype))
+    return layer.activation(outputs)
 
 
 def scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
@@ -168,5 +171,5 @@ class Modulation(keras.layers.Layer):
 
     def call(self, condition: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """[batch, channels] -> (scale, shift) per block, each [batch, 1, width]."""
-        parts = tf.split(self.project(tf.nn.silu(condition))[:, None], 2 * self.blocks, axis=-1)
+        parts = tf.split(dense(self.project, silu(condition))[:, None], 2 * self.blocks, axis=-1)
         return list(zip(parts[::2], parts[1::2], strict=True))

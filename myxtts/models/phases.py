@@ -85,9 +85,7 @@ def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 
 
 def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
-    real, imaginary = tf.math.real(spectrum), tf.math.imag(spectrum)
-    scale = magnitudes * tf.math.rsqrt(tf.square(real) + tf.square(imaginary) + _SMALL)
-    return tf.complex(real * scale, imaginary * scale)
+    return spectrum * tf.cast(magnitudes / (tf.abs(spectrum) + _SMALL), spectrum.dtype)
 
 
 def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:

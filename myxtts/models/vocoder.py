@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import mel_weights
 from myxtts.config.config import XTTSConfig
-from myxtts.models.layers import ConvBlock, root_mean_square_norm
+from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
 
 _KERNEL_FRAMES = 7
 # Log-mels of speech at the usual level have about this mean and deviation.
@@ -63,10 +63,10 @@ class VocoderNetwork(keras.Model):
 
     def magnitudes(self, log_mel: tf.Tensor) -> tf.Tensor:
         """[batch, frames, mels] -> [batch, frames, bins]."""
-        values = tf.cast(self.widen((log_mel - _MEL_MEAN) / _MEL_DEVIATION), tf.float32)
+        values = tf.cast(dense(self.widen, (log_mel - _MEL_MEAN) / _MEL_DEVIATION), tf.float32)
         for block in self.blocks:
             values = block.call_whole(values)
-        difference = self.project(root_mean_square_norm(values))
+        difference = dense(self.project, root_mean_square_norm(values))
         logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MOST_LOG_AMPLITUDE)
         magnitudes = tf.exp(logarithm)
         ratio = tf.exp(log_mel) / (tf.matmul(magnitudes, self._to_mel) + _SMALL)

@@ -95,7 +95,9 @@ class TTS:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        return self.tokenizer.languages
+        """First the one of texts without a language."""
+        first = self.tokenizer.language_or_default(None, self.config.text.default_language)
+        return (first, *(one for one in self.tokenizer.languages if one != first))
 
     @property
     def sample_rate_hz(self) -> int:
@@ -291,9 +293,7 @@ class TTS:
         options: SpeechOptions,
         lexicon: Lexicon | None,
     ) -> list[Line]:
-        language = self.tokenizer.language_or_default(
-            language, self.config.text.default_language
-        )
+        language = self.tokenizer.own_language(language or self.languages[0])
         training = self.config.training
         _check_guidance("text", options.text_guidance, training.text_drop_rate)
         _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)

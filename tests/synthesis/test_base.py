@@ -29,6 +29,10 @@ def test_it_speaks_in_an_included_voice(tts, text, language):
     assert -35 < loudness_db(samples) < -10
 
 
+def test_a_text_without_a_language_is_english(tts):
+    assert tts.languages[0] == "en"
+
+
 def test_it_speaks_in_a_voice_that_it_hears(tts, demo_corpus):
     clips = {file.stem.split("-")[-1]: file for file in (demo_corpus / "wavs").glob("*.wav")}
     assert len(clips) == 2

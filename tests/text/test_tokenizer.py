@@ -39,6 +39,13 @@ def test_nothing_to_say(tokenizer, text):
         tokenizer.encode(text, "en")
 
 
+def test_texts_without_a_language_have_the_default_or_else_the_first():
+    tokenizer = Tokenizer.learn("graphemes", "abc .", ["de", "en", "fa"])
+    assert tokenizer.language_or_default(None, "en") == "en"
+    assert tokenizer.language_or_default(None, "nl") == "de"
+    assert tokenizer.language_or_default("fa-IR", "en") == "fa"
+
+
 def test_languages_by_id(tokenizer):
     assert tokenizer.language_id("en") == 0
     with pytest.raises(DataError, match="language 'de' is not one of this model's languages: en"):
