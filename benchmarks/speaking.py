@@ -1,10 +1,13 @@
 """How fast a run speaks: one sentence at a time, many together, the first audio, a long text.
 
-    .venv/bin/python benchmarks/speaking.py --run RUN --reference me.wav [--vocoder RUN]
+    .venv/bin/pip install -e '.[benchmark]'
+    .venv/bin/python benchmarks/speaking.py [--run RUN] [--reference me.wav] [--vocoder RUN]
         [--words 10000] [--json FILE]
 
-Real-time factors are seconds of computing per second of speech, after warm-up. Beside them stands
-espeak-ng, and the CPU time of the command from a cold start.
+Real-time factors are seconds of computing per second of speech, after warm-up. Beside them stand
+espeak-ng and a neural peer, hibari (Apache-2.0), whose wheel carries a model of one English voice,
+and the CPU time of the command from a cold start. Without --run the base model speaks, without
+--reference the first voice of the run.
 """
 
 from __future__ import annotations
@@ -37,12 +40,13 @@ LONG_SENTENCE = (
     "the bread for us, which happens every single time we go to the islands in the summer."
 )
 SHORT_SENTENCE = "Good morning, my friend."
+HIBARI_RATE_HZ = 24_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", type=Path, required=True)
-    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--run", default="base", help="(default: the included base model)")
+    parser.add_argument("--reference", type=Path, help="(default: a saved voice)")
     parser.add_argument("--vocoder")
     parser.add_argument(
         "--words", type=int, default=0, help="length of a long text (default: none)"
@@ -50,7 +54,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     tts = TTS(options.run, vocoder=options.vocoder)
-    voice = tts.voice(options.reference)
+    if options.reference is None:
+        voice = tts.saved_voice(tts.voices[0])
+    else:
+        voice = tts.voice(options.reference)
     tts.warm_up()
     traces = tts.traces
     texts = find_language("en").demo_sentences()[:SENTENCES]
@@ -58,7 +65,8 @@ def main() -> None:
         "one sentence at a time": one_at_a_time(tts, voice, texts),
         "50 sentences together": together(tts, voice, texts),
         **first_audio(tts, voice),
-        "espeak-ng": of_espeak(texts),
+        "espeak-ng, one at a time": of_espeak(texts),
+        "hibari, one at a time": of_hibari(texts),
         "cold command, CPU seconds": cold_command(options),
     }
     if options.words:
@@ -121,12 +129,27 @@ def of_espeak(texts: list[str]) -> float:
     return (time.perf_counter() - started) / (samples / espeak.SAMPLE_RATE_HZ)
 
 
+def of_hibari(texts: list[str]) -> float | str:
+    """Median of the real-time factors, with a thread per core as everything here."""
+    try:
+        from hibari import Hibari
+    except ModuleNotFoundError:
+        return "left out: pip install hibari-tts"
+    peer, factors = Hibari(threads=os.cpu_count()), []
+    peer(texts[0])
+    for text in texts:
+        started = time.perf_counter()
+        samples = peer(text)
+        factors.append((time.perf_counter() - started) / (samples.size / HIBARI_RATE_HZ))
+    return statistics.median(factors)
+
+
 def cold_command(options: argparse.Namespace) -> float:
-    """CPU time of the whole command for a short sentence in a recording's voice."""
+    """CPU time of the whole command for a short sentence."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "myxtts", "synthesize", "--checkpoint", str(options.run)]
-        words += ["--text", SHORT_SENTENCE, "--speaker-wav", str(options.reference)]
-        words += ["--out", str(Path(folder, "out.wav"))]
+        words = [sys.executable, "-m", "myxtts", "synthesize", str(options.run)]
+        words += ["--text", SHORT_SENTENCE, "--out", str(Path(folder, "out.wav"))]
+        words += ["--speaker-wav", str(options.reference)] if options.reference else []
         words += ["--vocoder", options.vocoder] if options.vocoder else []
         before = os.times()
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -143,6 +166,8 @@ def long_text(tts: TTS, voice: Any, words: int) -> dict[str, Any]:
         count += len(text[-1].split())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "out.wav")
+        # Batches of every shape, so that what grows afterwards grows with the text.
+        tts.tts(" ".join(text[:SENTENCES]), voice)
         before, started = _peak_megabytes(), time.perf_counter()
         tts.tts_to_file(text=" ".join(text), speaker_wav=voice, file_path=file)
         spent = time.perf_counter() - started

@@ -28,7 +28,7 @@ class NeuralVocoder:
         """Without `compiled` the first mel is spoken sooner, and all others later."""
         self.network = network
         self._context_frames = context_frames(network.audio) + network.context_frames
-        speak = tf.function(
+        self._traced = tf.function(
             self._window,
             input_signature=[
                 tf.TensorSpec([None, network.n_mels], tf.float32),
@@ -38,7 +38,13 @@ class NeuralVocoder:
             ],
             autograph=False,
         )
-        self._speak = speak if compiled else speak.python_function
+        self._speak = self._traced if compiled else self._traced.python_function
+
+    @property
+    def traces(self) -> int:
+        """How often TensorFlow traced the function."""
+        count: int = self._traced.experimental_get_tracing_count()
+        return count
 
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
         chunks = self._samples_of([(log_mel, True)], seed)

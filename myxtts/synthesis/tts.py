@@ -17,6 +17,7 @@ from myxtts.audio.vocoder import Vocoder
 from myxtts.audio.watermark import Marker
 from myxtts.audio.writing import audio_writer
 from myxtts.errors import CheckpointError, DataError
+from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.runs.base import run_or_base
@@ -106,7 +107,8 @@ class TTS:
     @property
     def traces(self) -> int:
         """How often TensorFlow traced a function for speaking; constant after `warm_up`."""
-        return self.sampler.traces
+        of_vocoder = self.vocoder.traces if isinstance(self.vocoder, NeuralVocoder) else 0
+        return self.sampler.traces + of_vocoder
 
     @property
     def voices(self) -> list[str]:
