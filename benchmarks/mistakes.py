@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/mistakes.py --run RUN [--json FILE]
 
-RUN is any trained run, such as demo/run. Every mistake must end with exit code 2, and within a
-second of CPU time (user and system, all children included).
+RUN is any trained run, such as demo/run, or the base model in myxtts/weights. Every mistake must
+end with exit code 2, and within a second of CPU time (user and system, all children included).
 """
 
 from __future__ import annotations
@@ -61,9 +61,44 @@ MISTAKES = {
     "a lexicon that does not exist": f"{SPEAK} --text Hello. --lexicon none.txt",
     "a reference of silence": "synthesize RUN --text Hi. --speaker-wav silence.wav --out a.wav",
     "a pitch out of its range": f"{SPEAK} --text Hello. --pitch 90",
+    "no step at all": f"{SPEAK} --text Hello. --steps 0",
+    "steps in words": f"{SPEAK} --text Hello. --steps ten",
+    "a temperature below zero": f"{SPEAK} --text Hello. --temperature -1",
+    "sharpness out of its range": f"{SPEAK} --text Hello. --sharpness 3",
+    "a seed below zero": f"{SPEAK} --text Hello. --seed -1",
+    "guidance out of its range": f"{SPEAK} --text Hello. --text-guidance 99",
+    "a pause of an hour": f"{SPEAK} --text 'Wait. [pause 3600] Now.'",
+    "IPA that the model does not know": f"{SPEAK} --text 'Say [[ʘǁǂ]].'",
+    "a voice by name and by recording": f"{SPEAK} --text Hello. --voice anna",
+    "a much too short reference": "synthesize RUN --text Hi. --speaker-wav short.wav --out a.ogg",
+    "a reference that is a folder": "synthesize RUN --text Hi. --speaker-wav empty --out a.wav",
+    "a sound that is a folder": "synthesize RUN --text Hi. --speaker-wav voice.wav --out corpus",
+    "a file and a folder to write": f"{SPEAK} --text Hello. --out-dir lines",
+    "a folder to write that is a file": "synthesize RUN --text-file notes.txt --out-dir notes.txt",
+    "an unknown format": "synthesize RUN --text-file notes.txt --out-dir lines --format wma",
+    "no such table": "synthesize RUN --batch none.csv --out-dir lines",
+    "a table without a folder": "synthesize RUN --batch lines.csv",
+    "a table of one column": "synthesize RUN --batch one.csv --out-dir lines",
+    "a table with an id twice": "synthesize RUN --batch twice.csv --out-dir lines",
+    "a table with an id that is a path": "synthesize RUN --batch path.csv --out-dir lines",
+    "a table with an unknown voice": "synthesize RUN --batch nobody.csv --out-dir lines",
+    "a table with an unknown language": "synthesize RUN --batch tongue.csv --out-dir lines",
+    "a text file that is no text": "synthesize RUN --text-file voice.wav --out a.wav",
+    "a lexicon without tabs": f"{SPEAK} --text Hello. --lexicon notes.txt",
+    "a model as the vocoder": f"{SPEAK} --text Hello. --vocoder RUN",
+    "nothing to say": "synthesize RUN --out a.wav",
     "no such run to export": "export nowhere --format saved-model --out exported",
     "an export into a folder in use": "export RUN --format saved-model --out corpus",
     "a mark in a file that is no audio": "detect notes.txt",
+}
+
+TABLES = {
+    "lines.csv": ["id,text", "one,Hello."],
+    "one.csv": ["text", "Hello."],
+    "twice.csv": ["id,text", "one,Hello.", "one,Again."],
+    "path.csv": ["id,text", "../one,Hello."],
+    "nobody.csv": ["id,text,voice", "one,Hello.,nobody"],
+    "tongue.csv": ["id,text,voice,language", "one,Hello.,callie,sw"],
 }
 
 
@@ -92,12 +127,15 @@ def _cpu_seconds() -> float:
 
 
 def make_surroundings(folder: Path) -> None:
-    """A corpus of one row, a recording, silence, a file of text, and an empty folder."""
+    """A corpus of one row, recordings, tables, a file of text, and an empty folder."""
     (folder / "empty").mkdir()
     (folder / "notes.txt").write_text("not a recording\n")
     noise = 0.1 * np.random.default_rng(0).standard_normal(44_100)
     soundfile.write(folder / "voice.wav", noise, 22_050)
     soundfile.write(folder / "silence.wav", np.zeros(66_150), 22_050)
+    soundfile.write(folder / "short.wav", noise[:2_205], 22_050)
+    for name, rows in TABLES.items():
+        (folder / name).write_text("".join(f"{row}\n" for row in rows))
     (folder / "corpus" / "wavs").mkdir(parents=True)
     soundfile.write(folder / "corpus" / "wavs" / "1.wav", noise, 22_050)
     (folder / "corpus" / "metadata.csv").write_text("1|Hello there.\n")

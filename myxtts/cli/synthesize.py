@@ -133,11 +133,15 @@ def _check(
 ) -> None:
     """What can be known of the run, its languages and voices before TensorFlow is loaded."""
     look = look_at_speaker(folder, options.vocoder)
-    for job in jobs[:_JOBS_CHECKED]:
+    some = jobs[:_JOBS_CHECKED]
+    for job in some:
         check_text(look, job.request.text, job.request.language or options.language, lexicon)
-    if options.voice is not None:
-        check_voice(folder, options.voice)
-    check_references(options.speaker_wav or (), look)
+    # In the order in which they are found.
+    for voice in dict.fromkeys([None, *(job.request.voice for job in some)]):
+        wanted = _voice(options, voice)
+        if wanted.get("voice") is not None:
+            check_voice(folder, wanted["voice"])
+        check_references(wanted.get("speaker_wav") or (), look)
 
 
 def _speak_one(
@@ -205,7 +209,7 @@ def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
     if of_row is None:
         return {"voice": options.voice, "speaker_wav": options.speaker_wav}
     is_file = Path(of_row).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
-    return {"speaker_wav": of_row} if is_file else {"voice": of_row}
+    return {"speaker_wav": [Path(of_row)]} if is_file else {"voice": of_row}
 
 
 def _is_wanted(job: SpeechJob, options: argparse.Namespace) -> bool:

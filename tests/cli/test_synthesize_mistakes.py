@@ -39,7 +39,7 @@ MISTAKES = [
     ([*OUT, *VOICE, "--text-file", "empty.txt"], "empty.txt: is empty"),
     ([*OUT, *VOICE, *TEXT, "--text-file", "text.txt"], "not allowed with argument --text"),
     ([*TEXT, *VOICE, "--out", "out.aac"], "out.aac: cannot be written (its name ends in '.aac'"),
-    ([*TEXT, *VOICE, "--out", "out"], "out: cannot be written (its name ends in 'nothing'"),
+    ([*TEXT, *VOICE, "--out", "out"], "out: cannot be written (its name has no ending"),
     ([*TEXT, *VOICE, "--out", "none/out.wav"], "cannot be written (no folder none)"),
     ([*TEXT, *VOICE, "--out", "folder.wav"], "folder.wav: cannot be written (is a folder)"),
     ([*TEXT, *OUT, *VOICE, "--out-dir", "made"], "not allowed with argument --out"),
@@ -62,6 +62,8 @@ MISTAKES = [
     ([*BATCH, "--batch", "wide.csv"], "wide.csv: line 2: found 5 columns, expected at most 4"),
     ([*BATCH, "--batch", "quotes.csv"], "quotes.csv: line "),
     ([*BATCH, "--batch", "empty.csv"], "empty.csv: has no rows"),
+    (["--out-dir", "made", "--batch", "nobody.csv"], "no voice 'nobody'; it has: "),
+    (["--out-dir", "made", "--batch", "unheard.csv"], "none.wav: no such file"),
     ([*TEXT, *OUT, *VOICE, "--lexicon", "none.tsv"], "none.tsv: cannot be read"),
     ([*TEXT, *OUT, *VOICE, "--lexicon", "text.txt"], "text.txt: line 1: found 'Good morning.'"),
     ([*TEXT, *OUT, *VOICE, "--speed", "0"], "--speed: found 0, allowed: 0.25 to 4"),
@@ -93,6 +95,8 @@ def folder(tmp_path_factory) -> Path:
         "wide.csv": b"a,Hello.\nb,Hello, there, my, friend\n",
         "quotes.csv": b'a,"Hello.\n',
         "empty.csv": b"id,text\n",
+        "nobody.csv": b"a,Hello.,nobody\n",
+        "unheard.csv": b"a,Hello.,none.wav\n",
         "out.wav": b"an older file",
     }.items():
         (folder / name).write_bytes(content)
