@@ -28,9 +28,8 @@ import tensorflow as tf  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.models.speech_options import SpeechOptions  # noqa: E402
-from myxtts.synthesis.export import export_model  # noqa: E402
+from myxtts.synthesis.export import export_model, exported_speech  # noqa: E402
 from myxtts.synthesis.export_formats import FORMATS  # noqa: E402
-from myxtts.synthesis.export_graph import ExportedSpeech  # noqa: E402
 from myxtts.text.languages import find_language  # noqa: E402
 
 SENTENCES = 20
@@ -79,14 +78,12 @@ def main() -> None:
 def said_by_original(tts: TTS, sentences: list[list[int]], voice: Any) -> list[dict[str, Any]]:
     """The mel of the sampler that speaks in MyXTTS, and the exported graph in TensorFlow."""
     options = SpeechOptions()
-    graph = ExportedSpeech(
-        tts.sampler.model, tts.config, tts.config.training.default_guidance, options
-    )
+    graph = exported_speech(tts, options)
     speak = tf.function(graph.speak, input_signature=graph.signature(), autograph=False)
-    said = []
+    said, language_id = [], tts.tokenizer.language_id(tts.languages[0])
     for ids in sentences:
-        outputs = speak(tf.constant([ids]), tf.constant([0]), *voice, tf.constant(1.0))
-        [mel] = tts.sampler.mels([ids], [0], voice, options)
+        outputs = speak(tf.constant([ids]), tf.constant([language_id]), *voice, tf.constant(1.0))
+        [mel] = tts.sampler.mels([ids], [language_id], voice, options)
         said.append({name: value.numpy() for name, value in outputs.items()} | {"log_mel": mel})
     return said
 

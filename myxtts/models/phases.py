@@ -46,7 +46,7 @@ def waveform_with_magnitudes(
     The search begins with the phases of white noise, [batch, samples].
     """
     start = spectrum(noise, audio)
-    magnitudes *= _fluctuation(start, audio)
+    magnitudes *= fluctuation(squared_magnitude(start), audio)
     first = _waveform(_with_magnitudes(start, magnitudes), audio)
 
     def improve(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -63,13 +63,15 @@ def waveform_with_magnitudes(
     return waveform[:, before : tf.shape(waveform)[1] - after]
 
 
-def _fluctuation(noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    """Of the spectrum of white noise with variance one, around a geometric mean of one."""
+def fluctuation(of_noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """Of the squared magnitudes of white noise with variance one, around a geometric mean of one,
+    where speech is noise.
+    """
     power = np.sum(np.square(hann_window(audio.fft_samples)))
     log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
     hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
     share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, 1.0)).astype(np.float32)
-    logarithm = tf.math.log(squared_magnitude(noise) + _SMALL) / 2 - log_mean
+    logarithm = tf.math.log(of_noise + _SMALL) / 2 - log_mean
     return tf.exp(share * logarithm)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.errors import DataError
+from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.export_formats import require_format, require_new_folder
 from myxtts.synthesis.export_graph import MOST_POSITIONS, ExportedSpeech
@@ -45,9 +46,7 @@ def export_model(
     require_format(kind)
     require_new_folder(folder)
     options = options or SpeechOptions()
-    module = ExportedSpeech(
-        tts.sampler.model, tts.config, tts.config.training.default_guidance, options
-    )
+    module = exported_speech(tts, options)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
         with whole_folder(folder, replace=folder.is_dir()) as part:
@@ -60,6 +59,17 @@ def export_model(
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror or error})") from None
     return folder
+
+
+def exported_speech(tts: TTS, options: SpeechOptions) -> ExportedSpeech:
+    """With the trained vocoder of a TTS, or else Griffin-Lim."""
+    return ExportedSpeech(
+        tts.sampler.model,
+        tts.vocoder.network if isinstance(tts.vocoder, NeuralVocoder) else None,
+        tts.config,
+        tts.config.training.default_guidance,
+        options,
+    )
 
 
 def _saved_model(module: ExportedSpeech, function: Any, folder: Path) -> str:
@@ -123,6 +133,7 @@ def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str) -> dict[str, 
         "symbols": list(tts.tokenizer.symbols),
         "edge_id": EDGE_ID,
         "languages": list(tts.tokenizer.languages),
+        "language_id": tts.tokenizer.language_id(tts.languages[0]),
         "espeak_voices": {
             language: find_language(language).espeak_voice for language in tts.languages
         },

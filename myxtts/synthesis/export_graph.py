@@ -10,9 +10,11 @@ import tensorflow as tf
 from myxtts.audio.griffin_lim import spectrum_from_mel
 from myxtts.audio.mel import mel_weights
 from myxtts.config.config import Guidance, XTTSConfig
+from myxtts.models.phases import SPEAKING_ITERATIONS, fluctuation
 from myxtts.models.real_spectra import RealSpectra
 from myxtts.models.sharpening import sharpened
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.vocoder import VocoderNetwork
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 
@@ -26,9 +28,16 @@ class ExportedSpeech(tf.Module):
     """One sentence at a time. Randomness is stored: the same input gives the same samples."""
 
     def __init__(
-        self, model: XTTS, config: XTTSConfig, guidance: Guidance, options: SpeechOptions
+        self,
+        model: XTTS,
+        vocoder: VocoderNetwork | None,
+        config: XTTSConfig,
+        guidance: Guidance,
+        options: SpeechOptions,
     ) -> None:
+        """Without a vocoder the waveform comes from Griffin-Lim."""
         super().__init__()
+        self._vocoder = vocoder
         self._model, self._guidance, self._steps = model, guidance, options.steps
         self._sharpness = float(options.sharpness)
         self._spectra = RealSpectra(config.audio)
@@ -43,7 +52,7 @@ class ExportedSpeech(tf.Module):
         samples += config.audio.fft_samples
         generator = np.random.default_rng(options.seed)
         self._noise_samples = generator.standard_normal(samples, np.float32)
-        self._fft = config.audio.fft_samples
+        self._audio = config.audio
 
     def signature(self) -> list[Any]:
         sizes = self._model.sizes
@@ -110,7 +119,12 @@ class ExportedSpeech(tf.Module):
         return tf.reshape(mel, [-1, model.n_mels])
 
     def _waveform(self, log_mel: tf.Tensor) -> tf.Tensor:
-        magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
-        count = (tf.shape(log_mel)[0] - 1) * self._hop + self._fft
+        count = (tf.shape(log_mel)[0] - 1) * self._hop + self._audio.fft_samples
         noise = tf.constant(self._noise_samples)[:count]
-        return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
+        if self._vocoder is None:
+            magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
+            return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
+        magnitudes = self._vocoder.magnitudes(log_mel[None])[0]
+        real, imaginary = self._spectra.analyse(noise)
+        magnitudes *= fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
+        return self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)

@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from myxtts.errors import ConfigError, DataError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.synthesis.export import export_model
+from myxtts.synthesis.export import export_model, exported_speech
 from myxtts.synthesis.export_formats import FORMATS
-from myxtts.synthesis.export_graph import ExportedSpeech
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
 
@@ -34,9 +33,7 @@ def speaker(trained_run, recordings) -> TTS:
 @pytest.fixture(scope="module")
 def original(speaker):
     """The samples of token ids, by the same graph in TensorFlow."""
-    module = ExportedSpeech(
-        speaker.sampler.model, speaker.config, speaker.config.training.default_guidance, OPTIONS
-    )
+    module = exported_speech(speaker, OPTIONS)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     voice = speaker.saved_voice("exported")
 
