@@ -16,15 +16,17 @@ FloatArray = npt.NDArray[np.float32]
 
 
 def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.Tensor:
-    """[batch, samples] -> [batch, frames, frame_samples]; an incomplete frame is left out."""
+    """[..., samples] -> [..., frames, frame_samples]; an incomplete frame is left out."""
     if frame_samples % hop_samples:
         return tf.signal.frame(samples, frame_samples, hop_samples)
     overlap = frame_samples // hop_samples
-    batch, count = tf.unstack(tf.shape(samples))
+    *before, count = tf.unstack(tf.shape(samples))
     hops = count // hop_samples
-    blocks = tf.reshape(samples[:, : hops * hop_samples], [batch, hops, hop_samples])
-    blocks_of_frame = tf.range(hops - overlap + 1)[:, None] + tf.range(overlap)
-    return tf.reshape(tf.gather(blocks, blocks_of_frame, axis=1), [batch, -1, frame_samples])
+    frames = tf.maximum(hops - overlap + 1, 0)
+    blocks = tf.reshape(samples[..., : hops * hop_samples], [*before, hops, hop_samples])
+    blocks_of_frame = tf.range(frames)[:, None] + tf.range(overlap)
+    gathered = tf.gather(blocks, blocks_of_frame, axis=len(before))
+    return tf.reshape(gathered, [*before, frames, frame_samples])
 
 
 def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from myxtts.audio.frames import cut_frames
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
@@ -78,7 +79,7 @@ def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     no_padding = [[0, 0]] * (waveform.shape.rank - 1)
     padded = tf.pad(waveform, [*no_padding, padding_samples(audio)])
     weights = mel_weights(audio, n_mels)
-    frames = tf.signal.frame(padded, audio.fft_samples, audio.hop_samples)
+    frames = cut_frames(padded, audio.fft_samples, audio.hop_samples)
     return log_mel_of_frames(frames, weights[: used_bins(weights)])
 
 

@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 
-        load_tensorflow()
+        load_tensorflow(is_brief=not compiled)
         from myxtts.synthesis.tts import TTS
 
         progress.begin(f"loading {model_name(folder)}", is_brief=True)

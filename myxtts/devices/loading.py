@@ -12,8 +12,11 @@ from pathlib import Path
 from myxtts.devices.compilations import CompilationLog, use_persistent_cache
 
 
-def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
-    """For programs; call it before anything else imports TensorFlow.
+def load_tensorflow(
+    xla_cache: Path | None = None, *, is_brief: bool = False
+) -> CompilationLog | None:
+    """For programs; call it before anything else imports TensorFlow. `is_brief` if there is only a
+    second of work.
 
     TensorFlow's C++ code writes to standard error before its log level takes effect. Users who set
     TF_CPP_MIN_LOG_LEVEL see everything. Programs that may use XLA pass a folder for its persistent
@@ -23,8 +26,9 @@ def load_tensorflow(xla_cache: Path | None = None) -> CompilationLog | None:
         return None
     if xla_cache is not None:
         use_persistent_cache(xla_cache)
-    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognise.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognise. It
+    # compiles a kernel for every new shape, which brief work does not make up for.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_brief else "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return None
     log = None if xla_cache is None else CompilationLog()
