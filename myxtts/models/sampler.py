@@ -27,7 +27,7 @@ _NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
 _PADDING_ID = 0
 # Positions on either side of a window that are decoded with it and thrown away. Its reach over all
 # steps is longer, but what lies farther away is not heard; docs/en/speaking.md has the measurement.
-CONTEXT_POSITIONS = 32
+CONTEXT_POSITIONS = 16
 
 
 class Sentence(NamedTuple):

@@ -24,9 +24,10 @@ _SPOKEN_LOUDNESS_DBFS = -23.0
 # Lines that are computed before the first of them is given: enough to fill batches, few enough
 # for a text of any length.
 _LINES_AT_ONCE = 16
-# Positions of the windows of a stream; the last number is that of all others. 64 are about 1.5 s.
-_WINDOW_POSITIONS = (64, 64, 192)
-# The level of a sentence is measured on at least as much of it.
+# Positions of the windows of a stream; the last number is that of all others. 32 are about 0.7 s,
+# the later half of which the vocoder holds back.
+_WINDOW_POSITIONS = (32, 80, 160)
+# The level of a sentence is measured on at least as much of it, where it must be.
 _LEVEL_SECONDS = 0.5
 _LARGEST_SAMPLE = 0.99
 
@@ -63,15 +64,22 @@ class Speaker:
                 yield next(spoken) if line.token_ids else _silent(line)
 
     def stream(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
-        """The samples of one line in chunks; they have the level of the first."""
+        """The samples of one line in chunks, all with one gain.
+
+        A model that was trained on clips of one level speaks at that level. Otherwise, or where the
+        first chunk is all of the line, the level of that is taken.
+        """
         if not line.token_ids:
             return
-        chunks = self._chunks(line, voice, options)
+        with self._queue.alone():
+            [plan] = self._plan([Sentence(line.token_ids, line.language_id, voice)], options)
+        chunks = self._chunks(plan, options)
         fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
-        gain, held = None, np.zeros(0, np.float32)
-        for chunk in self._in_turn(chunks):
-            if gain is None:
-                gain = self._gain(chunk)
+        gain = self._trained_gain() if self._can_stream(options) else None
+        held, is_first = np.zeros(0, np.float32), True
+        for chunk in self._in_turn(chunks, _LEVEL_SECONDS if gain is None else 0.0):
+            if is_first:
+                gain, is_first = gain or self._gain(chunk), False
                 chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
             # A later part may be louder than the one that the level was measured on.
             levelled = np.clip(chunk * np.float32(gain), -_LARGEST_SAMPLE, _LARGEST_SAMPLE)
@@ -81,8 +89,8 @@ class Speaker:
             yield samples[: samples.size - held.size]
         yield _faded_in(held[::-1])[::-1]
 
-    def _in_turn(self, chunks: Iterator[FloatArray]) -> Iterator[FloatArray]:
-        """Other threads take their turn between chunks; the first is long enough for its level."""
+    def _in_turn(self, chunks: Iterator[FloatArray], least: float) -> Iterator[FloatArray]:
+        """Other threads take their turn between chunks; the first has at least `least` seconds."""
         waiting = np.zeros(0, np.float32)
         is_first = True
         while True:
@@ -91,16 +99,18 @@ class Speaker:
             if chunk is None:
                 break
             waiting = np.concatenate([waiting, chunk])
-            if not is_first or waiting.size >= _LEVEL_SECONDS * self._audio.sample_rate_hz:
+            if not is_first or waiting.size >= least * self._audio.sample_rate_hz:
                 yield waiting
                 waiting, is_first = np.zeros(0, np.float32), False
         if waiting.size:
             yield waiting
 
-    def _chunks(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
-        sentence = Sentence(line.token_ids, line.language_id, voice)
-        [plan] = self._plan([sentence], options)
-        if isinstance(self._vocoder, StreamingVocoder) and not options.pitch:
+    def _can_stream(self, options: SpeechOptions) -> bool:
+        return isinstance(self._vocoder, StreamingVocoder) and not options.pitch
+
+    def _chunks(self, plan: SentencePlan, options: SpeechOptions) -> Iterator[FloatArray]:
+        if self._can_stream(options):
+            assert isinstance(self._vocoder, StreamingVocoder)
             mels = self._sampler.stream(plan, options, _WINDOW_POSITIONS)
             yield from self._vocoder.stream(mels, seed=options.seed)
         else:
@@ -149,6 +159,11 @@ class Speaker:
         levelled = waveform * np.float32(self._gain(waveform))
         start, middle, end = np.split(levelled, [fade, waveform.size - fade])
         return np.concatenate([_faded_in(start), middle, _faded_in(end[::-1])[::-1]])
+
+    def _trained_gain(self) -> float | None:
+        """From the level of the training clips to the usual one; None if they had none."""
+        level_dbfs = self._audio.loudness_dbfs
+        return None if level_dbfs is None else 10 ** ((_SPOKEN_LOUDNESS_DBFS - level_dbfs) / 20)
 
     def _gain(self, waveform: FloatArray) -> float:
         return loudness_gain(waveform, self._audio.sample_rate_hz, _SPOKEN_LOUDNESS_DBFS)

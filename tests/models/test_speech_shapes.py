@@ -7,7 +7,7 @@ import pytest
 from myxtts.models.speech_shapes import POSITION_SIZES, batches, row_counts, size_for
 
 
-@pytest.mark.parametrize(("length", "size"), [(1, 64), (64, 64), (65, 96), (1_024, 1_024)])
+@pytest.mark.parametrize(("length", "size"), [(1, 48), (64, 64), (65, 112), (1_024, 1_024)])
 def test_the_smallest_size_that_holds_it(length, size):
     assert size_for(length, POSITION_SIZES) == size
 

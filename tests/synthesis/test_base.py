@@ -5,6 +5,7 @@ import pytest
 
 from myxtts.cli.main import main
 from myxtts.errors import CheckpointError
+from myxtts.models.speech_options import SpeechOptions
 from myxtts.runs import base
 from myxtts.runs.base import model_name, run_or_base
 from myxtts.synthesis.tts import TTS
@@ -38,6 +39,14 @@ def test_it_speaks_in_a_voice_that_it_hears(tts, demo_corpus):
     assert len(clips) == 2
     one, other = (tts.tts("Good evening.", clip, "en") for clip in clips.values())
     assert one.shape != other.shape or not np.allclose(one, other)
+
+
+def test_a_stream_is_as_loud_as_the_whole(tts):
+    options = SpeechOptions(steps=4)
+    text = "The boat leaves at seven, and nobody has packed the tent."
+    whole = tts.tts(text, voice="adam", options=options)
+    joined = np.concatenate(list(tts.stream(text, voice="adam", options=options)))
+    assert abs(loudness_db(whole) - loudness_db(joined)) < 3
 
 
 def test_it_has_a_name(tmp_path, monkeypatch):

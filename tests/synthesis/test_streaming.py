@@ -31,7 +31,6 @@ def test_chunks_joined_are_the_whole_up_to_its_level(neural, recordings):
     assert len(chunks) > 3
     assert joined.size == whole.size
     gain = float(np.dot(joined, whole) / np.dot(joined, joined))
-    assert 0.5 < gain < 2
     difference = np.sqrt(np.mean((whole - gain * joined) ** 2) / np.mean(whole**2))
     assert difference < 0.01
 
@@ -48,8 +47,8 @@ def test_the_first_chunk_needs_only_its_own_window(neural, recordings, monkeypat
     voice = neural.voice(recordings[0])
     stream = neural.stream(SENTENCE, voice, options=SpeechOptions(steps=2, speed=0.5))
     first = next(stream)
-    assert first.size > 0.5 * neural.sample_rate_hz
-    assert sum(decoded) <= 128
+    assert first.size > 0.2 * neural.sample_rate_hz
+    assert sum(decoded) <= 64
     rest = list(stream)
     assert sum(chunk.size for chunk in rest) > 2 * first.size
 
