@@ -190,7 +190,7 @@ def judge(
             )
             scores[name].append(scores_of(speech, measures))
             if save is not None:
-                folder = save / name.replace(":", "-")
+                folder = save / name.replace(":", "-").replace("/", "-")
                 folder.mkdir(parents=True, exist_ok=True)
                 file = folder / f"{clip.audio_path.stem}.wav"
                 write_audio(file, speech.waveform, AUDIO.sample_rate_hz)
