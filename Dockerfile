@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# A server of a run: docker build -t myxtts . (CPU), or with --build-arg EXTRAS=serve,cuda for a GPU.
+# A server: docker build -t myxtts . (CPU), or with --build-arg EXTRAS=serve,cuda for a GPU.
 FROM python:3.11-slim-bookworm
 
 ARG EXTRAS=serve
@@ -10,10 +10,12 @@ COPY pyproject.toml constraints.txt README.package.md LICENSE NOTICE.md MANIFEST
 COPY myxtts ./myxtts
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]"
+# The base is served unless a run is mounted in its place. A named volume begins as a copy of it, in
+# which voices can be saved.
+RUN cp -r myxtts/weights/base /run-folder && chown -R 10001 /run-folder
 
 USER 10001
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
-# A run, which voices are saved in.
 VOLUME /run-folder
 EXPOSE 5002
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s \

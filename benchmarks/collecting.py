@@ -4,8 +4,9 @@
     .venv/bin/python benchmarks/collecting.py CORPUS --other CORPUS2 --minutes 30 --work DIR
 
 Sentences of CORPUS, and now and then one of CORPUS2, follow each other with pauses of 0.25 to 1.5
-seconds; white noise is added to all of it. Interrupted, the same command goes on. With --script the
-sentences of CORPUS in their order are the script, and the run without it is not needed.
+seconds; during a share of them somebody of CORPUS2 speaks too, 3 dB below. White noise is added to
+all of it. Interrupted, the same command goes on. With --script the sentences of CORPUS in their
+order are the script, and the run without it is not needed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from myxtts.audio.files import FloatArray, read_audio, trim_silence
 from myxtts.audio.pauses import find_pauses
 from myxtts.audio.writing import write_audio
 from myxtts.collecting.collect import Outcome, Wishes, collect, look, write_corpus
-from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip
+from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip, count_reasons
 from myxtts.collecting.page import page
+from myxtts.collecting.text_agreement import open_listener
 from myxtts.collecting.transcribers import open_transcriber
 from myxtts.collecting.voices import open_encoder
 from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance
@@ -33,6 +35,8 @@ from myxtts.evaluation.recogniser import bare_words
 RATE_HZ = 22_050
 EDGE_SECONDS = 0.05
 STEP_SECONDS = 0.01
+# Of a voice that speaks at the same time.
+OVERLAP_GAIN = 10 ** (-3 / 20)
 
 
 class Sentence(NamedTuple):
@@ -42,6 +46,8 @@ class Sentence(NamedTuple):
     is_other: bool
     pauses: list[tuple[float, float]]
     """Where the sentence alone pauses."""
+    file: str
+    is_overlapped: bool
 
 
 def main() -> None:
@@ -49,6 +55,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help="of the voice that should be kept")
     parser.add_argument("--other", type=Path, help="a corpus of other voices")
     parser.add_argument("--other-share", type=float, default=0.2, help="of the sentences")
+    parser.add_argument("--overlap-share", type=float, default=0.0, help="of the sentences")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--noise", type=float, default=-55.0, help="level of the noise in dBFS")
     parser.add_argument("--work", type=Path, required=True, help="folder to work in")
@@ -70,6 +77,7 @@ def main() -> None:
         wishes,
         None if options.no_transcripts else open_transcriber("en"),
         None if options.any_voice else open_encoder(),
+        None if options.no_transcripts else open_listener("en"),
     )
     write_corpus(outcome, page(outcome))
     results = {"wall_seconds": time.monotonic() - started, **measured(outcome, sentences)}
@@ -95,6 +103,11 @@ def glued(options: argparse.Namespace) -> tuple[Path, list[Sentence]]:
         is_other = bool(others) and generator.random() < options.other_share
         row = (others if is_other else ours).pop()
         speech = _speech(row)
+        is_overlapped = not is_other and bool(others) and generator.random() < options.overlap_share
+        if is_overlapped:
+            second = _speech(others.pop())[: speech.size]
+            speech[: second.size] += np.float32(OVERLAP_GAIN) * second
+            speech *= np.float32(0.5) / np.abs(speech).max()
         pause = round(generator.uniform(0.25, 1.5) * RATE_HZ)
         parts += [np.zeros(pause, np.float32), speech]
         start, end = at + pause / RATE_HZ, at + (pause + speech.size) / RATE_HZ
@@ -102,7 +115,8 @@ def glued(options: argparse.Namespace) -> tuple[Path, list[Sentence]]:
             (start + one.start / RATE_HZ, start + one.end / RATE_HZ)
             for one in find_pauses(speech, RATE_HZ)
         ]
-        sentences.append(Sentence(start, end, row.text, is_other, pauses))
+        file = str(row.audio_path.resolve())
+        sentences.append(Sentence(start, end, row.text, is_other, pauses, file, is_overlapped))
         at = end
     samples = np.concatenate([*parts, np.zeros(RATE_HZ, np.float32)])
     noise = generator.standard_normal(samples.size) * 10 ** (options.noise / 20)
@@ -143,6 +157,9 @@ def measured(outcome: Outcome, sentences: list[Sentence]) -> dict[str, Any]:
         "clips of the other voice, kept": len(wrong),
         "clips with both voices, kept": len(both),
         "clips of the voice, dropped": len(lost),
+        "clips with overlap, all": sum(_is_overlapped(clip, sentences) for clip in outcome.clips),
+        "clips with overlap, kept": sum(_is_overlapped(clip, sentences) for clip in kept),
+        "put aside": dict(count_reasons(outcome.clips, REVIEW)),
         "clips kept": len(kept),
         "minutes kept": outcome.seconds(KEPT) / 60,
     }
@@ -180,6 +197,10 @@ def _other_share(clip: Clip, sentences: list[Sentence]) -> float:
     spoken = sum(_overlap(clip, one) for one in sentences)
     other = sum(_overlap(clip, one) for one in sentences if one.is_other)
     return other / max(spoken, 1e-6)
+
+
+def _is_overlapped(clip: Clip, sentences: list[Sentence]) -> bool:
+    return any(one.is_overlapped and _overlap(clip, one) > 0.5 for one in sentences)
 
 
 def _covered(clips: list[Clip], sentences: list[Sentence]) -> float:

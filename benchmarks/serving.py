@@ -1,9 +1,11 @@
 """Load on a server: many clients on loopback, each asking again as soon as it is answered.
 
-    .venv/bin/python benchmarks/serving.py RUN [--clients 1 8 32 128] [--seconds 60] [--json FILE]
+    .venv/bin/python benchmarks/serving.py [RUN] [--clients 1 8 32 128] [--seconds 60] [--json FILE]
 
-RUN is a trained run with a saved voice. The server is a process of its own. A client that is told
-429 waits as long as Retry-After says. Any other answer than 200 and 429 is an error.
+RUN is a trained run with a saved voice; without it the included base is served. The server is a
+process of its own. A client that is told 429 waits as long as Retry-After says. Any other answer
+than 200 and 429 is an error. A request that comes alone is streamed, which costs more; with --whole
+every answer is asked for in one piece.
 """
 
 from __future__ import annotations
@@ -38,11 +40,15 @@ class Counts:
 
 
 async def ask_again_and_again(
-    client: httpx2.AsyncClient, number: int, until: float, counts: Counts
+    client: httpx2.AsyncClient, number: int, until: float, is_whole: bool, counts: Counts
 ) -> None:
     turn = number
     while time.monotonic() < until:
-        asked = {"input": SENTENCES[turn % len(SENTENCES)], "response_format": "pcm"}
+        asked = {
+            "input": SENTENCES[turn % len(SENTENCES)],
+            "response_format": "pcm",
+            "stream": not is_whole,
+        }
         turn += 1
         started = time.monotonic()
         try:
@@ -60,15 +66,30 @@ async def ask_again_and_again(
             counts.errors.append(f"{answer.status_code} {answer.text}")
 
 
-async def load(address: str, clients: int, seconds: float) -> Counts:
+async def watch_memory(pid: int, until: float) -> list[float]:
+    """Resident megabytes, once a second."""
+    seen = [resident_mb(pid)]
+    while time.monotonic() < until:
+        await asyncio.sleep(1.0)
+        seen.append(resident_mb(pid))
+    return seen
+
+
+async def load(
+    address: str, pid: int, clients: int, seconds: float, is_whole: bool
+) -> tuple[Counts, list[float]]:
     counts = Counts()
     limits = httpx2.Limits(max_connections=clients)
     async with httpx2.AsyncClient(base_url=address, timeout=300, limits=limits) as client:
         until = time.monotonic() + seconds
-        await asyncio.gather(
-            *(ask_again_and_again(client, number, until, counts) for number in range(clients))
+        memory, *_ = await asyncio.gather(
+            watch_memory(pid, until),
+            *(
+                ask_again_and_again(client, number, until, is_whole, counts)
+                for number in range(clients)
+            ),
         )
-    return counts
+    return counts, memory
 
 
 def resident_mb(pid: int) -> float:
@@ -77,10 +98,11 @@ def resident_mb(pid: int) -> float:
     return int(size) / 1024
 
 
-def measure(address: str, pid: int, clients: int, seconds: float) -> dict[str, object]:
-    before = resident_mb(pid)
+def measure(
+    address: str, pid: int, clients: int, seconds: float, is_whole: bool
+) -> dict[str, object]:
     started = time.monotonic()
-    counts = asyncio.run(load(address, clients, seconds))
+    counts, memory = asyncio.run(load(address, pid, clients, seconds, is_whole))
     took = time.monotonic() - started
     times = counts.seconds or [float("nan")]
     return {
@@ -91,26 +113,29 @@ def measure(address: str, pid: int, clients: int, seconds: float) -> dict[str, o
         "p95_seconds": round(float(np.percentile(times, 95)), 3),
         "refused_429": counts.refused,
         "errors": counts.errors[:5],
-        "memory_mb": [round(before), round(resident_mb(pid))],
+        # At the start, after each quarter and so at the end.
+        "memory_mb": [round(memory[(len(memory) - 1) * quarter // 4]) for quarter in range(5)],
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--whole", action="store_true", help="answers are not streamed")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "myxtts.cli.main", "serve", str(options.run), "--port", "0"]
+    run = [] if options.run is None else [str(options.run)]
+    command = [sys.executable, "-m", "myxtts.cli.main", "serve", *run, "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
         address = next((line for line in server.stdout if line.startswith("http")), "").split()[0]
         measured = []
         for clients in options.clients:
-            measured.append(measure(address, server.pid, clients, options.seconds))
-            print(json.dumps(measured[-1]))
+            measured.append(measure(address, server.pid, clients, options.seconds, options.whole))
+            print(json.dumps(measured[-1]), flush=True)
     finally:
         server.terminate()
         server.wait()

@@ -13,6 +13,7 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.collecting.collect import Outcome, Wishes
+    from myxtts.collecting.text_agreement import Listener
     from myxtts.collecting.transcribers import Transcriber
     from myxtts.collecting.voices import VoiceEncoder
 
@@ -107,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.collecting.collect import (
         COMPARING,
         CUTTING,
+        LISTENING,
         TRANSCRIBING,
         as_json,
         collect,
@@ -118,7 +120,8 @@ def run(options: argparse.Namespace) -> int:
     found = look(options.sources, options.out, wishes)
     transcriber, note = _transcriber(options, wishes)
     encoder, note_on_voices = _encoder(options)
-    units = {CUTTING: "megabyte", COMPARING: "clip", TRANSCRIBING: "clip"}
+    listener = _listener(transcriber, wishes)
+    units = {CUTTING: "megabyte", COMPARING: "clip", TRANSCRIBING: "clip", LISTENING: "clip"}
     started = time.monotonic()
     with Progress(quiet=options.json, print_line=say_aside) as progress:
 
@@ -126,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
             progress.begin(stage, units[stage])
             progress.count(done, total)
 
-        outcome = collect(found, options.out, wishes, transcriber, encoder, on_progress)
+        outcome = collect(found, options.out, wishes, transcriber, encoder, listener, on_progress)
     outcome.notes += [one for one in (note, note_on_voices) if one]
     write_corpus(outcome, page(outcome))
     if options.json:
@@ -205,6 +208,14 @@ def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | No
             raise
         say_aside(f"WARNING Voices are not compared: {error}")
         return None, f"Voices are not compared: {error}"
+
+
+def _listener(transcriber: Transcriber | None, wishes: Wishes) -> Listener | None:
+    if transcriber is None:
+        return None
+    from myxtts.collecting.text_agreement import open_listener
+
+    return open_listener(wishes.language)
 
 
 def _say_problems(outcome: Outcome) -> None:

@@ -21,6 +21,7 @@ from myxtts.collecting.judging import (
     Clip,
     choose_voices,
     count_reasons,
+    judge_agreement,
     judge_texts,
     take_texts_from,
 )
@@ -29,6 +30,7 @@ from myxtts.collecting.prompts import RECORDED
 from myxtts.collecting.records import DECISION_LINE, FIGURES, CorpusFolder, read_lines
 from myxtts.collecting.script_alignment import Script
 from myxtts.collecting.sources import Found, find_sources
+from myxtts.collecting.text_agreement import Listener, measure_agreement
 from myxtts.collecting.transcribers import Transcriber, transcribe_clips
 from myxtts.collecting.voices import VoiceEncoder, embed_clips, embed_file
 from myxtts.errors import DataError
@@ -102,6 +104,7 @@ class Outcome:
 # stage, done, total
 OnProgress = Callable[[str, int, int], None]
 CUTTING, COMPARING, TRANSCRIBING = "Cutting", "Comparing voices", "Transcribing"
+LISTENING = "Comparing texts with the sound"
 
 
 def look(places: Sequence[Path], out: Path, wishes: Wishes) -> Found:
@@ -119,10 +122,12 @@ def collect(
     wishes: Wishes,
     transcriber: Transcriber | None = None,
     encoder: VoiceEncoder | None = None,
+    listener: Listener | None = None,
     on_progress: OnProgress = lambda stage, done, total: None,
 ) -> Outcome:
-    """Without a transcriber every clip is put aside for review; without an encoder of voices they
-    are not compared."""
+    """Without a transcriber every clip is put aside for review; without an encoder voices are not
+    compared, and without a listener texts are not compared with the sound.
+    """
     script = None
     if wishes.script is not None:
         script = Script.read(read_text(wishes.script), wishes.language)
@@ -142,14 +147,14 @@ def collect(
     outcome.notes += _rooms(lines)
     _drop_duplicates(outcome)
     if encoder is not None:
-        vectors = embed_clips(
+        voices = embed_clips(
             [clip.id for clip in outcome.of(KEPT)],
             folder,
             encoder,
             lambda done, total: on_progress(COMPARING, done, total),
         )
         outcome.notes += choose_voices(
-            outcome.of(KEPT), vectors, wanted_voice, all_speakers=wishes.all_speakers
+            outcome.of(KEPT), voices, wanted_voice, all_speakers=wishes.all_speakers
         )
     if transcriber is None:
         for clip in outcome.of(KEPT):
@@ -157,6 +162,14 @@ def collect(
     else:
         outcome.transcriber = transcriber.name
         _add_texts(outcome, folder, wishes, transcriber, script, on_progress)
+        if listener is not None:
+            agreements = measure_agreement(
+                {clip.id: clip.text for clip in outcome.of(KEPT)},
+                folder,
+                listener,
+                lambda done, total: on_progress(LISTENING, done, total),
+            )
+            outcome.notes += judge_agreement(outcome.of(KEPT), agreements)
     _apply_decisions(outcome, folder)
     return outcome
 

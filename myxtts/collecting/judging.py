@@ -18,7 +18,13 @@ import numpy as np
 from myxtts.audio.files import FloatArray
 from myxtts.collecting.script_alignment import Script, find_in_script
 from myxtts.collecting.transcribers import tidy
-from myxtts.collecting.voices import group_voices, is_a_voice, nearest_voice
+from myxtts.collecting.voices import (
+    ClipVoice,
+    group_voices,
+    is_a_voice,
+    least_alike_part,
+    nearest_voice,
+)
 from myxtts.errors import DataError
 from myxtts.evaluation.recogniser import bare_words
 from myxtts.text.tokenizer import is_spoken, text_symbols
@@ -27,9 +33,15 @@ from myxtts.text.written_in import other_script
 KEPT, REVIEW, DROPPED = "kept", "review", "dropped"
 # Phonemes per second of speech, beside the median of all clips.
 _SLOWEST, _FASTEST = 0.62, 1.6
-_LEAST_CLIPS_FOR_A_RATE = 8
+_LEAST_CLIPS_FOR_A_MEDIAN = 8
 _LEAST_AGREEMENT = 1.0
 _LEAST_AGREEMENT_WITH_SCRIPT = 0.6
+# Similarity of the least similar part of a clip to its voice, below that of the median clip.
+_MOST_BELOW_USUAL = 0.11
+# Agreement of text and sound, beside the median of all clips; a model that finds fewer texts in
+# their sound cannot judge.
+_LEAST_OF_USUAL_AGREEMENT = 0.5
+_LEAST_USUAL_AGREEMENT = 0.15
 # A recogniser that is lost repeats itself.
 _MOST_REPEATS = 4
 
@@ -58,19 +70,19 @@ class Clip:
 
 def choose_voices(
     clips: Sequence[Clip],
-    vectors: Mapping[str, FloatArray],
+    voices: Mapping[str, ClipVoice],
     wanted: FloatArray | None,
     *,
     all_speakers: bool,
 ) -> list[str]:
     """Drops the clips of other voices, or names each voice; returns what to tell of it."""
-    heard = [clip for clip in clips if clip.id in vectors]
+    heard = [clip for clip in clips if clip.id in voices]
     for clip in clips:
-        if clip.id not in vectors:
+        if clip.id not in voices:
             clip.put(REVIEW, "no voice found")
     if not heard:
         return []
-    every = np.stack([vectors[clip.id] for clip in heard])
+    every = np.stack([voices[clip.id].vector for clip in heard])
     groups = group_voices(every, [clip.seconds for clip in heard])
     shares = ", ".join(
         f"{sum(heard[index].seconds for index in group) / 60:.1f}" for group in groups[:10]
@@ -82,6 +94,7 @@ def choose_voices(
                 heard[index].speaker += f"-{number}"
                 if not is_a_voice(group):
                     heard[index].put(REVIEW, "voice of few clips")
+            _put_mixed_aside([heard[index] for index in group], voices)
         return [told]
     kept = 0 if wanted is None else nearest_voice(groups, every, wanted)
     mean = every[groups[kept]].mean(axis=0)
@@ -89,7 +102,39 @@ def choose_voices(
         for index in group if number != kept else ():
             alike = float(every[index] @ mean / np.linalg.norm(mean))
             heard[index].put(DROPPED, "another voice", f"similarity {alike:.2f} to the kept voice")
+    _put_mixed_aside([heard[index] for index in groups[kept]], voices)
     return [told] if len(groups) > 1 else []
+
+
+def _put_mixed_aside(clips: Sequence[Clip], voices: Mapping[str, ClipVoice]) -> None:
+    """Of the clips of one voice, those in which somebody else speaks too."""
+    if len(clips) < _LEAST_CLIPS_FOR_A_MEDIAN:
+        return
+    mean = np.mean([voices[clip.id].vector for clip in clips], axis=0)
+    lowest = {clip.id: least_alike_part(voices[clip.id], mean) for clip in clips}
+    usual = statistics.median(lowest.values())
+    for clip in clips:
+        if lowest[clip.id] < usual - _MOST_BELOW_USUAL:
+            detail = f"similarity {lowest[clip.id]:.2f} in a part of it, {usual:.2f} is usual here"
+            clip.put(REVIEW, "more than one voice", detail)
+
+
+def judge_agreement(clips: Sequence[Clip], agreements: Mapping[str, float]) -> list[str]:
+    """Puts aside the clips whose text is hardly found in their sound; returns what to tell."""
+    if len(agreements) < _LEAST_CLIPS_FOR_A_MEDIAN:
+        return []
+    usual = statistics.median(agreements.values())
+    if usual < _LEAST_USUAL_AGREEMENT:
+        return [
+            f"The base model does not follow this speech (agreement {usual:.2f}): it was not asked "
+            "which texts are wrong"
+        ]
+    for clip in clips:
+        found = agreements.get(clip.id, usual)
+        if found < _LEAST_OF_USUAL_AGREEMENT * usual:
+            detail = f"agreement {found:.2f} by the base model, {usual:.2f} is usual here"
+            clip.put(REVIEW, "text and sound disagree", detail)
+    return []
 
 
 def take_texts_from(script: Script, clips: Sequence[Clip], language: str) -> None:
@@ -120,7 +165,7 @@ def judge_texts(clips: Sequence[Clip], language: str) -> None:
             clip.put(REVIEW, *doubt)
             continue
         rates[clip.id] = _spoken_symbols(clip.text, language) / max(clip.speech_seconds, 0.1)
-    if len(rates) < _LEAST_CLIPS_FOR_A_RATE:
+    if len(rates) < _LEAST_CLIPS_FOR_A_MEDIAN:
         return
     usual = statistics.median(rates.values())
     for clip in clips:

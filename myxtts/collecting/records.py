@@ -11,6 +11,7 @@
         sources.jsonl       a line for each recording that is done
         transcripts.jsonl   a line for each transcript
         voices.jsonl        a line for the voice of each clip
+        agreements.jsonl    a line for how well the text of a clip agrees with its sound
         decisions.jsonl     a line for each decision in `myxtts review`
 
 A line is appended whole; one that was not finished is ignored.
@@ -51,8 +52,9 @@ SOURCE_LINE = {
     "dropped": [{"start": float, "seconds": float, "reason": str, "detail": str}],
 }
 TRANSCRIPT_LINE = {"id": str, "by": str, "text": str, "second": (str, None)}
-# The vector as base64 of 32-bit floats; empty for silence.
-VOICE_LINE = {"id": str, "vector": str}
+# As base64: the vector in 32-bit floats, those of windows in 16-bit ones; empty for silence.
+VOICE_LINE = {"id": str, "vector": str, "windows": str}
+AGREEMENT_LINE = {"id": str, "text": str, "by": str, "agreement": (float, None)}
 DECISION_LINE = {
     "id": str,
     "status": str,
@@ -77,6 +79,7 @@ class CorpusFolder:
         self.sources = self._state / "sources.jsonl"
         self.transcripts = self._state / "transcripts.jsonl"
         self.voices = self._state / "voices.jsonl"
+        self.agreements = self._state / "agreements.jsonl"
         self.decisions = self._state / "decisions.jsonl"
         self._settings = self._state / "settings.json"
 

@@ -7,9 +7,9 @@ one, until no two are alike enough. It needs no number of voices.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,15 @@ Vectors = npt.NDArray[np.float32]
 
 
 class VoiceEncoder(Protocol):
-    def of(self, sound: Sound) -> FloatArray | None:
-        """A vector of length one, or None for silence."""
+    def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
+        """The vector of a clip and those of short windows of it; None for silence."""
+
+
+class ClipVoice(NamedTuple):
+    """All of length one."""
+
+    vector: FloatArray  # [width]
+    windows: FloatArray  # [windows, width]
 
 
 def open_encoder() -> VoiceEncoder:
@@ -50,28 +57,38 @@ def embed_clips(
     folder: CorpusFolder,
     encoder: VoiceEncoder,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, FloatArray]:
-    """Continues where it stopped; a clip without a voice has no vector."""
-    known = {line["id"]: line["vector"] for line in read_lines(folder.voices, VOICE_LINE)}
+) -> dict[str, ClipVoice]:
+    """Continues where it stopped; silent clips are left out."""
+    known = {line["id"]: line for line in read_lines(folder.voices, VOICE_LINE)}
     clip_ids = list(clip_ids)
     for done, clip_id in enumerate(clip_ids, 1):
         if clip_id not in known:
-            vector = encoder.of(_sound(folder.clip(clip_id)))
-            content = b"" if vector is None else np.asarray(vector, "<f4").tobytes()
-            known[clip_id] = base64.b64encode(content).decode()
-            append(folder.voices, {"id": clip_id, "vector": known[clip_id]})
+            known[clip_id] = _line(clip_id, encoder.with_windows(_sound(folder.clip(clip_id))))
+            append(folder.voices, known[clip_id])
         on_progress(done, len(clip_ids))
-    decoded = {
-        clip_id: np.frombuffer(base64.b64decode(known[clip_id]), "<f4") for clip_id in clip_ids
+    return {clip_id: _voice(known[clip_id]) for clip_id in clip_ids if known[clip_id]["vector"]}
+
+
+def _line(clip_id: str, heard: tuple[FloatArray, FloatArray] | None) -> dict[str, str]:
+    vector, windows = heard if heard is not None else (np.zeros(0), np.zeros(0))
+    return {
+        "id": clip_id,
+        "vector": base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode(),
+        "windows": base64.b64encode(np.asarray(windows, "<f2").tobytes()).decode(),
     }
-    return {clip_id: _unit(vector) for clip_id, vector in decoded.items() if vector.size}
+
+
+def _voice(line: Mapping[str, str]) -> ClipVoice:
+    vector = np.frombuffer(base64.b64decode(line["vector"]), "<f4")
+    windows = np.frombuffer(base64.b64decode(line["windows"]), "<f2").astype(np.float32)
+    return ClipVoice(_unit(vector), _unit(windows.reshape(-1, vector.size)))
 
 
 def embed_file(file: Path, encoder: VoiceEncoder) -> FloatArray:
-    vector = encoder.of(_sound(file))
-    if vector is None:
+    heard = encoder.with_windows(_sound(file))
+    if heard is None:
         raise DataError(f"{file}: no voice in it; expected a few seconds of speech")
-    return _unit(np.asarray(vector, np.float32))
+    return _unit(np.asarray(heard[0], np.float32))
 
 
 def _sound(file: Path) -> Sound:
@@ -80,7 +97,7 @@ def _sound(file: Path) -> Sound:
 
 
 def _unit(vector: FloatArray) -> FloatArray:
-    return vector / np.float32(np.linalg.norm(vector) + 1e-9)
+    return vector / (np.linalg.norm(vector, axis=-1, keepdims=True) + np.float32(1e-9))
 
 
 def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
@@ -119,6 +136,14 @@ def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
 def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: FloatArray) -> int:
     means = np.stack([_unit(vectors[list(group)].mean(axis=0)) for group in groups])
     return int(np.argmax(means @ wanted))
+
+
+def least_alike_part(voice: ClipVoice, mean: FloatArray) -> float:
+    """Similarity of the window of a clip that is least like a voice.
+
+    It is low where somebody else speaks, alone or at the same time.
+    """
+    return float((voice.windows @ _unit(mean)).min())
 
 
 def is_a_voice(group: Sequence[int]) -> bool:

@@ -34,6 +34,11 @@ class ResemblyzerVectors:
 
     def of(self, sound: Sound) -> FloatArray | None:
         """None for silence."""
+        heard = self.with_windows(sound)
+        return None if heard is None else heard[0]
+
+    def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
+        """Also the vectors of its windows of 1.6 s; None for silence."""
         samples = sound.at_measured_rate
         level = float(np.sqrt(np.mean(np.square(samples)))) if samples.size else 0.0
         if not level:
@@ -41,8 +46,10 @@ class ResemblyzerVectors:
         # Embeddings depend on the level, which is not part of a voice.
         voice = self._prepare(samples * (_RESEMBLYZER_LEVEL / level))
         # It trims what it considers silence, which may be everything.
-        vector: FloatArray | None = self._encoder.embed_utterance(voice) if voice.size else None
-        return vector
+        if not voice.size:
+            return None
+        vector, windows, _ = self._encoder.embed_utterance(voice, return_partials=True)
+        return vector, windows
 
 
 class Resemblyzer(Measure):

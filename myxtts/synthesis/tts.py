@@ -310,12 +310,14 @@ class TTS:
             files = reference_files(speaker_wav)
             names = ", ".join(_printable(file.name) for file in files)
             return _NamedVoice(self.voice(files), names)
-        if name is None and not (saved := self.voices):
-            raise DataError(
-                f"no voice was given, and {self._voices_folder} has none; give recordings "
-                "(speaker_wav), or save a voice with myxtts voice add"
-            )
-        name = name or saved[0]
+        if name is None:
+            saved = self.voices
+            if not saved:
+                raise DataError(
+                    f"no voice was given, and {self._voices_folder} has none; give recordings "
+                    "(speaker_wav), or save a voice with myxtts voice add"
+                )
+            name = saved[0]
         return _NamedVoice(self.saved_voice(name), name)
 
     def _encode_files(self, files: tuple[Path, ...], states: tuple[object, ...]) -> Voice:

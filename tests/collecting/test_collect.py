@@ -12,7 +12,7 @@ import pytest
 from myxtts.audio import ffmpeg
 from myxtts.audio.writing import write_audio
 from myxtts.cli.main import main
-from myxtts.collecting import cut_sources
+from myxtts.collecting import cut_sources, text_agreement
 from myxtts.collecting.records import CorpusFolder, append, read_lines
 from myxtts.collecting.transcribers import CommandTranscriber, tidy
 from myxtts.data.corpus.dataset import LJSpeechDataset
@@ -38,6 +38,13 @@ def out(tmp_path):
     return tmp_path / "corpus"
 
 
+@pytest.fixture
+def without_base(monkeypatch):
+    """Loading the base model takes seconds; its judgement has tests of its own."""
+    monkeypatch.setattr(text_agreement, "open_listener", lambda language: None)
+
+
+@pytest.mark.usefixtures("without_base")
 def test_the_corpus_is_what_training_reads(recording, out, capsys):
     before = recording.read_bytes()
     report = collected(capsys, recording.parent, "--out", out, "--transcriber", TRANSCRIBER)
@@ -51,6 +58,7 @@ def test_the_corpus_is_what_training_reads(recording, out, capsys):
     assert main(["validate", str(out)]) == 0
 
 
+@pytest.mark.usefixtures("without_base")
 def test_the_page_shows_what_was_kept_and_escapes_it(glued, tmp_path, out, capsys):
     file = tmp_path / "<b>talk.wav"
     write_audio(file, glued.samples, RATE_HZ)
@@ -122,6 +130,7 @@ def test_music_is_not_speech(write, out, capsys):
     assert list(report["dropped"]) == ["music or machine"]
 
 
+@pytest.mark.usefixtures("without_base")
 def test_bad_recordings_are_one_line_each_and_the_rest_goes_on(recording, tmp_path, out, capsys):
     folder = recording.parent
     (folder / "empty.wav").write_bytes(b"")

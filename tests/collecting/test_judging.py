@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.collecting.judging import KEPT, REVIEW, Clip, judge_texts
+from myxtts.collecting.judging import KEPT, REVIEW, Clip, judge_agreement, judge_texts
 
 SENTENCES = [
     "The old boat was painted green.",
@@ -55,3 +55,19 @@ def test_the_figure_is_told():
 def test_two_hearings_that_agree_are_kept():
     odd = judged(clip("odd", SENTENCES[0], second="the old boat, was painted green"))
     assert odd.status == KEPT
+
+
+def test_a_text_that_is_hardly_found_in_the_sound_is_put_aside():
+    clips = [clip(number, text) for number, text in enumerate(SENTENCES)]
+    agreements = {one.id: 0.3 for one in clips} | {clips[2].id: 0.05}
+    assert judge_agreement(clips, agreements) == []
+    assert [one.id for one in clips if one.status == REVIEW] == [clips[2].id]
+    assert clips[2].reason == "text and sound disagree"
+    assert "agreement 0.05 by the base model, 0.30 is usual" in clips[2].detail
+
+
+def test_a_model_that_does_not_follow_the_speech_judges_no_text():
+    clips = [clip(number, text) for number, text in enumerate(SENTENCES)]
+    [note] = judge_agreement(clips, {one.id: 0.04 for one in clips} | {clips[2].id: -0.1})
+    assert "does not follow this speech" in note
+    assert {one.status for one in clips} == {KEPT}

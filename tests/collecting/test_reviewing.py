@@ -182,6 +182,7 @@ def test_a_reviewer_at_the_keyboard(server, corpus, browser, wait_until):
     page.click("#language")
     assert page.evaluate("document.documentElement.dir") == "rtl"
     assert page.text_content("#accept") == "پذیرفتن"
+    assert page.text_content("#reason") == "دو تکه شده"
     assert page.evaluate("getComputedStyle(document.querySelector('header')).direction") == "rtl"
     page.fill("#text", "سلام")
     assert page.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"

@@ -7,7 +7,7 @@ import pytest
 
 from myxtts.collecting.collect import Wishes, collect, look
 from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip, choose_voices
-from myxtts.collecting.voices import group_voices
+from myxtts.collecting.voices import ClipVoice, group_voices
 from myxtts.evaluation.measure import Sound
 
 
@@ -35,6 +35,14 @@ def clips_of(order):
     ]
 
 
+def voices_of(clips, vectors):
+    """Each with two windows that are like the whole."""
+    return {
+        clip.id: ClipVoice(vector, np.stack([vector, vector]))
+        for clip, vector in zip(clips, vectors, strict=True)
+    }
+
+
 def test_groups_are_the_voices(voices):
     order, vectors = voices
     groups = group_voices(vectors, [4.0] * len(order))
@@ -46,7 +54,7 @@ def test_groups_are_the_voices(voices):
 def test_one_voice_is_kept(voices, wanted):
     order, vectors = voices
     clips = clips_of(order)
-    by_id = {clip.id: vector for clip, vector in zip(clips, vectors, strict=True)}
+    by_id = voices_of(clips, vectors)
     reference = None if wanted is None else vectors[order.index(wanted)]
     notes = choose_voices(clips, by_id, reference, all_speakers=False)
     kept = {order[at] for at, clip in enumerate(clips) if clip.status == KEPT}
@@ -58,11 +66,27 @@ def test_one_voice_is_kept(voices, wanted):
 def test_each_voice_is_a_speaker(voices):
     order, vectors = voices
     clips = clips_of(order)
-    by_id = {clip.id: vector for clip, vector in zip(clips, vectors, strict=True)}
+    by_id = voices_of(clips, vectors)
     choose_voices(clips, by_id, None, all_speakers=True)
     names = {(order[at], clip.speaker) for at, clip in enumerate(clips)}
     assert names == {(0, "anna-1"), (1, "anna-2"), (2, "anna-3")}
     assert [order[at] for at, clip in enumerate(clips) if clip.status == REVIEW] == [2]
+
+
+@pytest.mark.parametrize("all_speakers", [False, True])
+def test_a_clip_in_which_somebody_else_speaks_too_is_put_aside(voices, all_speakers):
+    order, vectors = voices
+    clips = [clip for clip, voice in zip(clips_of(order), order, strict=True) if voice == 0]
+    own, other = vectors[0], vectors[order.index(1)]
+    by_id = voices_of(clips, [own] * len(clips))
+    mixed = clips[3]
+    by_id[mixed.id] = ClipVoice(own, np.stack([own, other, own]))
+    more = [Clip("more", "talk.wav", 99.0, 4.0, 3.5, {}, "anna", "en")]
+    by_id |= voices_of(more, [own])
+    choose_voices([*clips, *more], by_id, None, all_speakers=all_speakers)
+    assert [clip.id for clip in clips if clip.status == REVIEW] == [mixed.id]
+    assert mixed.reason == "more than one voice"
+    assert "1.00 is usual here" in mixed.detail
 
 
 class PitchEncoder:
@@ -70,10 +94,11 @@ class PitchEncoder:
 
     calls = 0
 
-    def of(self, sound: Sound):
+    def with_windows(self, sound: Sound):
         self.calls += 1
         spectrum = np.abs(np.fft.rfft(sound.at_measured_rate, 16_000))[80:400]
-        return unit(spectrum.reshape(-1, 10).mean(axis=1))
+        vector = unit(spectrum.reshape(-1, 10).mean(axis=1))
+        return vector, vector[None]
 
 
 def test_vectors_are_kept_for_the_next_launch(recording, tmp_path):

@@ -37,6 +37,8 @@ def client(serve_here):
         ({"input": 3}, "input"),
         ({"input": None}, "input"),
         ({"voice": "nobody"}, "no voice 'nobody'; it has: anna"),
+        ({"voice": ""}, "voice name"),
+        ({"voice": {"id": ""}}, "voice name"),
         ({"voice": "../../etc/passwd"}, "voice name"),
         ({"voice": "/etc/passwd"}, "voice name"),
         ({"language": "xx"}, "language"),

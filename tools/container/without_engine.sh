@@ -2,11 +2,14 @@
 # The steps of the Dockerfile without a container engine: a fresh virtual environment, a user without
 # rights, the same command. It ends when the server has answered its health check.
 #
-#     bash tools/container/without_engine.sh RUN [FOLDER]
+#     bash tools/container/without_engine.sh [RUN] [FOLDER]
 #
-# RUN is copied, since voices are saved in it. Run it as root to change to an unprivileged user.
+# Without RUN, or with base, the included base is served. It is copied, since voices are saved in it.
+# Run it as root to change to an unprivileged user.
 set -euo pipefail
-run=$(realpath "${1:?the folder of a trained run}")
+run=${1:-base}
+[ "$run" = base ] && run=$(dirname "$0")/../../myxtts/weights/base
+run=$(realpath "$run")
 folder=$(realpath -m "${2:-$(mktemp -d)}")
 cd "$(dirname "$0")/../.."
 mkdir -p "$folder/source"
