@@ -22,6 +22,8 @@ from myxtts.runs.checkpoints import CONFIG, TOKENIZER
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.runs.sealed_folder import write_sealed_folder
 
+# Nothing speaks with it.
+_DISCRIMINATOR = "/discriminator/"
 OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
 
 
@@ -34,7 +36,11 @@ def main() -> None:
     options = parser.parse_args()
     checkpoint = find_checkpoint(options.run, for_synthesis=True)
     weights = checkpoint.ema_weights()
-    halves = {name: np.asarray(value, np.float16) for name, value in weights.items()}
+    halves = {
+        name: np.asarray(value, np.float16)
+        for name, value in weights.items()
+        if _DISCRIMINATOR not in name
+    }
     if not all(np.isfinite(value).all() for value in halves.values()):
         sys.exit(f"{checkpoint.folder}: has weights beyond the range of float16")
     info = {
