@@ -29,8 +29,9 @@ def require_writable(file: Path) -> None:
     """Raises an error for an ending that is not written, or a folder that is not there."""
     ending = file.suffix.lower()
     if ending not in FORMATS:
+        found = f"ends in '{ending}'" if ending else "has no ending"
         raise DataError(
-            f"{file}: cannot be written (its name ends in {ending or 'nothing'!r}, expected "
+            f"{file}: cannot be written (its name {found}, expected "
             f"{', '.join(FORMATS)}{did_you_mean(ending, list(FORMATS))})"
         )
     if file.is_dir():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.runs.resuming import changes_since
+from myxtts.runs.resuming import changes_since, require_length
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
@@ -64,6 +64,8 @@ def train_from(
             "--max-steps or --epochs"
         )
         return finished
+    if run is not None and start.resumed and config.training.max_steps is not None:
+        require_length(run, start.resumed, config.training.max_steps)
     with Interruption() as interruption:
         writes = is_chief(has_folder=run is not None)
         if writes and run is not None and not start.resumed:
