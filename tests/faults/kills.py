@@ -1,6 +1,6 @@
 """kill -9 at random moments of a run: nothing saved is lost, and the end is the same.
 
-    .venv/bin/python tests/faults/kills.py [--kills 100] [--last 5] [--steps 6000] [--seed 0]
+    .venv/bin/python tests/faults/kills.py [--kills 100] [--last 5] [--steps 3000] [--seed 0]
                                            [--mode single|multi] [--measure] [--json FILE]
 
 A miniature run is killed, resumed and killed again, so many times; most kills come after its first
@@ -36,7 +36,7 @@ _LONGEST_START_SECONDS = 8.0
 _LONGEST_TRAINING_SECONDS = 1.0
 EVALUATE_EVERY = 20
 # What a run can train between two kills at most, so that it does not end before the last of them.
-STEPS_PER_KILL = 60
+STEPS_PER_KILL = 30
 SETTINGS = (
     *("--set=saving.log_every=7", f"--evaluate-every={EVALUATE_EVERY}", "--save-every=5"),
     "--set=evaluation.measured_sentences=1",
