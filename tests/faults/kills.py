@@ -90,20 +90,24 @@ def kill_somewhere(process: subprocess.Popen[str], generator: random.Random) -> 
         time.sleep(generator.uniform(0.0, _LONGEST_TRAINING_SECONDS))
         phase = "training"
     process.kill()
-    process.communicate()
+    output, _ = process.communicate()
+    if FIRST_STEP in output:
+        phase = "training"
     return phase if process.returncode == -9 else "finished"
 
 
 def phase_by_folder(run_dir: Path, phase: str) -> str:
     """In what the run was killed, as far as its folder shows it."""
+    if phase == "starting":
+        return phase  # what is in the folder is older
     if any((run_dir / "checkpoints").glob(".step_*.part")):
         return "saving"
     folders = RunDir(run_dir).checkpoint_folders()
     logged = {line["step"] for line in RunDir(run_dir).metric_lines()}
     newest = int(folders[-1].name.removeprefix("step_")) if folders else 0
-    if phase == "training" and newest % EVALUATE_EVERY == 0 and newest not in logged:
+    if newest % EVALUATE_EVERY == 0 and newest not in logged:
         return "evaluating"
-    if phase == "training" and any((run_dir / ".measuring").glob("0*")):
+    if any((run_dir / ".measuring").glob("0*")):
         return "measuring"
     return phase
 
