@@ -114,7 +114,8 @@ def _report_if_finished(start: Start, config: XTTSConfig, run: RunDir | None) ->
 
 
 def _refuse_to_mix_runs(run: RunDir) -> None:
-    if run.holds_a_run:
+    # One that was killed before its first checkpoint has nothing to lose: it starts over.
+    if run.has_saved:
         raise CheckpointError(
             f"{run}: already contains a run; continue it with --resume, or use another --run-dir"
         )
