@@ -50,6 +50,9 @@ MISTAKES = {
     "no such run to start from": "train corpus --init-from nowhere",
     "no such configuration": "train corpus --config none.yaml",
     "a misspelt setting": "train corpus --set learning_rat=1",
+    "a Persian corpus taken for English": "train persian",
+    "a metadata file that is a FIFO": "train endless",
+    "a run that is longer already": "train --resume RUN --max-steps 1",
     "no such corpus to prepare": "prepare nowhere",
     "no such corpus to measure": "stats nowhere",
     "no such corpus to tune for": "tune nowhere",
@@ -127,7 +130,7 @@ def _cpu_seconds() -> float:
 
 
 def make_surroundings(folder: Path) -> None:
-    """A corpus of one row, recordings, tables, a file of text, and an empty folder."""
+    """Corpora of one row, of Persian and of a FIFO, recordings, tables, text, an empty folder."""
     (folder / "empty").mkdir()
     (folder / "notes.txt").write_text("not a recording\n")
     noise = 0.1 * np.random.default_rng(0).standard_normal(44_100)
@@ -139,6 +142,10 @@ def make_surroundings(folder: Path) -> None:
     (folder / "corpus" / "wavs").mkdir(parents=True)
     soundfile.write(folder / "corpus" / "wavs" / "1.wav", noise, 22_050)
     (folder / "corpus" / "metadata.csv").write_text("1|Hello there.\n")
+    (folder / "persian").mkdir()
+    (folder / "persian" / "metadata.csv").write_text("1|سلام دنیا\n", encoding="utf-8")
+    (folder / "endless").mkdir()
+    os.mkfifo(folder / "endless" / "metadata.csv")
 
 
 def main() -> int:

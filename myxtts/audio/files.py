@@ -141,7 +141,7 @@ def _cause(error: Exception) -> str:
     if isinstance(error, soundfile.LibsndfileError):
         text: str = error.error_string
         return text.removeprefix("Error : ").rstrip(".")
-    return str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _missing_wav_seconds(stream: IO[bytes]) -> float:

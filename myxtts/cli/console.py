@@ -37,6 +37,11 @@ def is_terminal() -> bool:
     return _console.is_terminal and not _console.is_dumb_terminal
 
 
+def terminal_width() -> int | None:
+    """In columns; None where nobody looks at a terminal."""
+    return _console.width if is_terminal() else None
+
+
 class LogLines(logging.Handler):
     """Writes to what standard error is now: a live line puts itself in its place."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.console import Progress, say, say_aside, terminal_width
 from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.cli.speech_checks import check_references, look_at_speaker
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(content))
         return 0
-    say("\n".join(_describe(evaluation)))
+    say("\n".join(_describe(evaluation, terminal_width())))
     say(f"\nListen: {out / 'index.html'}; numbers: evaluation.json and .csv next to it")
     return 0
 
@@ -174,27 +174,51 @@ def _configuration(options: argparse.Namespace, look: FirstLook) -> XTTSConfig:
     return look.config
 
 
-def _describe(evaluation: Evaluation) -> list[str]:
-    columns = evaluation.columns
-    width = max(map(len, columns)) + 2
+def _describe(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:
     count = len(evaluation.sentences)
     voices = len({sentence.speaker for sentence in evaluation.sentences})
     lines = [
         f"{evaluation.run}, step {evaluation.step:,}: {count} "
         f"{plural(count, 'sentence')}, {voices} {plural(voices, 'voice')}",
         "",
-        f"{'':<38}{'unit':>11}{'better':>13}" + "".join(f"{column:>{width}}" for column in columns),
+        *_table(evaluation, terminal_columns),
     ]
+    if any(not measure.tool.independent for measure in evaluation.toolbox.measures):
+        lines += ["", "* not independent: computed with the model's own voice encoder"]
+    return [*lines, *map(str, evaluation.left_out)]
+
+
+def _table(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:
+    """A row per metric; a terminal that it does not fit into gets it without units."""
+    columns = evaluation.columns
+    rows = []
     for measure in evaluation.toolbox.measures:
         for metric in measure.metrics:
             means = [evaluation.mean(column, metric) for column in columns]
             if metric in evaluation.toolbox.metrics and any(mean is not None for mean in means):
                 title = metric.title + ("" if measure.tool.independent else " *")
-                values = ("" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means)
-                lines.append(
-                    f"{title:<38}{metric.unit:>11}{metric.better:>13}"
-                    + "".join(f"{value:>{width}}" for value in values)
-                )
-    if any(not measure.tool.independent for measure in evaluation.toolbox.measures):
-        lines += ["", "* not independent: computed with the model's own voice encoder"]
-    return [*lines, *map(str, evaluation.left_out)]
+                values = ["" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means]
+                rows.append((title, metric, values))
+    width = max(map(len, columns)) + 2
+    head = f"{'':<38}{'unit':>11}{'better':>13}" + _cells(columns, width)
+    if terminal_columns is None or len(head) < terminal_columns:
+        return [
+            head,
+            *(
+                f"{title:<38}{metric.unit:>11}{metric.better:>13}" + _cells(values, width)
+                for title, metric, values in rows
+            ),
+        ]
+    title_width = max(len(title) for title, _, _ in rows)
+    words = [column.split() for column in columns]
+    width = max(len(word) for column in words for word in column) + 1
+    depth = max(map(len, words))
+    heads = [[""] * (depth - len(column)) + column for column in words]
+    return [
+        *(" " * title_width + _cells(level, width) for level in zip(*heads, strict=True)),
+        *(f"{title:<{title_width}}" + _cells(values, width) for title, _, values in rows),
+    ]
+
+
+def _cells(values: Sequence[str], width: int) -> str:
+    return "".join(f"{value:>{width}}" for value in values)

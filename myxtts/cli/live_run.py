@@ -53,7 +53,11 @@ class LiveRun(Observer):
         self._progress.stage.count(step, total)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
+        self._progress.begin("step", "step")
         stage = self._progress.stage
+        if stage.total is None:
+            # What a killed run still owed its last checkpoint comes before any step.
+            stage.count(step, total)
         is_first = not stage.details
         stage.details = [
             f"loss {metrics['loss']:.3f}",

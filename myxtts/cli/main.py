@@ -35,6 +35,7 @@ from myxtts.cli.failures import report_failure
 from myxtts.cli.options import add_message_flags
 from myxtts.cli.parser import CommandParser
 from myxtts.cli.screen import careful_screen
+from myxtts.training.interruption import signals_interrupt
 
 _COMMANDS = (
     demo_data,
@@ -72,7 +73,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     for library in ("tensorflow", "absl"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        result: int = options.run(options)
+        with signals_interrupt():
+            result: int = options.run(options)
         # Output that cannot be written is an error of the command, not of Python's exit.
         if sys.stdout is not None:
             sys.stdout.flush()

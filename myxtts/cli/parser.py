@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -13,6 +14,8 @@ from myxtts.config.config import section_by_setting
 from myxtts.config.names import did_you_mean, nearest
 
 CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
+# argparse names a flag with all its spellings: --text-file/--text_file.
+_OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:)")
 _SAME_AS_FLAG = {CORPUS_ARGUMENT: "train_data", RUN_ARGUMENT: "checkpoint"}
 
 
@@ -49,7 +52,8 @@ class CommandParser(argparse.ArgumentParser):
         setattr(found, flag, value)
 
     def error(self, message: str) -> NoReturn:
-        line = message.removeprefix("argument ")
+        line = _OTHER_SPELLINGS.sub("", message.removeprefix("argument "))
+        line = line.replace("not allowed with argument", "cannot be given together with")
         self.exit(USER_ERROR, f"{self.prog}: {line} (`{self.prog} --help` shows all)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

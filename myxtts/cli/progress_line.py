@@ -15,6 +15,10 @@ _NARROWEST_BAR, _WIDEST_BAR = 6, 24
 # in between should not make them jump.
 _SECONDS_OF_RATE, _SECONDS_OF_ETA = 10.0, 600.0
 _SECONDS_BETWEEN_TICKS = 0.5
+# What was counted in one piece says nothing about the pace.
+_SHORTEST_SECONDS_OF_RATE = 0.1
+# A terminal shows ^C where the line ends; in a line that it wraps, a part would stay on the screen.
+_FREE_COLUMNS = 1 + len("^C")
 
 
 class Pace:
@@ -65,7 +69,8 @@ class Pace:
         then, done_then = next(
             (tick for tick in earlier if now - tick[0] <= window_seconds), earlier[-1]
         )
-        return (done - done_then) / max(now - then, 1e-6)
+        seconds = now - then
+        return (done - done_then) / seconds if seconds >= _SHORTEST_SECONDS_OF_RATE else None
 
 
 @dataclass
@@ -122,12 +127,13 @@ class Stage:
         return _GAP.join(filter(None, [self._head(), self.rate(), self.eta(), *self.details]))
 
     def as_text(self, width: int, *, ascii_only: bool = False) -> Text:
-        """For a terminal of `width` columns; the last column stays free."""
+        """For a terminal of `width` columns; the last ones stay free."""
+        width -= _FREE_COLUMNS
         if self.total is None:
             line = _GAP.join([self.what, self.elapsed(), *self.details])
-            return _cut(Text(line), width - 1)
+            return _cut(Text(line), width)
         head, after = self._head(), [it for it in (self.note or self.rate(), self.eta()) if it]
-        room = width - 1 - len(_GAP.join([head, *after]))
+        room = width - len(_GAP.join([head, *after]))
         with_bar = room >= _NARROWEST_BAR + len(_GAP)
         room -= (_NARROWEST_BAR + len(_GAP)) * with_bar
         for detail in self.details:
@@ -140,7 +146,7 @@ class Stage:
             text.append(_GAP)
             text.append_text(self._bar(min(_WIDEST_BAR, _NARROWEST_BAR + room), ascii_only))
         text.append(_GAP + _GAP.join(after))
-        return _cut(text, width - 1)
+        return _cut(text, width)
 
     def _head(self) -> str:
         return self.what if self.total is None else f"{self.what} {self.done:,}/{self.total:,}"

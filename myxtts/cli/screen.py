@@ -64,6 +64,7 @@ class Screen(io.TextIOBase):
             yield
         except OSError as error:
             if not self.may_fail:
+                error.filename = error.filename or _NAMES[self._name]
                 raise
             self._write_nowhere()
             if self.problem is None:

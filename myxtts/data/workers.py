@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from myxtts.errors import DataError
@@ -47,10 +48,13 @@ def map_in_workers(
         workers, mp_context=context, initializer=_start_worker, initargs=(initializer,)
     )
     waiting: deque[concurrent.futures.Future[Result]] = deque()
+    processes: set[BaseProcess] = set()
     try:
         for task in tasks:
+            others = set(multiprocessing.active_children()) - processes
             with program_left_out():  # a worker may start with any task
                 waiting.append(pool.submit(function, task))
+            processes |= set(multiprocessing.active_children()) - others
             if len(waiting) >= workers * _TASKS_AHEAD_PER_WORKER:
                 yield waiting.popleft().result()
         while waiting:
@@ -59,6 +63,11 @@ def map_in_workers(
         raise DataError(
             "a worker process was killed; if memory is short, try data.workers = 1"
         ) from None
+    except BaseException:
+        # Nobody asks for the results any more: neither tasks nor starting workers are waited for.
+        for process in processes:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

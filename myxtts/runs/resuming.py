@@ -8,6 +8,7 @@ from myxtts.config.changes import Change, changes_between
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.run_dir import RunDir
 
 
 def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
@@ -21,6 +22,15 @@ def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
                 "or start a new run"
             )
     return changes
+
+
+def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
+    """A run cannot become shorter than it is."""
+    if checkpoint.info.step > steps:
+        raise CheckpointError(
+            f"{run}: has already trained {checkpoint.info.step} steps, and its length is {steps}; "
+            "raise --max-steps or --epochs"
+        )
 
 
 def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:

@@ -103,6 +103,11 @@ class RunDir(os.PathLike[str]):
         return self.config_file.exists()
 
     @property
+    def has_saved(self) -> bool:
+        """Whether a run here can be resumed or can speak."""
+        return bool(self.checkpoint_folders()) or self.best.exists()
+
+    @property
     def config_file(self) -> Path:
         return self.path / CONFIG
 

@@ -16,8 +16,9 @@ def require_subtitle_file(file: Path) -> None:
     """Raises an error for an ending that is not written, or a folder that is not there."""
     ending = file.suffix.lower()
     if ending not in _WRITERS:
+        found = f"ends in '{ending}'" if ending else "has no ending"
         raise DataError(
-            f"{file}: cannot be written (its name ends in {ending or 'nothing'!r}, expected "
+            f"{file}: cannot be written (its name {found}, expected "
             f"{', '.join(_WRITERS)}{did_you_mean(ending, list(_WRITERS))})"
         )
     if file.is_dir() or not file.parent.is_dir():

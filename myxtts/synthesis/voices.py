@@ -177,7 +177,11 @@ def _require(folder: Path, name: str) -> str:
     name = _checked(name)
     names = voice_names(folder)
     if name not in names:
-        known = f"; it has: {', '.join(names[:20])}" if names else "; it has none yet"
+        known = (
+            f"; it has: {', '.join(names[:20])}"
+            if names
+            else "; it has none yet, `myxtts voice add` saves one"
+        )
         raise DataError(f"{folder}: no voice '{name}'{did_you_mean(name, names) or known}")
     return name
 

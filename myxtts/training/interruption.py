@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -37,6 +38,28 @@ class InterruptedBySignal(KeyboardInterrupt):
     def __init__(self, number: signal.Signals) -> None:
         super().__init__()
         self.exit_code = exit_code_of_signal(number)
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, and nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    others = [number for number in _SIGNALS if number != signal.SIGINT]
+    before = {number: signal.getsignal(number) for number in others}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise InterruptedBySignal(signal.Signals(number))
 
 
 class Interruption:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.runs.resuming import changes_since
+from myxtts.runs.resuming import changes_since, require_length
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
@@ -64,6 +64,8 @@ def train_from(
             "--max-steps or --epochs"
         )
         return finished
+    if run is not None and start.resumed and config.training.max_steps is not None:
+        require_length(run, start.resumed, config.training.max_steps)
     with Interruption() as interruption:
         writes = is_chief(has_folder=run is not None)
         if writes and run is not None and not start.resumed:
@@ -112,7 +114,8 @@ def _report_if_finished(start: Start, config: XTTSConfig, run: RunDir | None) ->
 
 
 def _refuse_to_mix_runs(run: RunDir) -> None:
-    if run.holds_a_run:
+    # One that was killed before its first checkpoint has nothing to lose: it starts over.
+    if run.has_saved:
         raise CheckpointError(
             f"{run}: already contains a run; continue it with --resume, or use another --run-dir"
         )

@@ -28,9 +28,9 @@ from myxtts.devices.strategy import (
     wait_for_all,
 )
 from myxtts.devices.usage import PeakMemory
-from myxtts.errors import CheckpointError, DataError, DeviceError, NonFiniteLossError
+from myxtts.errors import DataError, DeviceError, NonFiniteLossError
 from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.resuming import add_seconds
+from myxtts.runs.resuming import add_seconds, require_length
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.describing import describe_start
 from myxtts.training.device_setup import set_up_devices
@@ -139,11 +139,7 @@ class XTTSTrainer:
         One at the end of its run only gets what is missing of its evaluation and its report.
         """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
-        if checkpoint.info.step > self.total_steps:
-            raise CheckpointError(
-                f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
-                f"is {self.total_steps}; raise --max-steps or --epochs"
-            )
+        require_length(self.run_dir, checkpoint, self.total_steps)
         require_same_corpus(checkpoint, self.corpus, self.config, allowed=allow_changed_corpus)
         self.task.require_fit(checkpoint)
         self.optimizer.require_shapes(checkpoint.training_shapes(), checkpoint.folder)

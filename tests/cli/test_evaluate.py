@@ -37,6 +37,22 @@ def test_the_table_has_a_column_for_each_source(trained_run, tmp_path, capsys):
     assert any(line.startswith("* not independent") for line in lines)
 
 
+def test_in_a_narrow_terminal_no_line_of_the_table_is_broken(
+    trained_run, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("myxtts.cli.evaluate.terminal_width", lambda: 80)
+    arguments = ["--count", "1", "--only", "mel_cepstral_distance,own_similarity"]
+    assert main(["evaluate", str(trained_run), *arguments, "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[2 : lines.index("", 2)]
+    assert max(map(len, table)) < 80
+    assert [line.split() for line in table[:2]] == [
+        ["griffin-lim", "vocoder"],
+        ["recordings", "copies", "copies", "model"],
+    ]
+    assert table[-1].split()[:3] == ["mel-cepstral", "distance", "0.00"]
+
+
 def test_sentences_of_a_file_have_no_recordings(trained_run, demo_corpus, tmp_path, capsys):
     file = tmp_path / "lines.txt"
     file.write_text("Good morning.\n")

@@ -129,4 +129,4 @@ def test_output_onto_a_full_disk(diagnose_into):
     with open("/dev/full", "w") as full:
         done = diagnose_into(full)
     assert done.returncode == 2
-    assert done.stderr == "myxtts diagnose: No space left on device\n"
+    assert done.stderr == "myxtts diagnose: standard output: No space left on device\n"

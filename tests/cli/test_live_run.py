@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from myxtts.cli.live_run import LiveRun
+
 HERE = Path(__file__).parent
 PROGRAM = [sys.executable, str(HERE / "live_run_program.py")]
 SCENES = ("start", "counting", "middle", "warning", "after an evaluation", "after a resize", "end")
@@ -55,3 +57,12 @@ def test_a_log_file_has_whole_lines_and_no_control_characters(user_environment, 
         )
     assert result.stdout == kept_screen("log.txt", result.stdout)
     assert result.stderr == "WARNING clips/0007.wav: cannot be read; using another clip\n"
+
+
+def test_what_a_killed_run_owed_is_not_a_line_of_the_warm_up(capsys):
+    metrics = {"loss": 0.5, "useful_utilisation": 0.9, "data_wait_share": 0.0}
+    with LiveRun() as live:
+        live.on_warm_up(0, 1)
+        live.on_warm_up(1, 1)
+        live.on_step(20, 20, metrics)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("step 20/20  loss 0.500")

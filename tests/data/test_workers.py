@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 WORK = """
 import os, time
 
@@ -16,6 +18,18 @@ from myxtts.data.workers import map_in_workers
 from work import work
 
 list(map_in_workers(work, [0, 0, 0, 600], 2))
+"""
+COMMAND = """
+import sys
+from myxtts.data.workers import map_in_workers
+from myxtts.training.interruption import signals_interrupt
+from work import work
+
+try:
+    with signals_interrupt():
+        list(map_in_workers(work, [0, 0, 0, 600], 2))
+except KeyboardInterrupt as error:
+    sys.exit(error.exit_code)
 """
 SCRIPT_WITHOUT_GUARD = """
 from pathlib import Path
@@ -52,6 +66,26 @@ def test_workers_end_with_a_parent_that_was_killed(user_environment, tmp_path):
         time.sleep(0.1)
     assert not any(map(is_alive, workers))
     parent.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_workers_in_the_middle_of_a_task(user_environment, tmp_path, number):
+    program = tmp_path / "program.py"
+    program.write_text(COMMAND)
+    (tmp_path / "work.py").write_text(WORK)
+    parent = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=user_environment,
+    )
+    workers = {int(parent.stdout.readline()) for _ in range(4)}
+    parent.send_signal(number)
+    # Both pipes end with the last process that holds them, Python's tracker of semaphores included.
+    _, errors = parent.communicate(timeout=300)
+    assert (parent.returncode, errors) == (128 + number, "")
+    assert not any(map(is_alive, workers))
 
 
 def test_workers_do_not_run_the_script_that_started_them(user_environment, tmp_path):

@@ -1,6 +1,6 @@
 """kill -9 at random moments of a run: nothing saved is lost, and the end is the same.
 
-    .venv/bin/python tests/faults/kills.py [--kills 100] [--last 5] [--steps 4000] [--seed 0]
+    .venv/bin/python tests/faults/kills.py [--kills 100] [--last 5] [--steps 3000] [--seed 0]
                                            [--mode single|multi] [--measure] [--json FILE]
 
 A miniature run is killed, resumed and killed again, so many times; most kills come after its first
@@ -33,8 +33,10 @@ ROOT = Path(__file__).parents[2]
 FIRST_STEP = "... first step"
 _SHARE_WHILE_STARTING = 0.15
 _LONGEST_START_SECONDS = 8.0
-_LONGEST_TRAINING_SECONDS = 2.0
+_LONGEST_TRAINING_SECONDS = 1.0
 EVALUATE_EVERY = 20
+# What a run can train between two kills at most, so that it does not end before the last of them.
+STEPS_PER_KILL = 30
 SETTINGS = (
     *("--set=saving.log_every=7", f"--evaluate-every={EVALUATE_EVERY}", "--save-every=5"),
     "--set=evaluation.measured_sentences=1",
@@ -88,20 +90,24 @@ def kill_somewhere(process: subprocess.Popen[str], generator: random.Random) -> 
         time.sleep(generator.uniform(0.0, _LONGEST_TRAINING_SECONDS))
         phase = "training"
     process.kill()
-    process.communicate()
+    output, _ = process.communicate()
+    if FIRST_STEP in output:
+        phase = "training"
     return phase if process.returncode == -9 else "finished"
 
 
 def phase_by_folder(run_dir: Path, phase: str) -> str:
     """In what the run was killed, as far as its folder shows it."""
+    if phase == "starting":
+        return phase  # what is in the folder is older
     if any((run_dir / "checkpoints").glob(".step_*.part")):
         return "saving"
     folders = RunDir(run_dir).checkpoint_folders()
     logged = {line["step"] for line in RunDir(run_dir).metric_lines()}
     newest = int(folders[-1].name.removeprefix("step_")) if folders else 0
-    if phase == "training" and newest % EVALUATE_EVERY == 0 and newest not in logged:
+    if newest % EVALUATE_EVERY == 0 and newest not in logged:
         return "evaluating"
-    if phase == "training" and any((run_dir / ".measuring").glob("0*")):
+    if any((run_dir / ".measuring").glob("0*")):
         return "measuring"
     return phase
 
@@ -196,7 +202,7 @@ def differing_tensors(one: Path, other: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--steps", type=int, help=f"default: {STEPS_PER_KILL} for each kill")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--last", type=int, default=5)
     parser.add_argument("--mode", choices=MODES, default="single")
@@ -204,6 +210,7 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    options.steps = options.steps or STEPS_PER_KILL * options.kills
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)

@@ -32,8 +32,11 @@ class Recorder(Observer):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, miniature):
-    """Folder, report and what was said of a short run."""
+    """Folder, report and what was said of a short run, where another was killed before it saved."""
     folder = tmp_path_factory.mktemp("one_call") / "run"
+    (folder / "checkpoints" / ".step_00000003.part").mkdir(parents=True)
+    (folder / "config.yaml").write_text("{}")
+    (folder / "metrics.jsonl").write_text('{"step": 2, "time": 1.0, "loss": 9e9}\n')
     recorder = Recorder()
     report = myxtts.train(miniature(max_steps=4), folder, observer=recorder)
     return folder, report, recorder
@@ -49,6 +52,12 @@ def test_one_call_trains_into_the_folder_and_returns_its_report(run):
     ((reported, next_command),) = recorder.ends
     assert reported == report
     assert next_command.startswith(f"myxtts synthesize {folder} --text ")
+
+
+def test_a_run_that_saved_nothing_leaves_nothing_behind(run):
+    folder, _, _ = run
+    assert all(line["loss"] < 9e9 for line in RunDir(folder).metric_lines())
+    assert not list((folder / "checkpoints").glob(".*"))
 
 
 def test_an_observer_hears_what_the_command_shows(run):

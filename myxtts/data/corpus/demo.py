@@ -6,8 +6,7 @@ so they do not show how a model of human voices will sound.
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from myxtts.data.workers import program_left_out
+from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
 from myxtts.text import espeak
 from myxtts.text.languages import REGISTRY, find_language, parse_tag
@@ -135,13 +134,10 @@ def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int]
     spoken: only a new process makes the same corpus from the same seed.
     """
     seconds = 0.0
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        with program_left_out():
-            spoken = pool.map(_speak_line, lines, [folder] * len(lines), chunksize=20)
-        for done, clip_seconds in enumerate(spoken, 1):
-            seconds += clip_seconds
-            on_progress(done, len(lines))
+    speak = functools.partial(_speak_line, folder=folder)
+    for done, clip_seconds in enumerate(map_in_workers(speak, lines, 1), 1):
+        seconds += clip_seconds
+        on_progress(done, len(lines))
     return seconds
 
 
