@@ -66,8 +66,8 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
             *("train", "--max-steps", str(steps)),
             *(start if launch == 0 else ("--resume", str(run_dir))),
             *("--save-every", str(SAVE_EVERY), "--evaluate-every", str(SAVE_EVERY)),
-            # An empty cache: programs compiled earlier must not help.
-            f"--set=training.xla_cache_dir={run_dir}-xla-{launch}",
+            # Empty at first: programs of the other ways must not help. A resumed run finds its own.
+            f"--set=training.xla_cache_dir={run_dir}-xla",
             "--set=saving.log_every=1",
             *settings,
         )
@@ -100,7 +100,7 @@ def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> d
     second = Path(f"{run_dir}-again")
     run_myxtts(
         *("train", "--max-steps", "1", "--run-dir", str(second), *data),
-        f"--set=training.xla_cache_dir={run_dir}-xla-0",
+        f"--set=training.xla_cache_dir={run_dir}-xla",
         *settings,
     )
     report: dict[str, Any] = json.loads((second / "report.json").read_text())
