@@ -1,12 +1,15 @@
 """Cost of recompilation, and how static shapes avoid it.
 
-    .venv/bin/python benchmarks/retracing.py [--steps 200] [--picture FILE.png] [--json FILE]
+    .venv/bin/python benchmarks/retracing.py [--steps 200] [--variable-steps 200] \
+        [--picture FILE.png] [--json FILE]
 
 Trains the tiny model on a demo corpus with the command that users run and an empty compilation
 cache: with XLA and one fixed shape, four shapes or variable shapes, and without XLA and sixteen
-shapes. Variable shapes take most of an hour. If XLA compiles so many programs that the process
-cannot map more memory, the run is resumed, and that is counted. Static shapes are launched a second
-time, with the programs that the first launch kept.
+shapes. 200 steps of variable shapes take most of an hour. With --variable-steps fewer are run, and
+their steps per second are those of --steps steps, where some shapes occur again: such steps are
+counted as taking no time, which favours variable shapes. If XLA compiles so many programs that the
+process cannot map more memory, the run is resumed, and that is counted. Static shapes are launched
+a second time, with the programs that the first launch kept.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.opening import open_corpus
 
 # Name, settings, colour in the plot.
 WAYS = (
@@ -43,6 +49,13 @@ def run_myxtts(*arguments: str) -> bool:
     return subprocess.run(program, stdout=subprocess.DEVNULL).returncode == 0
 
 
+def compiling_share(corpus: Path, steps: int) -> float:
+    """Share of the first steps with variable shapes whose shape did not occur before."""
+    config = XTTSConfig(train_data=str(corpus), batching="dynamic")
+    schedule = open_corpus(config).train.schedule
+    return len({schedule.batch_at(step).shape for step in range(steps)}) / steps
+
+
 def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str, Any]:
     run_dir = folder / name.replace(" ", "-").replace(",", "")
     start = ("--train-data", str(folder / "corpus"), "--run-dir", str(run_dir))
@@ -53,8 +66,8 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
             *("train", "--max-steps", str(steps)),
             *(start if launch == 0 else ("--resume", str(run_dir))),
             *("--save-every", str(SAVE_EVERY), "--evaluate-every", str(SAVE_EVERY)),
-            # An empty cache: programs compiled earlier must not help.
-            f"--set=training.xla_cache_dir={run_dir}-xla-{launch}",
+            # Empty at first: programs of the other ways must not help. A resumed run finds its own.
+            f"--set=training.xla_cache_dir={run_dir}-xla",
             "--set=saving.log_every=1",
             *settings,
         )
@@ -87,7 +100,7 @@ def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> d
     second = Path(f"{run_dir}-again")
     run_myxtts(
         *("train", "--max-steps", "1", "--run-dir", str(second), *data),
-        f"--set=training.xla_cache_dir={run_dir}-xla-0",
+        f"--set=training.xla_cache_dir={run_dir}-xla",
         *settings,
     )
     report: dict[str, Any] = json.loads((second / "report.json").read_text())
@@ -138,6 +151,7 @@ def draw(results: dict[str, dict[str, Any]], file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--variable-steps", type=int)
     parser.add_argument("--ways", nargs="*", default=[name for name, _, _ in WAYS])
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--json", type=Path)
@@ -149,7 +163,13 @@ def main() -> None:
         for name, settings, _ in WAYS:
             if name in options.ways:
                 print(f"... {name}", file=sys.stderr)
-                results[name] = train(Path(folder), name, settings, options.steps)
+                variable = "--set=data.batching=dynamic" in settings
+                steps = options.variable_steps or options.steps if variable else options.steps
+                results[name] = train(Path(folder), name, settings, steps)
+                if steps < options.steps:
+                    corpus = Path(folder) / "corpus"
+                    fewer = compiling_share(corpus, options.steps) / compiling_share(corpus, steps)
+                    results[name]["steps per second"] /= fewer
     columns = [name for name in next(iter(results.values())) if name != "step seconds"]
     print(f"{'':18}" + "".join(f"{column:>18}" for column in columns))
     for name, result in results.items():

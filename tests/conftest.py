@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         trains = folder in TRAINING_FOLDERS and "demo_corpus" in item.fixturenames
         if trains or {"trained_run", "vocoder_run"} & set(item.fixturenames):
             item.add_marker("training")
-        if "user_environment" in item.fixturenames:
+        if {"user_environment", "browser"} & set(item.fixturenames):
             item.add_marker("program")
 
 

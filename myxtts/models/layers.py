@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from myxtts.models.depthwise import depthwise_convolution
 from myxtts.models.gradients import with_gradient
 from myxtts.models.packing import Packing
 
@@ -138,14 +139,9 @@ class ConvBlock(keras.layers.Layer):
         return self._add_perceptron(values, hidden)
 
     def _convolve(self, values: tf.Tensor, scale: Any, shift: Any) -> tf.Tensor:
-        # TensorFlow's 2-D depthwise convolution is its fastest one on CPUs.
-        convolved = tf.nn.depthwise_conv2d(
-            tf.cast(tf.expand_dims(values, 1), self.compute_dtype),
-            tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype),
-            strides=[1, 1, 1, 1],
-            padding="SAME",
-        )
-        normed = root_mean_square_norm(tf.cast(tf.squeeze(convolved, 1), tf.float32))
+        kernel = tf.convert_to_tensor(self.kernel)
+        convolved = depthwise_convolution(values, kernel, self.compute_dtype)
+        normed = root_mean_square_norm(tf.cast(convolved, tf.float32))
         return normed * (1.0 + scale) + shift
 
     def _add_perceptron(self, values: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:

@@ -46,6 +46,7 @@ def set_up_devices(config: XTTSConfig) -> Devices:
         _log.warning("model %s; continuing with the available devices", placement.missing)
     if placement.not_mirrored is not None:
         _refuse_if_strict(f"--multi-gpu: {placement.not_mirrored}", config)
+        _log.warning("--multi-gpu does nothing: it %s", placement.not_mirrored)
     if placement.problem is not None:
         turn_multi_gpu_mode_off(placement.problem, config)
     data_gpu, model_gpus = placement.data_gpu, placement.model_gpus

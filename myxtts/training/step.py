@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
-from myxtts.devices.strategy import place_of
+from myxtts.devices.strategy import devices_here, place_of
+from myxtts.models.depthwise import convolving_by_shifts
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.task import Objective
 
@@ -45,8 +47,11 @@ def compile_training_step(
     accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
 
+    on_cpus = all("CPU" in device for device in devices_here(strategy))
+    convolving = convolving_by_shifts if xla and on_cpus else contextlib.nullcontext
+
     def gradient_of(batch: Any, draws: Any, counts: Any, scale: tf.Tensor) -> tuple[Any, tf.Tensor]:
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, convolving():
             parts = objective.losses(batch, draws, counts)
             loss = tf.add_n(list(parts)) * scale
         gradients = tape.gradient(loss, [variable.value for variable in variables])

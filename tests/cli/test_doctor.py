@@ -49,6 +49,7 @@ def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert lines[-1] == "Nothing is broken: ready to train on the CPU, which is slow."
 
 
+@pytest.mark.program
 def test_json_and_what_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_broken_pipe_is_replaced_so_that_nothing_fails_at_exit():
     stream.close()
 
 
+@pytest.mark.training
 def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_path, monkeypatch):
     import json
 

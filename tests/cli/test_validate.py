@@ -1,7 +1,6 @@
 """`myxtts validate` as a user types it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ import soundfile
 from myxtts.cli.main import main
 from myxtts.data.corpus.dataset import read_metadata
 
-ROOT = Path(__file__).parents[2]
 RATE_HZ = 22_050
 
 
@@ -188,10 +186,9 @@ def test_a_file_instead_of_a_folder(tmp_path, capsys):
     assert "metadata.csv: is a file; expected the folder of a corpus" in capsys.readouterr().err
 
 
-def test_in_a_process_of_its_own_with_workers(demo_corpus):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+def test_in_a_process_of_its_own_with_workers(demo_corpus, user_environment):
     command = [sys.executable, "-m", "myxtts.cli.main", "validate", str(demo_corpus), "--workers=2"]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, env=user_environment)
     assert (result.returncode, result.stderr) == (0, "")
     assert "small speaker" in result.stdout
     assert "20 of 20 rows usable" in result.stdout

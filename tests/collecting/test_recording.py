@@ -121,6 +121,7 @@ def test_collect_keeps_what_was_recorded(folder, spoken, recording):
     assert len(read_rows(folder / "review.csv")) > 5
 
 
+@pytest.mark.program
 def test_a_page_with_a_microphone(folder, spoken, tmp_path, wait_until):
     """Chromium plays a file as its microphone, again and again."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")

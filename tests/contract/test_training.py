@@ -154,7 +154,10 @@ def test_the_mode_and_the_devices_are_printed(terminal, flags, mode, said):
     assert said in done.errors
 
 
-def test_strict_devices_stop_instead_of_falling_back(terminal):
+def test_too_few_gpus_are_told_and_stop_strict_runs(terminal):
+    done = terminal("myxtts train --dry-run --multi-gpu", *SMALL)
+    assert done.code == 0, done.errors
+    assert "--multi-gpu does nothing: it requires at least 2 GPUs (found 0)" in done.errors
     done = terminal("myxtts train --dry-run --multi-gpu --strict-devices", *SMALL)
     assert done.code == 2
     line = "myxtts train: --multi-gpu: requires at least 2 GPUs (found 0); leave out "

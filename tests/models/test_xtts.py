@@ -89,14 +89,15 @@ def test_every_weight_gets_a_gradient(model, batch):
 
 
 def test_the_shares_of_a_batch_sum_to_the_batch(model, batch):
-    size = batch.token_ids.shape[0]
+    size, tokens = batch.token_ids.shape
     draws, counts = model.draw(size, tf.constant([0, 0])), model.count(batch)
     shares = []
-    for row in range(size):
-        part = slice(row, row + 1)
-        length = int(batch.token_lengths[row])
-        one = Batch(*(tensor[part] for tensor in batch))._replace(slots=tf.range(length)[None])
-        shares.append(model(one, type(draws)(*(tensor[part] for tensor in draws)), counts)[0])
+    for part in (slice(0, 1), slice(1, size)):
+        lengths = batch.token_lengths[part]
+        shape = Shape(len(lengths), tokens, batch.mel.shape[1], int(sum(lengths)))
+        slots = tf.constant(filled_slots(lengths.numpy(), shape, shares=1))
+        some = Batch(*(tensor[part] for tensor in batch))._replace(slots=slots)
+        shares.append(model(some, type(draws)(*(tensor[part] for tensor in draws)), counts)[0])
     summed = [float(sum(values)) for values in zip(*shares, strict=True)]
     np.testing.assert_allclose(summed, losses(model, batch), rtol=1e-5)
 

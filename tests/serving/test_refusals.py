@@ -170,13 +170,24 @@ def test_cors_is_off_by_default(serve_here):
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_more_requests_than_may_wait_are_told_to_come_back(serve_here):
+def test_more_requests_than_may_wait_are_told_to_come_back(serve_here, served_tts, monkeypatch):
     client = serve_here(waiting=2)
     answers = []
+    # No speech is finished before a request was refused, however slowly requests arrive.
+    refused = threading.Event()
+    decode = served_tts.sampler.decode
+
+    def decode_later(plans, options):
+        assert refused.wait(60)
+        return decode(plans, options)
+
+    monkeypatch.setattr(served_tts.sampler, "decode", decode_later)
 
     def ask():
-        asked = {"input": SENTENCES * 3, "voice": "anna", "response_format": "wav"}
+        asked = {"input": SENTENCES, "voice": "anna", "response_format": "wav"}
         answers.append(client.post("/v1/audio/speech", json=asked))
+        if answers[-1].status_code == 429:
+            refused.set()
 
     threads = [threading.Thread(target=ask) for _ in range(6)]
     for thread in threads:
@@ -209,7 +220,7 @@ def test_speech_longer_than_allowed_is_refused(serve_here):
 
 def test_a_client_that_hangs_up_stops_costing(serve_here, served_tts, monkeypatch):
     client = serve_here()
-    sentences = 60
+    sentences = 30
     before = _sentences_spoken(served_tts, monkeypatch)
     body = b'{"input": "%b", "voice": "anna", "response_format": "flac"}' % (
         b"Good morning. " * sentences
