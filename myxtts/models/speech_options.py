@@ -33,7 +33,7 @@ class SpeechOptionError(DataError):
 class SpeechOptions:
     steps: int = 10
     """Sampling steps: more is slower and slightly clearer."""
-    temperature: float = 0.3
+    temperature: float = 0.1
     """Standard deviation of the initial noise: lower is flatter and safer."""
     sharpness: float = 0.0
     """How much of the fine structure that a predicted mel lacks is put back; 1 suits a model of

@@ -12,8 +12,8 @@ MARK = '<div class="sounds"></div>'
 _FOLDER = Path(__file__).parents[2] / "docs" / "audio"
 _TITLES = {"en": "Listen", "fa": "بشنوید"}
 _KINDS = {
-    "en": {"recording": "Recording", "clone": "Clone"},
-    "fa": {"recording": "ضبط‌شده", "clone": "شبیه‌سازی‌شده"},
+    "en": {"voice": "Included voice", "recording": "Recording", "clone": "Clone"},
+    "fa": {"voice": "صدای همراه بسته", "recording": "ضبط‌شده", "clone": "شبیه‌سازی‌شده"},
 }
 
 
