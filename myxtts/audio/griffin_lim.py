@@ -51,7 +51,7 @@ def _inversion(
         return add_frames(tf.signal.irfft(spectrum, [size])[None] * undo, hop)[0]
 
     def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
-        return tf.signal.rfft(cut_frames(waveform, size, hop) * window)
+        return tf.signal.rfft(cut_frames(waveform, size, hop) * window, name="stft")
 
     def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         magnitude = spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)

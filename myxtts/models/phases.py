@@ -82,7 +82,7 @@ def fluctuation(of_noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 
 def _spectrum(padded: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
     frames = cut_frames(padded, audio.fft_samples, audio.hop_samples)
-    return tf.signal.rfft(frames * hann_window(audio.fft_samples))
+    return tf.signal.rfft(frames * hann_window(audio.fft_samples), name="stft")
 
 
 def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:

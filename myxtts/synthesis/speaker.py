@@ -27,8 +27,8 @@ _LINES_AT_ONCE = 16
 # Positions of the windows of a stream; the last number is that of all others. 32 are about 0.7 s,
 # the later half of which the vocoder holds back.
 _WINDOW_POSITIONS = (32, 80, 160)
-# The level of a sentence is measured on at least as much of it, where it must be.
-_LEVEL_SECONDS = 0.5
+# The level of a sentence is measured on at least as much of it.
+_LEVEL_SECONDS = 0.3
 _LARGEST_SAMPLE = 0.99
 
 
@@ -64,22 +64,17 @@ class Speaker:
                 yield next(spoken) if line.token_ids else _silent(line)
 
     def stream(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
-        """The samples of one line in chunks, all with one gain.
-
-        A model that was trained on clips of one level speaks at that level. Otherwise, or where the
-        first chunk is all of the line, the level of that is taken.
-        """
+        """The samples of one line in chunks; they have the level of the first."""
         if not line.token_ids:
             return
         with self._queue.alone():
             [plan] = self._plan([Sentence(line.token_ids, line.language_id, voice)], options)
         chunks = self._chunks(plan, options)
         fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
-        gain = self._trained_gain() if self._can_stream(options) else None
-        held, is_first = np.zeros(0, np.float32), True
-        for chunk in self._in_turn(chunks, _LEVEL_SECONDS if gain is None else 0.0):
-            if is_first:
-                gain, is_first = gain or self._gain(chunk), False
+        gain, held = None, np.zeros(0, np.float32)
+        for chunk in self._in_turn(chunks):
+            if gain is None:
+                gain = self._gain(chunk)
                 chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
             # A later part may be louder than the one that the level was measured on.
             levelled = np.clip(chunk * np.float32(gain), -_LARGEST_SAMPLE, _LARGEST_SAMPLE)
@@ -89,8 +84,8 @@ class Speaker:
             yield samples[: samples.size - held.size]
         yield _faded_in(held[::-1])[::-1]
 
-    def _in_turn(self, chunks: Iterator[FloatArray], least: float) -> Iterator[FloatArray]:
-        """Other threads take their turn between chunks; the first has at least `least` seconds."""
+    def _in_turn(self, chunks: Iterator[FloatArray]) -> Iterator[FloatArray]:
+        """Other threads take their turn between chunks; the first is long enough for its level."""
         waiting = np.zeros(0, np.float32)
         is_first = True
         while True:
@@ -99,7 +94,7 @@ class Speaker:
             if chunk is None:
                 break
             waiting = np.concatenate([waiting, chunk])
-            if not is_first or waiting.size >= least * self._audio.sample_rate_hz:
+            if not is_first or waiting.size >= _LEVEL_SECONDS * self._audio.sample_rate_hz:
                 yield waiting
                 waiting, is_first = np.zeros(0, np.float32), False
         if waiting.size:
@@ -159,11 +154,6 @@ class Speaker:
         levelled = waveform * np.float32(self._gain(waveform))
         start, middle, end = np.split(levelled, [fade, waveform.size - fade])
         return np.concatenate([_faded_in(start), middle, _faded_in(end[::-1])[::-1]])
-
-    def _trained_gain(self) -> float | None:
-        """From the level of the training clips to the usual one; None if they had none."""
-        level_dbfs = self._audio.loudness_dbfs
-        return None if level_dbfs is None else 10 ** ((_SPOKEN_LOUDNESS_DBFS - level_dbfs) / 20)
 
     def _gain(self, waveform: FloatArray) -> float:
         return loudness_gain(waveform, self._audio.sample_rate_hz, _SPOKEN_LOUDNESS_DBFS)

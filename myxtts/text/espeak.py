@@ -130,8 +130,11 @@ def speak(
             pieces.append(np.ctypeslib.as_array(samples, shape=(count,)).copy())
         return 0
 
+    global _chosen_voice
     with _lock:
         library = _library()
+        # Chosen again even if it is the same: what was converted before may have left its state.
+        _chosen_voice = None
         _choose_voice(library, voice)
         library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
         library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)

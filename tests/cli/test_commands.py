@@ -223,7 +223,7 @@ def test_demo_data_with_impossible_wishes(tmp_path, capsys, arguments, line):
             ["--resume", "empty", "--init-from", "blank"],
             "--resume: cannot be combined with --init-from",
         ),
-        (["--model-gpu", "one"], "devices.model_gpu: found 'one'"),
+        (["--train-data", "row", "--model-gpu", "one"], "devices.model_gpu: found 'one'"),
         (["--run-dir", "file"], "file: is a file, expected a folder"),
         (["--init-from", "none"], "none: no such folder; expected a run folder"),
         (["--init-partially"], "--init-partially: needs --init-from RUN"),
@@ -234,6 +234,8 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
     for folder in ("empty", "blank"):
         Path(folder).mkdir()
     Path("blank/metadata.csv").touch()
+    Path("row").mkdir()
+    Path("row/metadata.csv").write_text("1|Hello there.\n")
     Path("file").touch()
     before = sorted(Path().rglob("*"))
     assert line in fails(capsys, "train", "--train-data", "blank", *arguments)

@@ -79,6 +79,8 @@ def test_a_signal_ends_workers_in_the_middle_of_a_task(user_environment, tmp_pat
         stderr=subprocess.PIPE,
         text=True,
         env=user_environment,
+        # Started by nohup, the tests ignore SIGHUP, and so would what they start.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     workers = {int(parent.stdout.readline()) for _ in range(4)}
     parent.send_signal(number)

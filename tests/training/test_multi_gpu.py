@@ -74,7 +74,7 @@ def test_producer_and_step_are_on_their_devices(train, tmp_path):
     def devices_of(operation):
         return {device for _, what, device in placed if what == operation}
 
-    # Griffin-Lim, which speaks the sample, calls its transforms stft.
+    # The vocoder, which speaks the sample, calls its transforms stft.
     assert {device for name, _, device in placed if name in ("rfft", "rfft_1")} == {"CPU:1"}
     assert devices_of("DepthwiseConv2dNativeBackpropFilter") == {"CPU:2"}
     report = json.loads((tmp_path / "run" / "report.json").read_text())
