@@ -87,7 +87,7 @@ class StartReport:
             )
         for name, reason in self.settings.items():
             yield f"  different setting: {name}: {reason}"
-        for name, reason in self.not_taken.items():
+        for name, reason in _but_the_discriminator(self.not_taken).items():
             yield f"  not loaded: {name}: {reason}"
 
     def save(self, file: Path) -> None:
@@ -174,9 +174,7 @@ def matching_weights(
 
     if not any(count["taken"] for count in parts.values()):
         raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
-    problems = {
-        name: reason for name, reason in not_taken.items() if not name.startswith(_DISCRIMINATOR)
-    }
+    problems = _but_the_discriminator(not_taken)
     if not partially and (problems or any(it.changes_what_weights_mean for it in changes)):
         raise CheckpointError(
             f"{checkpoint.folder}: does not fit this model: {_beginning(settings, problems)}; use "
@@ -194,6 +192,10 @@ def matching_weights(
     incomplete = not_taken.keys() | {name for name, rows in tables.items() if rows.missing}
     paths = frozenset(path for path in own if short_name(path) in incomplete)
     return StartingWeights(tensors, (), paths, report)
+
+
+def _but_the_discriminator(not_taken: Mapping[str, str]) -> dict[str, str]:
+    return {name: why for name, why in not_taken.items() if not name.startswith(_DISCRIMINATOR)}
 
 
 def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:

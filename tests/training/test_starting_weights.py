@@ -99,6 +99,9 @@ def test_what_cannot_be_taken_whole_is_an_error(origin, corpus, miniature, setti
 def test_a_start_without_a_discriminator_gets_a_new_one(origin, corpus, miniature):
     found = start(origin, corpus, miniature(), **{"xtts/discriminator/kernel_0": (5, 5, 3, 16)})
     assert found.report.not_taken == {"discriminator/kernel_0": "not in the checkpoint"}
+    lines = "\n".join(found.report.lines())
+    assert "discriminator: 0 of 1,200 weights" in lines
+    assert "not loaded" not in lines
     assert found.tensors[SYMBOLS].any()
 
 
