@@ -96,7 +96,7 @@ class TrainingConfig(Section):
         1.0,
         "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "
         "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
-        "A step with it takes about 1.3 times as long.",
+        "A step with it takes about 1.4 times as long.",
         least=0,
         most=10,
     )
