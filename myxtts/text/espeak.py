@@ -31,6 +31,8 @@ _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
 _POSITION_CHARACTER = 1
 # espeak-ng copies the path into a buffer of 160 bytes and truncates longer ones.
 _LONGEST_DATA_PATH = 120
+# Rarely, after many other texts, it takes the next one for an empty one and says nothing, once.
+_TRIES = 2
 
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
@@ -130,11 +132,8 @@ def speak(
             pieces.append(np.ctypeslib.as_array(samples, shape=(count,)).copy())
         return 0
 
-    global _chosen_voice
     with _lock:
         library = _library()
-        # Chosen again even if it is the same: what was converted before may have left its state.
-        _chosen_voice = None
         _choose_voice(library, voice)
         library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
         library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
@@ -142,10 +141,14 @@ def speak(
         callback = _CALLBACK(collect)  # keep a reference: ctypes does not
         library.espeak_SetSynthCallback(callback)
         encoded = text.encode() + b"\0"
-        library.espeak_Synth(
-            encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
-        )
-        library.espeak_Synchronize()
+        for _ in range(_TRIES):
+            pieces.clear()
+            library.espeak_Synth(
+                encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
+            )
+            library.espeak_Synchronize()
+            if any(piece.any() for piece in pieces):
+                break
     if not pieces:
         raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
     return np.concatenate(pieces)
