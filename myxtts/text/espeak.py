@@ -31,7 +31,7 @@ _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
 _POSITION_CHARACTER = 1
 # espeak-ng copies the path into a buffer of 160 bytes and truncates longer ones.
 _LONGEST_DATA_PATH = 120
-# Rarely, after many other texts, it takes the next one for an empty one and says nothing, once.
+# Rarely, after many other texts, it says nothing until it is started again.
 _TRIES = 2
 
 _CALLBACK = ctypes.CFUNCTYPE(
@@ -60,6 +60,14 @@ def _library() -> Any:
     # It seeds its noise with the time of day; a fixed seed makes corpora reproducible.
     library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     return library
+
+
+def _stop(library: Any) -> None:
+    """The next use starts the library again."""
+    global _chosen_voice
+    library.espeak_Terminate()
+    _library.cache_clear()
+    _chosen_voice = None
 
 
 @contextlib.contextmanager
@@ -133,22 +141,23 @@ def speak(
         return 0
 
     with _lock:
-        library = _library()
-        _choose_voice(library, voice)
-        library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
-        library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
-        library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
-        callback = _CALLBACK(collect)  # keep a reference: ctypes does not
-        library.espeak_SetSynthCallback(callback)
-        encoded = text.encode() + b"\0"
         for _ in range(_TRIES):
             pieces.clear()
+            library = _library()
+            _choose_voice(library, voice)
+            library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
+            library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
+            library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
+            callback = _CALLBACK(collect)  # keep a reference: ctypes does not
+            library.espeak_SetSynthCallback(callback)
+            encoded = text.encode() + b"\0"
             library.espeak_Synth(
                 encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
             )
             library.espeak_Synchronize()
             if any(piece.any() for piece in pieces):
                 break
+            _stop(library)
     if not pieces:
         raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
     return np.concatenate(pieces)
