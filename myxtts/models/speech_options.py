@@ -37,7 +37,7 @@ class SpeechOptions:
     """Standard deviation of the initial noise: lower is flatter and safer."""
     sharpness: float = 0.0
     """How much of the fine structure that a predicted mel lacks is put back; 1 suits a model of
-    many voices, one that was trained on few has no need of it."""
+    many voices that was trained without a discriminator; others have no need of it."""
     text_guidance: float | None = None
     """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
     run, 0 turns it off, which is twice as fast."""

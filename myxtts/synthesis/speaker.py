@@ -67,9 +67,7 @@ class Speaker:
         """The samples of one line in chunks; they have the level of the first."""
         if not line.token_ids:
             return
-        with self._queue.alone():
-            [plan] = self._plan([Sentence(line.token_ids, line.language_id, voice)], options)
-        chunks = self._chunks(plan, options)
+        chunks = self._chunks(line, voice, options)
         fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
         gain, held = None, np.zeros(0, np.float32)
         for chunk in self._in_turn(chunks):
@@ -100,12 +98,10 @@ class Speaker:
         if waiting.size:
             yield waiting
 
-    def _can_stream(self, options: SpeechOptions) -> bool:
-        return isinstance(self._vocoder, StreamingVocoder) and not options.pitch
-
-    def _chunks(self, plan: SentencePlan, options: SpeechOptions) -> Iterator[FloatArray]:
-        if self._can_stream(options):
-            assert isinstance(self._vocoder, StreamingVocoder)
+    def _chunks(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
+        sentence = Sentence(line.token_ids, line.language_id, voice)
+        [plan] = self._plan([sentence], options)
+        if isinstance(self._vocoder, StreamingVocoder) and not options.pitch:
             mels = self._sampler.stream(plan, options, _WINDOW_POSITIONS)
             yield from self._vocoder.stream(mels, seed=options.seed)
         else:

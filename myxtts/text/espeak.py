@@ -12,7 +12,7 @@ import functools
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,6 @@ _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
 _POSITION_CHARACTER = 1
 # espeak-ng copies the path into a buffer of 160 bytes and truncates longer ones.
 _LONGEST_DATA_PATH = 120
-# Rarely, after many other texts, it says nothing until it is started again.
-_TRIES = 2
 
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
@@ -62,10 +60,10 @@ def _library() -> Any:
     return library
 
 
-def _stop(library: Any) -> None:
+def _stop() -> None:
     """The next use starts the library again."""
     global _chosen_voice
-    library.espeak_Terminate()
+    _library().espeak_Terminate()
     _library.cache_clear()
     _chosen_voice = None
 
@@ -133,31 +131,37 @@ def speak(
     text: str, voice: str, *, words_per_minute: int = 175, pitch: int = 50, pitch_range: int = 50
 ) -> npt.NDArray[np.int16]:
     """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range are 0 to 100."""
-    pieces: list[npt.NDArray[np.int16]] = []
+    parameters = {
+        _PARAMETER_RATE: words_per_minute,
+        _PARAMETER_PITCH: pitch,
+        _PARAMETER_RANGE: pitch_range,
+    }
+    with _lock:
+        samples = _spoken(text, voice, parameters)
+        if not samples.any():
+            # Rarely, after many other texts, it says nothing until it is started again.
+            _stop()
+            samples = _spoken(text, voice, parameters)
+    if not samples.size:
+        raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
+    return samples
+
+
+def _spoken(text: str, voice: str, parameters: Mapping[int, int]) -> npt.NDArray[np.int16]:
+    pieces = [np.zeros(0, np.int16)]
 
     def collect(samples: Any, count: int, _events: Any) -> int:
         if samples and count > 0:
             pieces.append(np.ctypeslib.as_array(samples, shape=(count,)).copy())
         return 0
 
-    with _lock:
-        for _ in range(_TRIES):
-            pieces.clear()
-            library = _library()
-            _choose_voice(library, voice)
-            library.espeak_SetParameter(_PARAMETER_RATE, words_per_minute, 0)
-            library.espeak_SetParameter(_PARAMETER_PITCH, pitch, 0)
-            library.espeak_SetParameter(_PARAMETER_RANGE, pitch_range, 0)
-            callback = _CALLBACK(collect)  # keep a reference: ctypes does not
-            library.espeak_SetSynthCallback(callback)
-            encoded = text.encode() + b"\0"
-            library.espeak_Synth(
-                encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None
-            )
-            library.espeak_Synchronize()
-            if any(piece.any() for piece in pieces):
-                break
-            _stop(library)
-    if not pieces:
-        raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
+    library = _library()
+    _choose_voice(library, voice)
+    for parameter, value in parameters.items():
+        library.espeak_SetParameter(parameter, value, 0)
+    callback = _CALLBACK(collect)  # keep a reference: ctypes does not
+    library.espeak_SetSynthCallback(callback)
+    encoded = text.encode() + b"\0"
+    library.espeak_Synth(encoded, len(encoded), 0, _POSITION_CHARACTER, 0, _CHARS_UTF8, None, None)
+    library.espeak_Synchronize()
     return np.concatenate(pieces)

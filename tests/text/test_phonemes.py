@@ -72,6 +72,15 @@ def test_voices_differ():
     assert not np.array_equal(low, high)
 
 
+def test_after_a_text_of_which_nothing_is_heard_others_are():
+    before = espeak.speak("Good morning.", "en-us")
+    assert not espeak.speak(" ", "en-us").any()
+    after = espeak.speak("Good morning.", "en-us")
+    assert after.any()
+    assert abs(after.size - before.size) < 0.05 * before.size
+    assert espeak.phonemes("hello", "en-us") == "həlˈoʊ"
+
+
 def test_slower_speech_is_longer():
     fast, slow = (
         espeak.speak("Good morning to you all.", "en-us", words_per_minute=rate)
