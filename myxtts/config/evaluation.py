@@ -23,11 +23,12 @@ class EvaluationConfig(Section):
         "`myxtts evaluate` does; null turns this off.",
         least=1,
     )
-    measured_sentences: int = setting(12, "Number of held-out sentences to score.", least=1)
-    best_metric: str = setting(
-        "validation_mel_distance",
+    measured_sentences: int = setting(24, "Number of held-out sentences to score.", least=1)
+    best_metric: str | None = setting(
+        None,
         "Metric that selects the best checkpoint; one whose name does not begin with validation "
-        "needs measure_every.",
+        "needs measure_every. null: wer, measured in the background at every evaluation, where "
+        "the extra eval is installed and English is spoken; else validation_mel_distance.",
         choices=JUDGING_METRICS,
     )
     early_stopping_evaluations: int | None = setting(

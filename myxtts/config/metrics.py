@@ -44,6 +44,9 @@ LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | 
     "clipping": True,
     "real_time_factor": True,
 }
+# What the included recogniser is; without it no words can be counted during a run.
+RECOGNISER_PACKAGE = "moonshine_voice"
+RECOGNISER_LANGUAGES = ("en",)
 # Training losses are those of single batches: too uneven to judge by.
 JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
 MEASURES = tuple(name for name in JUDGING_METRICS if not name.startswith("validation_"))

@@ -92,6 +92,14 @@ class TrainingConfig(Section):
         least=0,
         most=10,
     )
+    voice_noise: float = setting(
+        0.0,
+        "Standard deviation of noise on the voice that the text encoder hears, relative to the "
+        "voice vector: 1 keeps words clear in voices that training did not hear; 0 follows known "
+        "voices more closely.",
+        least=0,
+        most=10,
+    )
     adversarial_weight: float = setting(
         1.0,
         "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "

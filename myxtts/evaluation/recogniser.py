@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from myxtts.config.metrics import RECOGNISER_LANGUAGES
 from myxtts.errors import DataError
 from myxtts.evaluation.measure import (
     MEASURED_RATE_HZ,
@@ -39,7 +40,7 @@ class Recogniser(Protocol):
 class Moonshine:
     """Moonshine tiny, whose weights come with its wheel."""
 
-    tool = Tool(name="Moonshine tiny", licence="MIT", extra="eval", languages=("en",))
+    tool = Tool(name="Moonshine tiny", licence="MIT", extra="eval", languages=RECOGNISER_LANGUAGES)
 
     def __init__(self) -> None:
         from moonshine_voice.moonshine_api import ModelArch

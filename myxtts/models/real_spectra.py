@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.frames import hann_window, inverse_window
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 from myxtts.errors import CheckpointError
@@ -30,13 +31,13 @@ class RealSpectra:
         self._audio, self._hop, self._overlap = audio, hop, size // hop
         bins = np.arange(size // 2 + 1)
         angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
-        window = np.hanning(size + 1)[:-1, None]
+        window = hann_window(size)[:, None]
         # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
         self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
         self._sines = (-np.sin(angles) * window).astype(np.float32)
         # Bins between the first and the last stand for two of the whole spectrum.
         twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
-        undo = tf.signal.inverse_stft_window_fn(hop)(size, tf.float32).numpy()
+        undo = inverse_window(size, hop)
         self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
         self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
 

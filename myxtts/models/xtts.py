@@ -23,6 +23,9 @@ _LEAST_TIME_LEFT = 0.4
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
 _LONGEST_LOG_DURATION = 6.0
+# The loss of durations rises in a straight line beyond e^2 times the predicted duration: a single
+# long pause must not outweigh a batch.
+_STEEPEST_LOG_EXCESS = 2.0
 # Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
 _MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the other losses.
@@ -36,6 +39,7 @@ class Draws(NamedTuple):
     flow_times: tf.Tensor  # [batch]
     condition_mask: tf.Tensor  # [batch, 2]: 0 where text, or voice, conditioning is dropped
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
+    voice_noise: tf.Tensor  # [batch, voice_width], relative to the size of a voice vector
     adversarial_weight: tf.Tensor  # [batch], the same for all; 0 without adversarial training
 
 
@@ -114,7 +118,11 @@ class XTTS(keras.Model):
         return (mel - self.mel_mean) / self.mel_deviation
 
     def draw(
-        self, batch_size: Any, seed: tf.Tensor, drop_rates: tuple[float, float] = (0.0, 0.0)
+        self,
+        batch_size: Any,
+        seed: tf.Tensor,
+        drop_rates: tuple[float, float] = (0.0, 0.0),
+        voice_noise: float = 0.0,
     ) -> Draws:
         """Random numbers of a step; `seed` is int32 [2], `drop_rates` are for text and voice."""
         starts_seed, times_seed, noise_seed, mask_seed = tf.unstack(
@@ -125,6 +133,7 @@ class XTTS(keras.Model):
         offset = tf.random.stateless_uniform([], times_seed, alg="philox")
         spread = tf.range(batch_size, dtype=tf.float32) / tf.cast(batch_size, tf.float32)
         times = tf.math.floormod(offset + spread, 1.0)
+        voice_seed = tf.random.experimental.stateless_fold_in(noise_seed, 1, alg="philox")
         return Draws(
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
             times,
@@ -134,6 +143,10 @@ class XTTS(keras.Model):
             ),
             tf.random.stateless_normal(
                 [batch_size, self.segment_positions, self.channels], noise_seed, alg="philox"
+            ),
+            voice_noise
+            * tf.random.stateless_normal(
+                [batch_size, self.sizes.voice_width], voice_seed, alg="philox"
             ),
             tf.zeros([batch_size]),
         )
@@ -155,7 +168,11 @@ class XTTS(keras.Model):
         """Losses of a batch or a share of it, and the alignment [batch, positions, tokens]."""
         voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
-            batch.token_ids, batch.token_lengths, batch.slots, batch.language_ids, voice.vector
+            batch.token_ids,
+            batch.token_lengths,
+            batch.slots,
+            batch.language_ids,
+            _noised(voice.vector, draws.voice_noise),
         )
         target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
         lengths = self._position_lengths(batch)
@@ -166,7 +183,7 @@ class XTTS(keras.Model):
         flow_scale = 1.0 / (counts.segment_positions * self.channels)
         parts = LossParts(
             prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
-            duration=_duration_error(text, durations) / counts.tokens,
+            duration=duration_error(text, durations) / counts.tokens,
             flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
             adversarial=self._adversarial_loss(segment, draws, flow_scale),
         )
@@ -310,6 +327,12 @@ class XTTS(keras.Model):
         return frames * self.mel_deviation + self.mel_mean
 
 
+def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+    """`noise` is relative to the size of the vector, which a larger one would otherwise escape."""
+    size = tf.sqrt(tf.reduce_mean(tf.square(vector), -1, keepdims=True))
+    return vector + tf.stop_gradient(size) * noise
+
+
 def _masked_conditions(
     condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
 ) -> tuple[tf.Tensor, Voice]:
@@ -340,9 +363,17 @@ def _prior_error(scores: tf.Tensor, target: tf.Tensor, path: tf.Tensor) -> tf.Te
     return tf.reduce_sum(own_part) - tf.reduce_sum(path * scores)
 
 
-def _duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
-    error = text.log_durations - tf.math.log(tf.maximum(durations, 1.0))
-    return tf.reduce_sum(tf.square(error) * text.mask[:, :, 0])
+def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
+    """Deviance of a gamma distribution, which is smallest at the mean duration.
+
+    A squared error of logarithms is smallest at the mean logarithm: speech becomes too short where
+    durations are uncertain. Both grow alike where errors are small.
+    """
+    excess = tf.math.log(tf.maximum(durations, 1.0)) - text.log_durations
+    bounded = tf.minimum(excess, _STEEPEST_LOG_EXCESS)
+    ratio = tf.exp(bounded) * (1.0 + excess - bounded)
+    deviance = 2.0 * (ratio - 1.0 - excess)
+    return tf.reduce_sum(deviance * text.mask[:, :, 0])
 
 
 def _position_within_token(path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:

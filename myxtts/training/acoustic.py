@@ -42,6 +42,7 @@ class AcousticObjective:
     def __init__(self, model: XTTS, training: TrainingConfig, total_steps: int) -> None:
         self._model = model
         self._drop_rates = training.text_drop_rate, training.voice_drop_rate
+        self._voice_noise = training.voice_noise
         self._adversarial_weight = training.adversarial_weight
         self._first_adversarial_step = round(training.adversarial_start * total_steps)
 
@@ -49,7 +50,7 @@ class AcousticObjective:
         _, step = tf.unstack(seed)
         is_adversarial = tf.cast(step >= self._first_adversarial_step, tf.float32)
         weight = tf.fill([batch_size], self._adversarial_weight * is_adversarial)
-        draws = self._model.draw(batch_size, seed, self._drop_rates)
+        draws = self._model.draw(batch_size, seed, self._drop_rates, self._voice_noise)
         return draws._replace(adversarial_weight=weight)
 
     def count(self, batch: Batch) -> Counts:

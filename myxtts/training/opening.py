@@ -118,11 +118,13 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
             stack.callback(compilation_log.stop)
         from myxtts.training.device_setup import set_up_devices
         from myxtts.training.starting import open_corpus_for, recommended_batches
+        from myxtts.training.watching.best_metric import with_best_metric
 
         devices = set_up_devices(config)
         corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
         if not start.resumed:
             config, corpus = recommended_batches(devices.strategy, config, corpus)
+        config = with_best_metric(config, corpus.own_tokenizer.languages)
         opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
         observer.on_notice(describing.configuration_block(opened))
         observer.on_notice(describing.describe_mode(opened))

@@ -45,6 +45,7 @@ from myxtts.training.stepping import Stepper
 from myxtts.training.task import Task
 from myxtts.training.tasks import task_of
 from myxtts.training.watching.accounting import TimeAccount
+from myxtts.training.watching.best_metric import with_best_metric
 from myxtts.training.watching.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.watching.judging import Measurer
 from myxtts.training.watching.metrics import RunMetrics
@@ -80,7 +81,8 @@ class XTTSTrainer:
         interruption: Interruption | None = None,
         measurer: Measurer | None = None,
     ) -> None:
-        self.config = config
+        # Nothing is measured in the background unless a measurer is passed in for it.
+        self.config = config = with_best_metric(config, languages=())
         self.corpus = corpus
         self.run_dir = RunDir(run_dir)
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None

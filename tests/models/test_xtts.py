@@ -8,8 +8,9 @@ from myxtts.data.feeding.batches import BatchLoader, filled_slots
 from myxtts.data.planning.shapes import Shape
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.text_encoder import EncodedText
 from myxtts.models.voice_encoder import Voice
-from myxtts.models.xtts import XTTS
+from myxtts.models.xtts import XTTS, duration_error
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +119,40 @@ def test_losses_against_their_definitions(model, batch):
         distance = text.mean_mel[row].numpy()[chosen] - target.reshape(positions, -1)
         prior += 0.5 * np.sum(distance**2)
         true_durations = np.bincount(chosen, minlength=tokens)
-        duration += np.sum((text.log_durations[row].numpy()[:tokens] - np.log(true_durations)) ** 2)
+        excess = np.log(true_durations) - text.log_durations[row].numpy()[:tokens]
+        ratio = np.where(excess > 2.0, np.exp(2.0) * (excess - 1.0), np.exp(excess))
+        duration += np.sum(2.0 * (ratio - 1.0 - excess))
         positions_seen, tokens_seen = positions_seen + positions, tokens_seen + tokens
     assert float(parts.prior) == pytest.approx(prior / positions_seen / 160, rel=1e-4)
     assert float(parts.duration) == pytest.approx(duration / tokens_seen, rel=1e-4)
+
+
+def test_uncertain_durations_are_learnt_as_their_mean(model):
+    seen = tf.constant([[2.0, 8.0, 5.0, 5.0]])
+
+    def error(log_duration):
+        same = EncodedText(None, None, tf.fill([1, 4], log_duration), tf.ones([1, 4, 1]))
+        return float(duration_error(same, seen))
+
+    log_durations = np.log(np.arange(2.0, 9.0, 0.25)).astype(np.float32)
+    best = min(log_durations, key=error)
+    assert np.exp(best) == pytest.approx(5.0)
+    # However long a token lasts, a longer prediction is better.
+    assert error(np.float32(-4.0)) > error(np.float32(-3.0)) > error(np.float32(0.0))
+
+
+def test_noise_on_a_voice_is_relative_to_its_vector_and_off_by_default(model, batch):
+    seed = tf.constant([3, 4])
+    assert (model.draw(16, seed).voice_noise.numpy() == 0.0).all()
+    assert model.draw(4_000, seed, voice_noise=0.5).voice_noise.numpy().std() == pytest.approx(
+        0.5, rel=0.02
+    )
+    size, counts = batch.token_ids.shape[0], model.count(batch)
+    noised = model.draw(size, seed, voice_noise=0.5)
+    without = noised._replace(voice_noise=tf.zeros_like(noised.voice_noise))
+    assert float(model(batch, noised, counts)[0].prior) != float(
+        model(batch, without, counts)[0].prior
+    )
 
 
 def test_flow_times_cover_the_whole_way_evenly(model):

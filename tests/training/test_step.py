@@ -85,6 +85,13 @@ def test_the_discriminator_takes_part_after_its_share_of_the_run(miniature):
     assert weights == [[0.0] * 3, [0.0] * 3, [2.0] * 3, [2.0] * 3]
 
 
+def test_noise_on_voices_is_drawn_as_configured(miniature):
+    model = XTTS(miniature(), symbols=4, languages=1, mel_mean=0.0, mel_deviation=1.0)
+    objective = AcousticObjective(model, miniature(voice_noise=2.0).training, total_steps=10)
+    drawn = objective.draw(4_000, tf.constant([0, 1])).voice_noise.numpy()
+    assert drawn.std() == pytest.approx(2.0, rel=0.02)
+
+
 def test_the_same_seed_gives_the_same_weights(plain, miniature, corpus):
     np.testing.assert_array_equal(train(miniature, corpus)[2], plain[2])
     assert not np.array_equal(train(miniature, corpus, seed=1)[2], plain[2])

@@ -1,0 +1,30 @@
+"""What selects the best checkpoint of a run whose configuration leaves it open."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.metrics import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
+from myxtts.text.languages import find_language
+
+# Follows the words of human voices better than the validation loss does.
+_WITHOUT_RECOGNISER = "validation_mel_distance"
+
+
+def with_best_metric(config: XTTSConfig, languages: Sequence[str]) -> XTTSConfig:
+    """Words count where they can be recognised: a listener judges by them first."""
+    if config.evaluation.best_metric is not None:
+        return config
+    if config.training.task != "acoustic" or not _is_recognised(languages):
+        return config.with_(best_metric=_WITHOUT_RECOGNISER)
+    return config.with_(best_metric="wer", measure_every=config.evaluation.measure_every or 1)
+
+
+def _is_recognised(languages: Sequence[str]) -> bool:
+    spoken = {find_language(language).base for language in languages}
+    return (
+        not spoken.isdisjoint(RECOGNISER_LANGUAGES)
+        and importlib.util.find_spec(RECOGNISER_PACKAGE) is not None
+    )
