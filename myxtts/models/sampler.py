@@ -66,12 +66,14 @@ class SpeechSampler:
         self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE, *, compiled: bool = True
     ) -> None:
         """Compiling takes seconds and makes every sentence faster; a single one is spoken sooner
-        without it.
+        without it, in its own shape.
         """
         self._default_guidance = default_guidance
         self._model = model
         functions = _compile(model)
         self._traced = functions if compiled else ()
+        self._text_sizes = TEXT_SIZES if compiled else ()
+        self._position_sizes = POSITION_SIZES if compiled else ()
         self._encode_voice, self._encode_text, self._spread, self._decode = (
             function if compiled else function.python_function for function in functions
         )
@@ -118,7 +120,7 @@ class SpeechSampler:
         plans: dict[int, SentencePlan] = {}
         indices = range(len(sentences))
         for tokens, chosen in batches(
-            indices, lambda index: len(sentences[index].token_ids), TEXT_SIZES
+            indices, lambda index: len(sentences[index].token_ids), self._text_sizes
         ):
             plans |= zip(
                 chosen, self._plan([sentences[i] for i in chosen], tokens, speed), strict=True
@@ -135,7 +137,7 @@ class SpeechSampler:
         def length_of(stretch: tuple[int, Window]) -> int:
             return stretch[1].context_end - stretch[1].context_start
 
-        for size, chosen in batches(stretches, length_of, POSITION_SIZES):
+        for size, chosen in batches(stretches, length_of, self._position_sizes):
             asked = [(plans[index], window) for index, window in chosen]
             decoded = self._decode_windows(asked, size, options)
             for (index, window), mel in zip(chosen, decoded, strict=True):
@@ -150,7 +152,7 @@ class SpeechSampler:
     ) -> Iterator[FloatArray]:
         """The mel of one sentence in windows, as from `windows`."""
         for window in windows(plan, lengths):
-            size = size_for(window.context_end - window.context_start, POSITION_SIZES)
+            size = size_for(window.context_end - window.context_start, self._position_sizes)
             [mel] = self._decode_windows([(plan, window)], size, options)
             yield mel
 
@@ -187,7 +189,7 @@ class SpeechSampler:
             tf.constant(speed, tf.float32),
         )
         counts = durations.numpy().astype(np.int64)  # [rows, tokens]
-        size = size_for(int(counts.sum(axis=1).max()), POSITION_SIZES)
+        size = size_for(int(counts.sum(axis=1).max()), self._position_sizes)
         conditions = self._spread(text, durations, tf.constant(size)).numpy()
         for sentence, condition, token_positions in zip(rows, conditions, counts, strict=True):
             own = token_positions[: len(sentence.token_ids)]

@@ -34,14 +34,16 @@ def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool 
     if name == GRIFFIN_LIM:
         return GriffinLim(config.audio)
     if name is not None:
-        return _load(find_checkpoint(name, for_synthesis=True), config, compiled)
+        checkpoint = find_checkpoint(name, for_synthesis=True)
+        return _load(checkpoint, checkpoint.config(), config, compiled)
     if not _INCLUDED.is_dir():
         return GriffinLim(config.audio)
     with resources.as_file(_INCLUDED) as folder:
         checkpoint = find_checkpoint(folder, for_synthesis=True)
-        difference = _difference(checkpoint.config(), config)
+        trained = checkpoint.config()
+        difference = _difference(trained, config)
         if difference is None:
-            return _load(checkpoint, config, compiled)
+            return _load(checkpoint, trained, config, compiled)
     _log.warning(
         "the included vocoder was trained for another mel (%s): using Griffin-Lim; train a vocoder "
         "with --task vocoder and pass it with --vocoder",
@@ -50,8 +52,10 @@ def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool 
     return GriffinLim(config.audio)
 
 
-def _load(checkpoint: Checkpoint, config: XTTSConfig, compiled: bool) -> Vocoder:
-    trained = checkpoint.config()
+def _load(
+    checkpoint: Checkpoint, trained: XTTSConfig, config: XTTSConfig, compiled: bool
+) -> Vocoder:
+    """`trained` is the configuration of the vocoder, `config` that of the model."""
     if trained.training.task != "vocoder":
         raise CheckpointError(
             f"{checkpoint.folder}: is a model that speaks, expected a vocoder: a run that was "

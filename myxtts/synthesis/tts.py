@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.formats import require_writable
-from myxtts.audio.mel import clip_log_mel
+from myxtts.audio.mel import clip_log_mel, log_mel
 from myxtts.audio.vocoder import Vocoder
 from myxtts.audio.watermark import Marker
 from myxtts.audio.writing import audio_writer
@@ -90,6 +90,7 @@ class TTS:
         if vocoder is None or isinstance(vocoder, str | Path):
             vocoder = find_vocoder(vocoder, self.config, compiled=compiled)
         self.vocoder = vocoder
+        self._is_compiled = compiled
         self._speaker = Speaker(model.sampler, vocoder, self.config.audio)
         self._writer = ScriptWriter(self.tokenizer, self.config.data.max_text_length)
         self._encoded_voice = functools.lru_cache(maxsize=_REMEMBERED_VOICES)(self._encode_files)
@@ -153,10 +154,9 @@ class TTS:
 
     def voice_of(self, waveform: FloatArray) -> Voice:
         """Encodes the voice of samples at `sample_rate_hz`, without preprocessing."""
-        log_mel = clip_log_mel(self.config.audio, self.config.data.n_mels)
         stretch = _MEL_STRETCH_SECONDS * self.sample_rate_hz
         mels = [
-            log_mel(waveform[start : start + stretch])
+            self._log_mel(waveform[start : start + stretch])
             for start in range(0, max(waveform.size, 1), stretch)
         ]
         return self._speaker.voice(np.concatenate(mels))
@@ -286,6 +286,13 @@ class TTS:
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         return self._speaker.speak(lines, chosen.voice, options, is_wanted)
+
+    def _log_mel(self, waveform: FloatArray) -> FloatArray:
+        audio, n_mels = self.config.audio, self.config.data.n_mels
+        if self._is_compiled:
+            return clip_log_mel(audio, n_mels)(waveform)
+        of_waveform: FloatArray = log_mel(waveform, audio, n_mels).numpy()
+        return of_waveform
 
     def _script(
         self,
