@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.help_text import flag_group
+from myxtts.cli.options import add_json, add_workers
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="SOURCE",
         help="audio or video files, or folders with such files",
     )
-    voices = parser.add_argument_group("voices")
+    voices = flag_group(parser, "voices")
     voices.add_argument(
         "--speaker-wav",
         type=Path,
@@ -57,7 +59,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--speaker", default="speaker", metavar="NAME", help="name of the voice (default: speaker)"
     )
-    texts = parser.add_argument_group("transcripts")
+    texts = flag_group(parser, "transcripts")
     texts.add_argument(
         "--transcriber",
         metavar="CMD",
@@ -79,12 +81,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="text that was read; clips get their texts from it (default: from the recogniser)",
     )
     texts.add_argument("--no-transcripts", action="store_true", help="cut and check only")
-    cutting = parser.add_argument_group("clips")
+    cutting = flag_group(parser, "clips")
     cutting.add_argument(
-        "--shortest", type=float, default=2.0, metavar="SECONDS", help="(default: 2)"
+        "--shortest", type=float, default=2.0, metavar="SECONDS", help="shortest clip (default: 2)"
     )
     cutting.add_argument(
-        "--longest", type=float, default=12.0, metavar="SECONDS", help="(default: 12)"
+        "--longest", type=float, default=12.0, metavar="SECONDS", help="longest clip (default: 12)"
     )
     cutting.add_argument(
         "--least-snr",
@@ -96,10 +98,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="recordings cut at once (default: one per core)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_workers(parser, "recordings cut at once (default: one per core)")
+    add_json(parser)
     return parser
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
+from myxtts.cli.help_text import flag_group
+from myxtts.cli.options import add_json
+from myxtts.cli.parser import CommandParser
 
 if TYPE_CHECKING:
     from myxtts.evaluation.history import RunHistory
@@ -16,21 +19,22 @@ _DEFAULT_FOLDER = Path("comparison")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: CommandParser = commands.add_parser(
         "compare",
         help="compare several runs in one table and plot their curves",
         description="Compare the losses and metrics of several runs: a table of the latest values "
         "and curves over steps, hours and utterances.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--out",
         type=Path,
         default=_DEFAULT_FOLDER,
         metavar="DIR",
         help=f"folder for the plots (default: {_DEFAULT_FOLDER})",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
+    parser.why_no_language = "runs are compared by their losses and metrics, whatever they speak"
     return parser
 
 

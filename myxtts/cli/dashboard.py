@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import say
+from myxtts.cli.help_text import flag_group
 
 _DEFAULT_PORT = 6007
 
@@ -21,6 +22,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
+        "--language",
+        choices=("en", "fa"),
+        help="language of the page (default: the one chosen on it last, or the browser's)",
+    )
+    parser.add_argument(
         "--port",
         type=int,
         default=_DEFAULT_PORT,
@@ -28,7 +34,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help=f"port to listen on; 0 takes a free one (default: {_DEFAULT_PORT})",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--export",
         type=Path,
         metavar="FILE.html",
@@ -45,16 +51,16 @@ def run(options: argparse.Namespace) -> int:
     for reader in readers:
         reader.require_run()
     if options.export is not None:
-        return _export(readers, options.export)
+        return _export(readers, options.export, options.language)
     return _serve(readers, options)
 
 
-def _export(readers: list[Any], file: Path) -> int:
+def _export(readers: list[Any], file: Path, language: str | None) -> int:
     from myxtts.dashboard.page import exported_page
     from myxtts.errors import DataError
     from myxtts.whole_files import write_whole_file
 
-    content = exported_page(readers)
+    content = exported_page(readers, language)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole_file(file, content)
@@ -67,7 +73,7 @@ def _export(readers: list[Any], file: Path) -> int:
 def _serve(readers: list[Any], options: argparse.Namespace) -> int:
     from myxtts.dashboard.server import DashboardServer
 
-    with DashboardServer(readers, options.port) as server:
+    with DashboardServer(readers, options.port, options.language) as server:
         say(f"Dashboard: {server.address} (Ctrl-C to stop)")
         if options.open:
             import webbrowser

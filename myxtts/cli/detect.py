@@ -9,17 +9,20 @@ from typing import Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
+from myxtts.cli.options import add_json
+from myxtts.cli.parser import CommandParser
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: CommandParser = commands.add_parser(
         "detect",
         help="find the watermark of synthetic speech",
         description="Look for the watermark of myxtts synthesize --watermark in recordings, and "
         "show what their metadata say. Exits with 0 if every recording has the mark, else with 1.",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="recordings")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
+    parser.why_no_language = "the mark is the same in every language"
     return parser
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
+from myxtts.cli.options import add_json
 from myxtts.errors import MyXTTSError
 from myxtts.wording import plural_count
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from myxtts.devices.probe import TensorFlowView
 
 _NEEDED = ("TensorFlow",)
+# What espeak-ng can say in any language.
+_COUNTED = "1 2 3"
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
 _LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
@@ -36,7 +39,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Check what training needs, one line each, with a fix for what is wrong. Exit "
         "code 0: nothing is broken (training needs no GPU); 1: something is.",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--language",
+        metavar="TAG",
+        help="check what this language needs, such as de (default: en and fa)",
+    )
+    add_json(parser)
     return parser
 
 
@@ -46,12 +54,17 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.devices.nvml import read_nvml
     from myxtts.devices.probe import ask_tensorflow
 
-    surroundings = list(_check_surroundings())
+    language = None
+    if options.language is not None:
+        from myxtts.text.languages import parse_tag
+
+        language = parse_tag(options.language, "--language")
+    surroundings = list(_check_surroundings(language))
     machine, tensorflow, nvml = describe_machine(), ask_tensorflow(), read_nvml()
     found = list(check_up(machine, tensorflow, nvml))
     needed = [*surroundings, *(it for it in found if it.name in _NEEDED)]
     of_gpus = [it for it in found if it.name not in _NEEDED]
-    extras = list(_check_extras())
+    extras = list(_check_extras(language))
     results = [*needed, *of_gpus, *extras]
     if not options.json:
         _show("Needed", needed)
@@ -85,14 +98,14 @@ def _conclusion(tensorflow: TensorFlowView) -> str:
     return f"Nothing is broken: ready to train {where}."
 
 
-def _check_surroundings() -> Iterator[CheckResult]:
+def _check_surroundings(language: str | None) -> Iterator[CheckResult]:
     yield check_memory()
     yield check_disk(Path.cwd())
     yield check_audio()
-    yield check_phonemes()
+    yield check_phonemes(language)
 
 
-def _check_extras() -> Iterator[CheckResult]:
+def _check_extras(language: str | None) -> Iterator[CheckResult]:
     """What some users need."""
     from myxtts.devices.checkup import CheckResult, install_command
 
@@ -109,8 +122,12 @@ def _check_extras() -> Iterator[CheckResult]:
     if missing:
         text = "not installed: myxtts evaluate measures no word errors"
         yield CheckResult("Evaluation", "note", text, install_command("eval"))
-    else:
+    elif language is None or language.partition("-")[0] == "en":
         yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
+    else:
+        text = f"the included recogniser knows English; word errors of {language} need Whisper"
+        remedy = "myxtts evaluate --whisper DIR, with a model for faster-whisper"
+        yield CheckResult("Evaluation", "note", text, remedy)
 
 
 def check_memory(root: Path = Path("/")) -> CheckResult:
@@ -199,16 +216,17 @@ def check_audio() -> CheckResult:
     )
 
 
-def check_phonemes() -> CheckResult:
+def check_phonemes(language: str | None = None) -> CheckResult:
+    """Of one language, or of those with rules of their own."""
     from myxtts.devices.checkup import CheckResult, pip_command
 
     try:
-        from myxtts.text.languages import REGISTRY
+        from myxtts.text.languages import REGISTRY, find_language
         from myxtts.text.phonemes import phoneme_symbols
 
         spoken = [
-            f"{code} ({''.join(phoneme_symbols(language.greeting, code))})"
-            for code, language in REGISTRY.items()
+            f"{code} ({''.join(phoneme_symbols(find_language(code).greeting or _COUNTED, code))})"
+            for code in (REGISTRY if language is None else (language,))
         ]
     except (ImportError, OSError, MyXTTSError) as error:
         return CheckResult(

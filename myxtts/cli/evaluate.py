@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_aside, terminal_width
-from myxtts.cli.options import add_run, required_run
+from myxtts.cli.help_text import flag_group
+from myxtts.cli.options import add_json, add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import ConfigError, DataError
@@ -42,16 +43,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="sentences to speak, one per line (default: those of held-out clips)",
     )
     parser.add_argument(
+        "--language",
+        metavar="TAG",
+        help="language of --sentences (default: the run's text.default_language)",
+    )
+    parser.add_argument(
         "--speaker-wav",
         type=Path,
         nargs="+",
         metavar="REF",
         help="recordings of the voices for --sentences (default: the speakers of the corpus)",
-    )
-    parser.add_argument(
-        "--language",
-        metavar="TAG",
-        help="language of --sentences (default: the run's text.default_language)",
     )
     add_vocoder_flag(parser)
     parser.add_argument(
@@ -72,10 +73,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="DIR",
         help="folder of a Whisper model, for languages other than English",
     )
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--out", type=Path, metavar="DIR", help="output folder (default: RUN/evaluation)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
     return parser
 
 

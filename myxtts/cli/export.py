@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import DataError
@@ -21,11 +22,17 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "samples, with a JSON of what it needs and an example.",
     )
     add_run(parser)
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
     )
     parser.add_argument("--format", choices=FORMATS, required=True, help="runtime to write for")
     parser.add_argument(
+        "--language",
+        metavar="TAG",
+        help="language of texts that name none, in model.json (default: the run's "
+        "text.default_language)",
+    )
+    flag_group(parser, "speech").add_argument(
         "--steps",
         type=int,
         default=10,
@@ -44,7 +51,10 @@ def run(options: argparse.Namespace) -> int:
         raise DataError(f"--{error.option}: {error.problem}") from None
     require_format(options.format)
     run_dir = required_run(options)
-    look_at_speaker(run_dir, None)
+    look = look_at_speaker(run_dir, None)
+    language = look.tokenizer.language_or_default(
+        options.language, look.config.text.default_language
+    )
     folder: Path = options.out
     require_new_folder(folder)
     with Progress(print_line=say_aside) as progress:
@@ -57,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
         tts = TTS(run_dir)
         progress.begin(f"converting to {options.format}", is_brief=True)
-        export_model(tts, folder, options.format, options=speech)
+        export_model(tts, folder, options.format, options=speech, language=language)
     megabytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     say(f"{folder}: {options.format}, {megabytes:.1f} MB; try it with {folder / 'example.py'}")
     return 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.parser import CORPUS_ARGUMENT, RUN_ARGUMENT
 from myxtts.config.builtin import builtin_names
 from myxtts.config.config import XTTSConfig, section_of
@@ -14,10 +15,10 @@ from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.base import run_or_base
 
 
-def add_corpus(parser: Any, what: str) -> None:
+def add_corpus(parser: argparse.ArgumentParser, what: str) -> None:
     """The corpus as an argument, and as --train-data."""
     parser.add_argument(CORPUS_ARGUMENT, nargs="?", metavar="CORPUS", help=what)
-    parser.add_argument(
+    flag_group(parser, "data").add_argument(
         "--train-data", metavar="CORPUS", help="the same as the argument (default: none)"
     )
 
@@ -42,8 +43,18 @@ def required_run(options: argparse.Namespace) -> Path:
     return run_or_base(options.checkpoint)
 
 
-def add_language(parser: Any, what: str = "language of rows that name none") -> None:
-    parser.add_argument(
+def add_val_data(parser: argparse.ArgumentParser) -> None:
+    flag_group(parser, "data").add_argument(
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
+    )
+
+
+def add_language(
+    parser: argparse.ArgumentParser, what: str = "language of rows that name none"
+) -> None:
+    flag_group(parser, "data").add_argument(
         "--language",
         dest="default_language",
         metavar="TAG",
@@ -51,15 +62,16 @@ def add_language(parser: Any, what: str = "language of rows that name none") -> 
     )
 
 
-def add_config_options(parser: Any) -> None:
-    parser.add_argument(
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    group = flag_group(parser, "settings")
+    group.add_argument(
         "--config",
         default=None,
         metavar="NAME_OR_FILE",
         help="YAML file with settings, or a built-in configuration: "
         f"{', '.join(builtin_names())} (default: the defaults of the settings)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--set",
         action="append",
         default=[],
@@ -102,12 +114,25 @@ def configuration(
 
 def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
     """Every command ends with these."""
-    group = parser.add_argument_group("messages")
+    group = flag_group(parser, "messages")
     group.add_argument(
         "--verbose", action="store_true", default=default, help="show details of what is done"
     )
     group.add_argument(
         "--traceback", action="store_true", default=default, help="print the traceback of an error"
+    )
+
+
+def add_workers(
+    parser: argparse.ArgumentParser, what: str = "processes to use (default: one per core)"
+) -> None:
+    flag_group(parser, "devices").add_argument("--workers", type=int, metavar="N", help=what)
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
+    # With a default: some parsers leave out what is not given.
+    flag_group(parser, "output").add_argument(
+        "--json", action="store_true", default=False, help=what
     )
 
 

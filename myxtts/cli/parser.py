@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from myxtts.cli.exit_codes import USER_ERROR
-from myxtts.cli.help_text import HelpWithDefaults
+from myxtts.cli.help_text import HelpWithDefaults, sort_flags
 from myxtts.config.config import section_by_setting
 from myxtts.config.names import did_you_mean, nearest
 
@@ -25,8 +25,17 @@ class CommandParser(argparse.ArgumentParser):
     The methods with an underscore are argparse's own, the same in every Python since 3.11.
     """
 
+    why_no_language: str | None = None
+    """Of a command for which a language would mean nothing: told where --language is given."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**({"formatter_class": HelpWithDefaults} | options))
+
+    def format_help(self) -> str:
+        sort_flags(self)
+        if self.why_no_language is not None:
+            self.epilog = f"There is no --language: {self.why_no_language}."
+        return super().format_help()
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -78,6 +87,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _hint(self, flag: str) -> str:
         """The nearest flag, or where any setting can be given the nearest of those."""
+        if flag == "--language" and self.why_no_language is not None:
+            return f": {self.why_no_language}"
         known = {name.lstrip("-"): name for name in self._option_string_actions}
         if "set" in known:
             for name, section in section_by_setting().items():

@@ -8,10 +8,13 @@ import time
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
     add_corpus,
     add_language,
+    add_val_data,
+    add_workers,
     configuration,
     given,
     required_corpus,
@@ -28,17 +31,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "samples on disk. Continues where it stopped, and recomputes only clips that changed.",
     )
     add_corpus(parser, "folder of the corpus")
-    parser.add_argument(
-        "--val-data",
-        metavar="DIR",
-        help="validation corpus (default: held out from the training corpus)",
-    )
+    add_val_data(parser)
     add_language(parser)
     add_config_options(parser)
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
-    )
-    parser.add_argument(
+    add_workers(parser)
+    flag_group(parser, "devices").add_argument(
         "--shard",
         default="1/1",
         metavar="I/N",

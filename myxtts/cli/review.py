@@ -27,7 +27,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="make the corpus if there is none, to record sentences from the microphone",
     )
     parser.add_argument(
-        "--language", default="en", metavar="TAG", help="of sentences to record (default: en)"
+        "--language",
+        metavar="TAG",
+        help="of sentences to record, and of the page if it has it (default: en)",
     )
     parser.add_argument(
         "--speaker", default="speaker", metavar="NAME", help="who records (default: speaker)"
@@ -56,10 +58,12 @@ def run(options: argparse.Namespace) -> int:
         folder = CorpusFolder(options.corpus)
         if not folder.is_collected():
             folder.prepare(CutSettings().as_flags())
-    language = parse_tag(options.language, "--language")
-    review = Review(options.corpus, language, options.speaker.strip())
+    language = None
+    if options.language is not None:
+        language = parse_tag(options.language, "--language")
+    review = Review(options.corpus, language or "en", options.speaker.strip())
     try:
-        server = ReviewServer(review, options.port)
+        server = ReviewServer(review, options.port, language)
     except OSError as error:
         raise DataError(f"{HOST}:{options.port}: cannot be served ({error.strerror})") from None
     with server:

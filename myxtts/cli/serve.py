@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.cli.speech_checks import look_at_speaker
@@ -40,6 +41,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="RUN",
         help="serve another run too, to compare them; may be repeated",
     )
+    parser.add_argument(
+        "--language",
+        metavar="TAG",
+        help="language of requests that name none (default: each run's text.default_language)",
+    )
     add_vocoder_flag(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
@@ -49,7 +55,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     _add_access_flags(parser)
     _add_limit_flags(parser)
-    parser.add_argument(
+    flag_group(parser, "speech").add_argument(
         "--watermark",
         action="store_true",
         help="add an inaudible mark to all speech, which myxtts detect finds",
@@ -58,7 +64,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def _add_access_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("access")
+    group = flag_group(parser, "access")
     group.add_argument(
         "--token-file",
         type=Path,
@@ -90,7 +96,7 @@ def _add_access_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("limits")
+    group = flag_group(parser, "limits")
     group.add_argument(
         "--max-waiting",
         type=int,
@@ -121,7 +127,8 @@ def run(options: argparse.Namespace) -> int:
     with Progress(print_line=say_aside) as progress:
         progress.begin("checking", is_brief=True)
         for folder in folders:
-            look_at_speaker(folder, options.vocoder)
+            look = look_at_speaker(folder, options.vocoder)
+            look.tokenizer.language_or_default(options.language, look.config.text.default_language)
         from myxtts.serving.server import make_server, take_port
 
         # First, so that a port in use is told before the models are loaded.
@@ -130,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.devices.loading import load_tensorflow
 
         load_tensorflow()
-        runs = _load(folders, options.vocoder, limits, progress)
+        runs = _load(folders, options, limits, progress)
     from myxtts.serving.app import Service, make_app
 
     app = make_app(Service(runs, rules, limits, options.watermark))
@@ -150,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _load(
-    folders: list[Path], vocoder: str | None, limits: Limits, progress: Progress
+    folders: list[Path], options: argparse.Namespace, limits: Limits, progress: Progress
 ) -> dict[str, ServedRun]:
     from myxtts.runs.run_dir import RunDir
     from myxtts.serving.served_run import ServedRun
@@ -159,13 +166,13 @@ def _load(
     runs: dict[str, ServedRun] = {}
     for folder in folders:
         progress.begin(f"loading the model of {folder}", is_brief=True)
-        tts = TTS(folder, vocoder=vocoder)
+        tts = TTS(folder, vocoder=options.vocoder)
         progress.begin(f"warming up {folder}")
         tts.warm_up()
         name = RunDir.around(folder).path.resolve().name
         if name in runs:
             name = f"{name}-{len(runs) + 1}"
-        runs[name] = ServedRun(name, folder, tts, limits)
+        runs[name] = ServedRun(name, folder, tts, limits, options.language)
     return runs
 
 

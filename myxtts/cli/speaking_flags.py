@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from myxtts.cli.help_text import flag_group
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 
+_DEFAULTS = SpeechOptions()
+
 
 def add_vocoder_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    flag_group(parser, "speech").add_argument(
         "--vocoder",
         metavar="RUN",
         help="run that was trained with --task vocoder, or griffin-lim (default: the included one)",
@@ -17,55 +20,57 @@ def add_vocoder_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_speech_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    group = flag_group(parser, "speech")
+    group.add_argument(
         "--steps",
         type=int,
-        default=10,
+        default=_DEFAULTS.steps,
         metavar="N",
-        help="sampling steps: more is slower and slightly clearer (default: 10)",
+        help=f"sampling steps: more is slower and slightly clearer (default: {_DEFAULTS.steps:g})",
     )
-    parser.add_argument(
+    group.add_argument(
         "--temperature",
         type=float,
-        default=0.3,
+        default=_DEFAULTS.temperature,
         metavar="T",
-        help="0 is flat and stable, 1 is lively (default: 0.3)",
+        help=f"0 is flat and stable, 1 is lively (default: {_DEFAULTS.temperature:g})",
     )
-    parser.add_argument(
+    group.add_argument(
         "--sharpness",
         type=float,
-        default=0.0,
+        default=_DEFAULTS.sharpness,
         metavar="AMOUNT",
-        help="0 leaves the sound as the model predicts it, 1 is crisper (default: 0)",
+        help="0 leaves the sound as the model predicts it, 1 is crisper "
+        f"(default: {_DEFAULTS.sharpness:g})",
     )
     for condition in ("text", "voice"):
-        parser.add_argument(
+        group.add_argument(
             f"--{condition}-guidance",
             type=float,
             metavar="SCALE",
             help=f"classifier-free guidance towards the {condition}: 0 is off, higher follows it "
             "more closely (default: the run's setting)",
         )
-    parser.add_argument(
+    group.add_argument(
         "--speed",
         type=float,
-        default=1.0,
+        default=_DEFAULTS.speed,
         metavar="FACTOR",
-        help="speaking rate: 1.2 is 20%% faster (default: 1.0)",
+        help=f"speaking rate: 1.2 is 20%% faster (default: {_DEFAULTS.speed:g})",
     )
-    parser.add_argument(
+    group.add_argument(
         "--pitch",
         type=float,
-        default=0.0,
+        default=_DEFAULTS.pitch,
         metavar="SEMITONES",
-        help="2 is higher, -2 lower, in the same voice (default: 0)",
+        help=f"2 is higher, -2 lower, in the same voice (default: {_DEFAULTS.pitch:g})",
     )
-    parser.add_argument(
+    group.add_argument(
         "--seed",
         type=int,
-        default=0,
+        default=_DEFAULTS.seed,
         metavar="N",
-        help="random seed: the same seed gives the same audio (default: 0)",
+        help=f"random seed: the same seed gives the same audio (default: {_DEFAULTS.seed:g})",
     )
 
 

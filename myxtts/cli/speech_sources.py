@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from myxtts.audio.formats import AUDIO_ENDINGS, require_writable
+from myxtts.cli.help_text import flag_group
 from myxtts.errors import DataError
 from myxtts.synthesis.batch_file import Request, read_batch
 from myxtts.text.files import decoded, read_text
@@ -85,7 +86,11 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="CSV or TSV with the columns id, text, voice, language; needs --out-dir",
     )
-    target = parser.add_mutually_exclusive_group()
+
+
+def add_target_flags(parser: argparse.ArgumentParser) -> None:
+    group = flag_group(parser, "output")
+    target = group.add_mutually_exclusive_group()
     target.add_argument(
         "--out",
         "--out-path",
@@ -101,12 +106,12 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
         help="folder for a file for each row of --batch or each line of the text; files that are "
         "there are kept",
     )
-    parser.add_argument(
+    group.add_argument(
         "--format",
         choices=AUDIO_ENDINGS,
         default="wav",
         help="of the files in --out-dir (default: wav)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--overwrite", action="store_true", help="replace files that are in --out-dir"
     )

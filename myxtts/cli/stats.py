@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
     add_corpus,
+    add_json,
     add_language,
+    add_val_data,
     configuration,
     given,
     required_corpus,
@@ -40,20 +43,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "symbols it uses, and recommend limits, shapes and a batch size.",
     )
     add_corpus(parser, "folder of the corpus")
-    parser.add_argument(
+    flag_group(parser, "data").add_argument(
         "--subset",
         choices=("train", "eval"),
         help="only the training clips or only the validation clips (default: both)",
     )
-    parser.add_argument(
-        "--val-data",
-        metavar="DIR",
-        help="validation corpus (default: held out from the training corpus)",
-    )
+    add_val_data(parser)
     add_language(parser)
     add_config_options(parser)
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="save histograms to a file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    flag_group(parser, "output").add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="save histograms to a file"
+    )
+    add_json(parser)
     return parser
 
 

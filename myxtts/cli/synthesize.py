@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.formats import AUDIO_ENDINGS
 from myxtts.cli.console import Progress, counting_bar, say, say_aside
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.playing import player, require_sound_device
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
 from myxtts.cli.speech_checks import check_references, check_text, check_voice, look_at_speaker
-from myxtts.cli.speech_sources import SpeechJob, add_source_flags, read_jobs
+from myxtts.cli.speech_sources import SpeechJob, add_source_flags, add_target_flags, read_jobs
 from myxtts.runs.base import model_name, run_or_base
 from myxtts.text.lexicon import Lexicon
 from myxtts.wording import plural
@@ -38,6 +39,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "saved voice, and write audio files.",
     )
     add_run(parser, "folder of a trained run (default: the included base model)")
+    add_source_flags(parser)
+    parser.add_argument(
+        "--language",
+        "--language_idx",
+        "--language-idx",
+        metavar="TAG",
+        help="of the text, such as en (default: the run's text.default_language)",
+    )
     voice = parser.add_mutually_exclusive_group()
     voice.add_argument(
         "--voice",
@@ -52,34 +61,29 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="REF",
         help="recordings of the voice to clone; a few seconds in total are enough",
     )
-    parser.add_argument(
-        "--language",
-        "--language_idx",
-        "--language-idx",
-        metavar="TAG",
-        help="such as en (default: the run's text.default_language)",
+    add_target_flags(parser)
+    flag_group(parser, "output").add_argument(
+        "--play", action="store_true", help="play the speech while it is made"
     )
-    add_vocoder_flag(parser)
-    add_source_flags(parser)
-    parser.add_argument("--play", action="store_true", help="play the speech while it is made")
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--subtitles",
         type=Path,
         metavar="FILE",
         help="write the times of sentences and words: srt, vtt or json, by the ending of its name",
     )
-    parser.add_argument(
+    flag_group(parser, "speech").add_argument(
         "--lexicon",
         type=Path,
         metavar="FILE",
         help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
     )
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--watermark",
         action="store_true",
         help="add an inaudible mark to the files, which myxtts detect finds",
     )
     add_speech_flags(parser)
+    add_vocoder_flag(parser)
     return parser
 
 

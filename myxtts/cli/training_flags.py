@@ -7,7 +7,14 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.options import add_config_options, add_corpus, add_language
+from myxtts.cli.help_text import flag_group
+from myxtts.cli.options import (
+    add_config_options,
+    add_corpus,
+    add_json,
+    add_language,
+    add_val_data,
+)
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, SECTIONS, TASKS, section_of
 
 
@@ -18,15 +25,16 @@ def add_training_flags(
     without_corpus: str = "generate the demo corpus",
 ) -> None:
     """For a parser whose absent flags are absent from the result: each setting has at most one."""
-    _add_data_flags(parser.add_argument_group("data"), without_corpus)
-    _add_run_flags(parser.add_argument_group("run"))
-    _add_shape_flags(parser.add_argument_group("shapes"))
-    _add_model_flags(parser.add_argument_group("model and optimisation"))
-    _add_length_flags(parser.add_argument_group("length and saving"))
-    _add_device_flags(parser.add_argument_group("devices"))
-    parser.add_argument_group("output").add_argument(
-        "--json", action="store_true", default=False, help=json_help
-    )
+    add_corpus(parser, f"training corpus (default: {without_corpus})")
+    add_val_data(parser)
+    add_language(parser)
+    add_config_options(parser)
+    _add_run_flags(flag_group(parser, "run"))
+    _add_shape_flags(flag_group(parser, "shapes"))
+    _add_model_flags(flag_group(parser, "model and optimisation"))
+    _add_length_flags(flag_group(parser, "length and saving"))
+    _add_device_flags(flag_group(parser, "devices"))
+    add_json(parser, json_help)
 
 
 def _default(setting: str) -> Any:
@@ -35,7 +43,6 @@ def _default(setting: str) -> Any:
 
 
 def _add_run_flags(group: Any) -> None:
-    add_config_options(group)
     group.add_argument(
         "--run-dir",
         type=Path,
@@ -77,16 +84,6 @@ def _add_run_flags(group: Any) -> None:
     group.add_argument(
         "--dry-run", action="store_true", default=False, help="show the plan without training"
     )
-
-
-def _add_data_flags(group: Any, without_corpus: str) -> None:
-    add_corpus(group, f"training corpus (default: {without_corpus})")
-    group.add_argument(
-        "--val-data",
-        metavar="DIR",
-        help="validation corpus (default: held out from the training corpus)",
-    )
-    add_language(group)
 
 
 def _add_shape_flags(group: Any) -> None:

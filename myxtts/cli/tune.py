@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import timed_bar
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
     add_corpus,
+    add_json,
     add_language,
     configuration,
     given,
@@ -46,20 +48,20 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="time limit in minutes; a measurement in progress is finished "
         f"(default: {_DEFAULT_MINUTES:g})",
     )
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--out",
         type=Path,
         default=Path("myxtts-tuned.yaml"),
         metavar="FILE",
         help="file to write, for myxtts train --config (default: %(default)s)",
     )
-    parser.add_argument(
+    flag_group(parser, "devices").add_argument(
         "--virtual-devices",
         type=int,
         metavar="N",
         help="logical CPU devices that stand in for GPUs (default: 0, use the real GPUs)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
     return parser
 
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say
 from myxtts.cli.exit_codes import CHECK_FAILED
+from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
     add_corpus,
+    add_json,
     add_language,
+    add_workers,
     configuration,
     given,
     required_corpus,
@@ -38,26 +41,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "errors. Exit code 0: no errors; 1: errors; 2: the corpus cannot be read.",
     )
     add_corpus(parser, "folder of the corpus")
-    parser.add_argument(
+    flag_group(parser, "data").add_argument(
         "--layout",
         metavar="COLUMNS",
         help="columns of the metadata, such as 'audio|text|speaker' (default: detected)",
     )
-    parser.add_argument(
+    flag_group(parser, "data").add_argument(
         "--delimiter", metavar="D", help="column separator: '|', ',' or tab (default: detected)"
     )
     add_language(parser)
     add_config_options(parser)
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes to use (default: one per core)"
-    )
-    parser.add_argument(
+    add_workers(parser)
+    flag_group(parser, "output").add_argument(
         "--fix",
         type=Path,
         metavar="FILE",
         help="write the rows without errors to a new metadata file",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
     return parser
 
 

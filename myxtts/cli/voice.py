@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import Progress, say
-from myxtts.cli.options import add_message_flags
+from myxtts.cli.options import add_json, add_message_flags
+from myxtts.cli.parser import CommandParser
 from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.base import run_or_base
@@ -17,7 +18,7 @@ from myxtts.wording import plural
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: CommandParser = commands.add_parser(
         "voice",
         help="save voices and use them by name",
         description="Encode a voice once and save it with the run, to use by name. A voice works "
@@ -36,7 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add.add_argument("--replace", action="store_true", help="replace an existing voice")
     listing = actions.add_parser("list", help="list the saved voices")
     _add_run(listing)
-    listing.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(listing)
     remove = actions.add_parser("remove", help="delete a voice")
     _add_run(remove)
     remove.add_argument("name", metavar="NAME", help="name of the voice")
@@ -44,6 +45,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         # They also work before the action.
         add_message_flags(action, argparse.SUPPRESS)
         action.set_defaults(run_action=run_action)
+    for one in (parser, add, listing, remove):
+        one.why_no_language = "a voice speaks every language of its run"
     return parser
 
 

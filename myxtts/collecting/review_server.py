@@ -34,10 +34,17 @@ _POLICY = (
 class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, review: Review, port: int = 0) -> None:
+    def __init__(self, review: Review, port: int = 0, language: str | None = None) -> None:
         super().__init__((HOST, port), _Handler)
-        self.review = review
+        self.review, self._language = review, language
         self.token = secrets.token_urlsafe(16)
+
+    def page(self) -> str:
+        """In the language that was asked for, or else in the one that its reader chose last."""
+        content = resources.files(__package__).joinpath("review_page.html").read_text("utf-8")
+        if self._language is None:
+            return content
+        return content.replace("<html ", f'<html data-language="{self._language}" ', 1)
 
     @property
     def address(self) -> str:
@@ -53,8 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path is None:
             return
         if path == "":
-            page = resources.files(__package__).joinpath("review_page.html").read_bytes()
-            self._send(page, "text/html; charset=utf-8")
+            self._send(self.server.page().encode(), "text/html; charset=utf-8")
         elif path == "clips":
             self._answer(lambda: {"clips": self.server.review.clips()})
         elif path == "prompts":

@@ -36,17 +36,17 @@ def asset(name: str) -> str:
     return (resources.files("myxtts.dashboard") / "assets" / name).read_text(encoding="utf-8")
 
 
-def served_page() -> str:
+def served_page(language: str | None = None) -> str:
     scripts = "".join(f'<script src="{name}" defer></script>\n' for name in SCRIPTS)
     parts = f'<link rel="stylesheet" href="{STYLE}">\n{scripts}'
-    return asset(_PAGE).replace(_PARTS, parts).replace(_DATA, "")
+    return _page(language).replace(_PARTS, parts).replace(_DATA, "")
 
 
 def runs_as_json(readers: Sequence[RunReader]) -> str:
     return _as_json([reader.read() for reader in readers])
 
 
-def exported_page(readers: Sequence[RunReader]) -> str:
+def exported_page(readers: Sequence[RunReader], language: str | None = None) -> str:
     """One file with everything in it, which asks for nothing from elsewhere."""
     style, script = asset(STYLE), "\n".join(map(asset, SCRIPTS))
     policy = (
@@ -58,8 +58,16 @@ def exported_page(readers: Sequence[RunReader]) -> str:
     parts = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
     )
-    page = asset(_PAGE).replace(_PARTS, parts)
+    page = _page(language).replace(_PARTS, parts)
     return page.replace(_DATA, f"{data}\n<script>{script}</script>")
+
+
+def _page(language: str | None) -> str:
+    """Asked for by --language; else the page itself finds the language of its reader."""
+    page = asset(_PAGE)
+    return (
+        page if language is None else page.replace("<html ", f'<html data-language="{language}" ')
+    )
 
 
 def _inlined_samples(reader: RunReader) -> dict[str, Any]:

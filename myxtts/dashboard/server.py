@@ -40,8 +40,10 @@ _HEADERS = {
 class DashboardServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, readers: Sequence[RunReader], port: int) -> None:
-        self.readers = list(readers)
+    def __init__(
+        self, readers: Sequence[RunReader], port: int, language: str | None = None
+    ) -> None:
+        self.readers, self.language = list(readers), language
         self._reading = threading.Lock()
         try:
             super().__init__((HOST, port), _Handler)
@@ -87,7 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _find(self, path: str) -> Media | None:
         if path == "/":
-            return Media("text/html; charset=utf-8", page.served_page().encode())
+            content = page.served_page(self.server.language)
+            return Media("text/html; charset=utf-8", content.encode())
         if path == "/runs.json":
             return Media("application/json", self.server.runs())
         if path.removeprefix("/") in (page.STYLE, *page.SCRIPTS):

@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from myxtts.models.speech_options import SpeechOptions
+
 ResponseFormat = Literal["mp3", "wav", "flac", "pcm"]
+_DEFAULTS = SpeechOptions()
 
 
 class VoiceId(BaseModel):
@@ -31,9 +34,10 @@ class SpeechRequest(BaseModel):
     speed: Annotated[
         float,
         Field(ge=0.25, le=4, allow_inf_nan=False, description="Speaking rate: 1.2 is 20 % faster."),
-    ] = 1.0
+    ] = _DEFAULTS.speed
     language: Annotated[
-        str | None, Field(description="Such as en; the first of the run if not given.")
+        str | None,
+        Field(description="Such as en; if not given, the server's --language or the run's own."),
     ] = None
     stream: Annotated[
         bool | None,
@@ -41,20 +45,20 @@ class SpeechRequest(BaseModel):
     ] = None
     seed: Annotated[
         int, Field(ge=0, le=2**31 - 1, description="The same seed gives the same audio.")
-    ] = 0
+    ] = _DEFAULTS.seed
     pitch: Annotated[
         float,
         Field(ge=-12, le=12, allow_inf_nan=False, description="Semitones: 2 is higher, -2 lower."),
-    ] = 0.0
+    ] = _DEFAULTS.pitch
     temperature: Annotated[
         float,
         Field(ge=0, le=2, allow_inf_nan=False, description="0 is flat and stable, 1 is lively."),
-    ] = 0.3
+    ] = _DEFAULTS.temperature
     # One request may not be a hundred times as dear as another.
     steps: Annotated[
         int,
         Field(ge=1, le=50, description="Sampling steps: more is slower and slightly clearer."),
-    ] = 10
+    ] = _DEFAULTS.steps
 
     @property
     def voice_name(self) -> str | None:

@@ -31,8 +31,13 @@ from myxtts.synthesis.work_queue import UnwantedError
 class ServedRun:
     """Thread-safe, like TTS."""
 
-    def __init__(self, name: str, folder: Path, tts: TTS, limits: Limits) -> None:
+    def __init__(
+        self, name: str, folder: Path, tts: TTS, limits: Limits, language: str | None = None
+    ) -> None:
+        """`language` is that of requests which name none, if not the run's own default."""
         self.name, self.tts = name, tts
+        first = tts.tokenizer.own_language(language or tts.languages[0])
+        self.languages = (first, *(one for one in tts.languages if one != first))
         self._limits = limits
         self._folder = folder
         self._voices = voices_folder(folder)
@@ -46,7 +51,7 @@ class ServedRun:
             "created": 0,
             "owned_by": "myxtts",
             "step": self.tts.step,
-            "languages": list(self.tts.languages),
+            "languages": list(self.languages),
             "sample_rate_hz": self.tts.sample_rate_hz,
         }
 
@@ -89,15 +94,16 @@ class ServedRun:
             temperature=asked.temperature,
             steps=asked.steps,
         )
+        language = asked.language or self.languages[0]
         with self._refusals():
             if in_chunks:
                 pieces = self.tts.stream(
-                    asked.input, language=asked.language, voice=asked.voice_name, options=options
+                    asked.input, language=language, voice=asked.voice_name, options=options
                 )
             else:
                 lines = self.tts.lines(
                     asked.input,
-                    language=asked.language,
+                    language=language,
                     voice=asked.voice_name,
                     options=options,
                     is_wanted=wanted.is_set,

@@ -41,8 +41,9 @@ def export_model(
     kind: str,
     *,
     options: SpeechOptions | None = None,
+    language: str | None = None,
 ) -> Path:
-    """`kind` is one of `FORMATS`."""
+    """`kind` is one of `FORMATS`; `language` that of texts which name none, if not the run's."""
     require_format(kind)
     require_new_folder(folder)
     options = options or SpeechOptions()
@@ -51,7 +52,7 @@ def export_model(
     try:
         with whole_folder(folder, replace=folder.is_dir()) as part:
             name = _EXPORTERS[kind](module, function, part)
-            facts = _facts(tts, options, kind, name)
+            facts = _facts(tts, options, kind, name, language or tts.languages[0])
             content = json.dumps(facts, ensure_ascii=False, indent=1)
             (part / "model.json").write_text(content, encoding="utf-8")
             example = resources.files("myxtts.synthesis") / "export_examples" / f"{kind}.txt"
@@ -112,7 +113,7 @@ _EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
 }
 
 
-def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str) -> dict[str, Any]:
+def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str) -> dict[str, Any]:
     """All that is needed to feed the model."""
     voices = {}
     for voice in tts.voices:
@@ -133,7 +134,7 @@ def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str) -> dict[str, 
         "symbols": list(tts.tokenizer.symbols),
         "edge_id": EDGE_ID,
         "languages": list(tts.tokenizer.languages),
-        "language_id": tts.tokenizer.language_id(tts.languages[0]),
+        "language_id": tts.tokenizer.language_id(language),
         "espeak_voices": {
             language: find_language(language).espeak_voice for language in tts.languages
         },

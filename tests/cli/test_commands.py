@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.cli.main import main
+from myxtts.cli.help_text import GROUPS
+from myxtts.cli.main import command_parser, main
+from myxtts.cli.speaking_flags import speech_options
 from myxtts.config.loading import load_config
+from myxtts.models.speech_options import SpeechOptions
 
 ROOT = Path(__file__).parents[2]
 MINIATURE = "--config=miniature"
@@ -94,21 +97,60 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
 
 
 COMMANDS = """demo-data collect review validate stats prepare diagnose tune train synthesize detect
-    evaluate compare dashboard export doctor completion voice-add voice-list voice-remove"""
+    evaluate compare dashboard export serve doctor completion voice-add voice-list voice-remove"""
+WITHOUT_LANGUAGE = ["detect", "compare", "completion", "voice-add", "voice-list", "voice-remove"]
+
+
+def help_of(command: str, capsys) -> str:
+    words = [command] if command.startswith("demo") else command.split("-")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
 def test_help_shows_the_default_of_every_flag(command, capsys):
-    words = [command] if command.startswith("demo") else command.split("-")
-    with pytest.raises(SystemExit):
-        main([*words, "--help"])
-    usage, _, explained = capsys.readouterr().out.partition("\n\n")
+    usage, _, explained = help_of(command, capsys).partition("\n\n")
     flags = re.findall(r"\n  (--?\S.*(?:\n {4,}.*)*)", explained)
     for flag in flags:
         optional = re.search(rf"\[{flag.split()[0].rstrip(',')}[\s\]]", usage)
         if optional and not flag.startswith("-h"):
             assert "(default: " in " ".join(flag.split())
     assert any("--traceback" in flag for flag in flags)
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
+def test_help_has_one_order(command, capsys):
+    """Arguments, what is used most, then the groups, in the order that all commands share."""
+    usage, _, explained = help_of(command, capsys).partition("\n\n")
+    titles = re.findall(r"^([a-z ]+):$", explained, re.MULTILINE)
+    known = ["positional arguments", "options", *GROUPS]
+    assert titles == sorted(titles, key=known.index)
+    assert set(titles) >= {"options", "messages"}
+    in_usage = re.findall(r"--[a-z-]+", re.sub(r" \| --no-\w+", "", usage))
+    explained_flags = re.findall(r"^  (?:-h, )?(--[a-z-]+)", explained, re.MULTILINE)
+    assert in_usage == [flag for flag in explained_flags if flag != "--help"]
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
+def test_every_command_has_a_language_or_says_why_not(command, capsys):
+    has_flag = re.search(r"^  --language\b|, --language\b", help_of(command, capsys), re.MULTILINE)
+    assert bool(has_flag) == (command not in WITHOUT_LANGUAGE)
+
+
+def test_a_language_where_there_is_none(capsys):
+    for words in (["voice", "add"], ["compare"], ["detect"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([*words, "--language", "fa"])
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert "unknown flag --language: a voice speaks every language of its run" in first
+    assert "whatever they speak" in second
+    assert "the same in every language" in third
+
+
+def test_defaults_of_speech_are_those_of_python():
+    options = command_parser().parse_args(["synthesize", "--text", "Hello."])
+    assert speech_options(options) == SpeechOptions()
 
 
 @pytest.mark.training
@@ -396,6 +438,7 @@ def test_shared_flags_stand_in_one_order_in_every_help():
 
     earlier = {}
     for name, parser in _commands(command_parser()):
+        parser.format_help()  # sorts them
         flags = [action.option_strings[0] for action in parser._actions if action.option_strings]
         for pair in itertools.combinations(flags, 2):
             assert pair[::-1] not in earlier, f"{pair} in {name} and {earlier[pair[::-1]]}"

@@ -109,9 +109,18 @@ def serve_here(served_folder, served_tts):
 
     with contextlib.ExitStack() as stack:
 
-        def serve(rules=AccessRules(), *, watermark=False, names=("run",), **changes):  # noqa: B008
+        def serve(
+            rules=AccessRules(),  # noqa: B008
+            *,
+            watermark=False,
+            names=("run",),
+            language=None,
+            **changes,
+        ):
             limits = Limits(**changes)
-            runs = {name: ServedRun(name, served_folder, served_tts, limits) for name in names}
+            runs = {
+                name: ServedRun(name, served_folder, served_tts, limits, language) for name in names
+            }
             app = make_app(Service(runs, rules, limits, watermark))
             address = stack.enter_context(running(app, limits))
             return stack.enter_context(httpx2.Client(base_url=address, timeout=120))

@@ -295,7 +295,7 @@ async function read() {
 
 function begin() {
   const preferred = navigator.language?.startsWith("fa") ? "fa" : "en";
-  at("language").value = remembered("language", preferred);
+  at("language").value = document.documentElement.dataset.language ?? remembered("language", preferred);
   at("theme").value = remembered("theme", "auto");
   for (const name of ["axis", "log"]) at(name).addEventListener("change", showPanels);
   at("smoothing").addEventListener("input", showPanels);
