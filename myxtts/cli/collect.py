@@ -95,7 +95,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="DB",
         help="clips with more noise are dropped (default: 10)",
     )
-    parser.add_argument(
+    flag_group(parser, "output").add_argument(
         "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
     )
     add_workers(parser, "recordings cut at once (default: one per core)")

@@ -22,10 +22,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "samples, with a JSON of what it needs and an example.",
     )
     add_run(parser)
-    flag_group(parser, "output").add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
-    )
-    parser.add_argument("--format", choices=FORMATS, required=True, help="runtime to write for")
     parser.add_argument(
         "--language",
         metavar="TAG",
@@ -39,6 +35,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="N",
         help="sampling steps, fixed in the model (default: 10)",
     )
+    output = flag_group(parser, "output")
+    output.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
+    )
+    output.add_argument("--format", choices=FORMATS, required=True, help="runtime to write for")
     return parser
 
 

@@ -18,6 +18,7 @@ from myxtts.config.loading import load_config
 from myxtts.models.speech_options import SpeechOptions
 
 ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "runs" / "golden"
 MINIATURE = "--config=miniature"
 LENGTH_FROM_THE_CORPUS = "--set=training.max_steps=null"
 
@@ -146,6 +147,12 @@ def test_a_language_where_there_is_none(capsys):
     assert "unknown flag --language: a voice speaks every language of its run" in first
     assert "whatever they speak" in second
     assert "the same in every language" in third
+
+
+def test_a_language_that_the_run_does_not_speak(capsys):
+    for words in (["serve"], ["export", "--format", "saved-model", "--out", "new"]):
+        message = fails(capsys, *words[:1], GOLDEN, *words[1:], "--language", "fa")
+        assert "language 'fa' is not one of this model's languages: en" in message
 
 
 def test_defaults_of_speech_are_those_of_python():

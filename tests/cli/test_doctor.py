@@ -120,3 +120,17 @@ def test_phonemes_that_are_missing() -> None:
     assert finding["state"] == "broken"
     assert "espeakng_loader" in finding["text"]
     assert "--set text.tokens=graphemes" in finding["remedy"]
+
+
+def test_phonemes_of_one_language():
+    assert doctor.check_phonemes().text == "espeak-ng speaks en (həlˈoʊ), fa (salˈɑm)"
+    german = doctor.check_phonemes("de")
+    assert (german.state, german.text.split(" (")[0]) == ("fine", "espeak-ng speaks de")
+    unknown = doctor.check_phonemes("qqq")
+    assert unknown.state == "broken"
+    assert "text.tokens=graphemes" in unknown.remedy
+
+
+def test_a_language_that_is_no_tag(capsys):
+    assert main(["doctor", "--language", "german!"]) == 2
+    assert "--language: found 'german!', expected a language tag" in capsys.readouterr().err

@@ -125,6 +125,18 @@ def asked(address, body=None, **headers):
             return error.code, error.read()
 
 
+def test_the_page_is_in_the_language_that_was_asked_for(browser, corpus):
+    with ReviewServer(Review(corpus, "fa"), language="fa") as opened:
+        threading.Thread(target=opened.serve_forever, args=(0.02,), daemon=True).start()
+        page = browser.new_page(locale="en-GB")
+        page.goto(opened.address)
+        assert page.locator("html").get_attribute("dir") == "rtl"
+        page.locator("#language").click()
+        assert page.locator("html").get_attribute("lang") == "en"
+        page.close()
+        opened.shutdown()
+
+
 def test_only_the_right_address_is_answered(server):
     status, page = asked(server.address)
     assert status == 200

@@ -22,8 +22,8 @@ HOSTILE = '</script><img src=x onerror="document.title=1"><b>'
 def serve():
     servers = []
 
-    def start(*runs):
-        server = DashboardServer([RunReader(run, run.name) for run in runs], 0)
+    def start(*runs, language=None):
+        server = DashboardServer([RunReader(run, run.name) for run in runs], 0, language)
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         servers.append(server)
         return server.address
@@ -151,6 +151,16 @@ def test_persian_light_and_dark_on_a_phone(open_page, serve, make_run):
     # Every text of the page is there in both languages.
     missing = page.evaluate("Object.keys(WORDS.en).filter(name => !(name in WORDS.fa))")
     assert missing == []
+
+
+def test_the_language_that_was_asked_for(open_page, serve, make_run, tmp_path):
+    run, file = make_run(), tmp_path / "page.html"
+    assert main(["dashboard", str(run), "--language", "fa", "--export", str(file)]) == 0
+    for address in (serve(run, language="fa"), file.as_uri()):
+        page = open_page(address, locale="en-GB")
+        assert page.locator("html").get_attribute("dir") == "rtl"
+        page.select_option("#language", "en")
+        assert page.locator("#runs h2").inner_text() == "Runs"
 
 
 def test_what_a_run_says_is_text(open_page, serve, make_run, tmp_path):

@@ -167,3 +167,26 @@ def test_the_same_seed_gives_the_same_file(serve_here):
         client.post("/v1/audio/speech", json=asked | {"seed": seed}).content for seed in (1, 1, 2)
     )
     assert first == second != other
+
+
+def test_a_language_for_requests_that_name_none():
+    from myxtts.runs.base import run_or_base
+    from myxtts.serving.limits import Limits
+    from myxtts.serving.requests import SpeechRequest
+    from myxtts.serving.served_run import ServedRun
+    from myxtts.synthesis.tts import TTS
+
+    folder = run_or_base(None)
+    tts = TTS(folder, compiled=False)
+    runs = [ServedRun("base", folder, tts, Limits(), language) for language in (None, "fa")]
+    assert [run.facts()["languages"][0] for run in runs] == ["en", "fa"]
+    assert {*runs[0].languages} == {*runs[1].languages}
+
+    def spoken(run, language=None):
+        asked = SpeechRequest(input="1 2 3", voice="callie", language=language, steps=1)
+        is_wanted = threading.Event()
+        is_wanted.set()
+        return np.concatenate(list(run.speak(asked, is_wanted, in_chunks=False)))
+
+    assert np.array_equal(spoken(runs[1]), spoken(runs[0], "fa"))
+    assert not np.array_equal(spoken(runs[1])[:4_000], spoken(runs[1], "en")[:4_000])

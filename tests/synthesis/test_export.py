@@ -84,6 +84,14 @@ def test_the_example_writes_a_file(speaker, tmp_path, monkeypatch):
     assert soundfile.info(tmp_path / "out.wav").frames > 1_000
 
 
+@pytest.mark.slow
+def test_the_language_of_texts_that_name_none(tmp_path):
+    base = TTS(compiled=False)
+    folder = export_model(base, tmp_path / "exported", QUICK, options=OPTIONS, language="fa")
+    facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    assert facts["languages"][facts["language_id"]] == "fa"
+
+
 def test_what_cannot_be_exported(speaker, tmp_path):
     with pytest.raises(ConfigError, match="expected saved-model, onnx, litert"):
         export_model(speaker, tmp_path / "out", "pickle")
