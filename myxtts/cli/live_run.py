@@ -39,7 +39,7 @@ class LiveRun(Observer):
     def on_warm_up(self, done: int, total: int) -> None:
         if self._progress.prints_lines and done == 0:
             say("... warming up the training step")
-        self._count("warming up the training step, shape", "shape", done, total)
+        self._count("warming up the training step, shapes", "shape", done, total)
 
     def _count(self, what: str, unit: str, done: int, total: int) -> None:
         self._progress.begin(what, unit)

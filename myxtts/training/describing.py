@@ -198,7 +198,7 @@ def describe_end(report: RunReport, next_command: str) -> Iterator[str]:
     if report.best is not None:
         best, folder = report.best, RunDir(report.run_dir).best
         yield (
-            f"Best checkpoint by {best['metric']}: step {best['step']} ({best['value']:.3f}), "
+            f"Best checkpoint by {best['metric']}: step {best['step']:,} ({best['value']:.3f}), "
             f"{folder}"
         )
     yield f"Checkpoints, samples and report: {report.run_dir}"

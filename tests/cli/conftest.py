@@ -52,9 +52,7 @@ class Screen:
 
     def _put(self, character: str) -> None:
         if character == "\n":
-            self._line += 1
-            if self._line == len(self._lines):
-                self._lines.append("")
+            self._down()
         elif character == "\r":
             self._offset -= self._offset % self.columns
         else:
@@ -76,6 +74,14 @@ class Screen:
             self._erase_row()
         else:
             raise AssertionError(control[0])
+
+    def _down(self) -> None:
+        if self._offset // self.columns < len(self._rows_of(self._lines[self._line])) - 1:
+            self._offset += self.columns
+            return
+        self._line, self._offset = self._line + 1, self._offset % self.columns
+        if self._line == len(self._lines):
+            self._lines.append("")
 
     def _up(self) -> None:
         if self._offset >= self.columns:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 
 from myxtts.cli import live_run
 from myxtts.cli.console import LogLines
+from myxtts.training.watching.report import RunReport
+
+SPEAK = "myxtts synthesize runs/1 --text 'Hello there.' --language en"
 
 
 class Clock:
@@ -60,7 +64,45 @@ def main() -> None:
         wait(live)
         wait(live)  # for a resize in between
         step(live, clock, 4_000, seconds=2_000)
-    live_run.say("Trained 4,000 steps in 58 minutes")
+        live.on_end(
+            report("complete", 4_000), f"{SPEAK} --speaker-wav wavs/0001.wav --out hello.wav"
+        )
+    wait(live)
+    with live_run.LiveRun(clock) as live:
+        live.on_phase("first step")
+        step(live, clock, 2_500)
+        live.on_end(report("interrupted", 2_500), f"{SPEAK} --voice anna --out hello.wav")
+
+
+def report(state: str, steps: int) -> RunReport:
+    seconds = {"wall": 3_480.0, "compute": 3_250.0, "evaluation": 150.0, "start_up": 80.0}
+    return RunReport(
+        run_dir=Path("runs/1"),
+        state=state,
+        interrupted_by="SIGINT" if state == "interrupted" else None,
+        planned_steps=4_000,
+        steps=steps,
+        traces=3,
+        compilations=0,
+        compilations_after_warmup=0,
+        valid_frame_ratio=0.961,
+        valid_work_ratio=0.985,
+        useful_utilisation=0.92,
+        steady_utilisation=0.981,
+        seconds=seconds,
+        shapes=[[16, 200, 352]],
+        rejected={},
+        mode="single-gpu-buffered",
+        strategy="default",
+        data_device="CPU:0",
+        model_devices=["CPU:0"],
+        buffer_size=50,
+        buffer_size_at_end=50,
+        peak_memory_mb={},
+        gpus={},
+        best={"metric": "validation_mel_distance", "step": 2_000, "value": 1.665},
+        advice=["Most time not spent training: evaluation (4.3%)."],
+    )
 
 
 if __name__ == "__main__":

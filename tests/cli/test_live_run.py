@@ -14,7 +14,16 @@ from myxtts.cli.live_run import LiveRun
 
 HERE = Path(__file__).parent
 PROGRAM = [sys.executable, str(HERE / "live_run_program.py")]
-SCENES = ("start", "counting", "middle", "warning", "after an evaluation", "after a resize", "end")
+SCENES = (
+    "start",
+    "counting",
+    "middle",
+    "warning",
+    "after an evaluation",
+    "after a resize",
+    "end",
+    "stopped",
+)
 NARROWER = {60: 48, 80: 60, 120: 70, 200: 90}
 
 
@@ -40,7 +49,7 @@ def test_screens(columns, open_terminal):
     assert text == kept_screen(f"{columns}.txt", text)
     # Only one line of progress at a time, and none once the run has ended.
     assert all(sum("1,235/4,000" in row for row in rows) <= 1 for rows in screens.values())
-    assert not any("/4,000" in row for row in screens["end"])
+    assert not any("/4,000" in row for row in (*screens["end"], *screens["stopped"]))
 
 
 @pytest.mark.program

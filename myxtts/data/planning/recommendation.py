@@ -88,8 +88,7 @@ def with_data_settings(config: XTTSConfig, **changes: Any) -> XTTSConfig:
 def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str, *, xla: bool = False) -> Choice:
     limits = {
         "max_text_length": config.data.max_text_length,
-        "max_mel_frames": config.data.max_mel_frames
-        or _limits(measures, config, 100)["max_mel_frames"],
+        "max_mel_frames": config.data.max_mel_frames or _longest_of_fitting(measures, config),
     }
     batching = config.data.batching_mode
     if not _fitting(measures, limits).any():
@@ -113,6 +112,13 @@ def _weigh(measures: CorpusMeasures, config: XTTSConfig, name: str, *, xla: bool
         valid_frame_ratio=plan.valid_frame_ratio,
         valid_work_ratio=plan.valid_work_ratio,
     )
+
+
+def _longest_of_fitting(measures: CorpusMeasures, config: XTTSConfig) -> int:
+    """As `train` derives it: clips with too long a text do not count."""
+    fits = measures.token_counts <= config.data.max_text_length
+    frame_counts = measures.frame_counts[fits if fits.any() else slice(None)]
+    return round_up(int(frame_counts.max()), frame_multiple(config))
 
 
 def _fitting(measures: CorpusMeasures, limits: Mapping[str, int]) -> npt.NDArray[np.bool_]:
@@ -139,9 +145,13 @@ def recommend(
     limits = recommended_limits(measures, config)
     fitting = measures.frame_counts[_fitting(measures, limits)]
     batch = recommended_batch_size(fitting, config)
+    reason = batch.reason
+    in_use, _ = with_recommended_batch_size(measures, config)
+    if in_use.data.batch_size != batch.size:
+        reason += f"; without these limits train takes {in_use.data.batch_size}"
     reasons = {
         "max_text_length": _left_out(choices[-1].clips_left_out),
-        "batch_size": batch.reason,
+        "batch_size": reason,
     }
     settings: dict[str, Any] = {"batching": "bucketed"}
     if config.data.pad_to_fixed_length:
@@ -164,7 +174,7 @@ class BatchSize(NamedTuple):
 
 
 def with_recommended_batch_size(
-    clips: Clips, config: XTTSConfig, *, replicas: int = 1
+    clips: Clips | CorpusMeasures, config: XTTSConfig, *, replicas: int = 1
 ) -> tuple[XTTSConfig, BatchSize]:
     """The configuration that `train` uses, and what is recommended for the clips that fit it."""
     data = config.data

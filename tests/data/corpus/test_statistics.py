@@ -197,7 +197,7 @@ def test_what_each_choice_costs():
     }
     real = 90 * 160 + 9 * 320
     assert costs == {
-        "as configured": (1, 30, 480, 10, 1.0),
+        "as configured": (1, 30, 160, 10, 1.0),
         "fixed, p95": (1, 40, 320, 1, round(real / (99 * 320), 4)),
         "fixed, p99": (1, 40, 320, 1, round(real / (99 * 320), 4)),
         "fixed, longest": (1, 60, 480, 0, round((real + 480) / (100 * 480), 4)),
@@ -302,3 +302,13 @@ def test_unusual_corpora_can_be_drawn(measures):
 def test_a_picture_that_cannot_be_written(tmp_path):
     with pytest.raises(DataError, match=r"none/plot\.png: cannot be written"):
         save_histograms(measures_of([40], [300]), tmp_path / "none" / "plot.png")
+
+
+def test_what_is_recommended_beside_what_train_does_by_default():
+    """Three clips with texts over the default limit are also the longest ones."""
+    measures = measures_of([50] * 97 + [300] * 3, [300] * 96 + [1_100] + [2_100] * 3)
+    choices = weigh_choices(measures, XTTSConfig())
+    assert (choices[0].max_mel_frames, choices[0].clips_left_out) == (1_104, 3)
+    recommendation = recommend(measures, choices, XTTSConfig())
+    assert recommendation.settings["batch_size"] == 8
+    assert recommendation.reasons["batch_size"].endswith("without these limits train takes 16")
