@@ -102,6 +102,9 @@ def run(options: argparse.Namespace) -> int:
         tts = TTS(run_dir, vocoder=options.vocoder)
         progress.begin("loading the measures")
         toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
+        if not toolbox.metrics:
+            missing = "; ".join(f"{', '.join(it.titles)}: {it.reason}" for it in toolbox.left_out)
+            raise ConfigError(f"nothing of --only can be measured here: {missing}")
         out = options.out or RunDir(run_dir).evaluation
         if options.out is None:
             require_own_folder(out)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 from PIL import Image
@@ -135,3 +136,12 @@ def test_compare_needs_runs(tmp_path, capsys):
     assert "metrics.jsonl is missing or empty" in failure(
         capsys, "compare", tmp_path, "--out", tmp_path / "out"
     )
+
+
+def test_nothing_is_spoken_where_nothing_can_be_measured(trained_run, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "moonshine_voice", None)
+    assert main(["evaluate", str(trained_run), "--only", "wer"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "nothing of --only can be measured here: word error rate" in message
+    assert "-m pip install" in message
+    assert "[eval]" in message
