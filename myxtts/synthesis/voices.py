@@ -86,7 +86,8 @@ class SavedVoice:
             name = self.facts.name
             raise CheckpointError(
                 f"voice '{name}': encoded with another checkpoint (step {self.facts.step:,}, this "
-                f"one is step {step:,}); encode it again: myxtts voice add {name} REF.wav --replace"
+                f"one is step {step:,}); encode it again: myxtts voice add RUN {name} REF.wav "
+                "--replace"
             )
 
 
