@@ -86,6 +86,15 @@ def test_the_menu_has_each_page_once(site):
         assert sorted(links) == sorted(it.stem for it in ENGLISH_PAGES if it.stem != "index")
 
 
+@pytest.mark.parametrize("width", [390, 1_100, 1_400])
+def test_no_page_is_wider_than_the_window(site, browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    for name in ("index.html", "fa/index.html", "fa/speaking.html"):
+        page.goto((site / name).as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+    page.close()
+
+
 def test_a_reader_can_choose_a_dark_page(site):
     text = (site / "index.html").read_text(encoding="utf-8")
     assert 'data-md-color-scheme="slate"' in text
