@@ -12,7 +12,9 @@ Choose voices that no vocoder was trained on.
 
 FILE has a clip's id or file name per line. Figures are means with bootstrapped standard errors;
 the JSON also has every clip, and differences from the recordings, clip by clip. The real-time
-factor is that of the vocoder alone, all vocoders taking turns in one run after a first clip.
+factor is that of the vocoder alone, all vocoders taking turns in one run after a first second.
+Copies that are in --save already are not made again (CARGAN takes a quarter of a minute of CPU time
+for a second of speech), and have no real-time factor.
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ ALWAYS = ("griffin-lim:32", "griffin-lim:100")
 # As evaluate calls them, in the order of the table; PESQ is computed here.
 METRICS = ("distillmos", "mel_cepstral_distance", "pitch_error", "wer", "real_time_factor")
 RESAMPLES = 1_000
+WARM_UP_SAMPLES = AUDIO.sample_rate_hz
 
 Scores = list[Mapping[str, Score]]
 Copier = Callable[[FloatArray], tuple[FloatArray, float]]
@@ -170,14 +173,18 @@ def judge(
         clean_recording(read_audio(clip.audio_path, AUDIO.sample_rate_hz), AUDIO)
         for _, clip in clips
     ]
-    for copy in copiers.values():
-        copy(recordings[0])
+    for name, copy in copiers.items():
+        if save is None or not all(saved_file(save, name, clip).is_file() for _, clip in clips):
+            copy(recordings[0][:WARM_UP_SAMPLES])
     scores: dict[str, Scores] = {name: [] for name in (RECORDINGS, *copiers)}
     for number, ((_, clip), waveform) in enumerate(zip(clips, recordings, strict=True), 1):
         recording = Sound(waveform=waveform, sample_rate_hz=AUDIO.sample_rate_hz)
         for name in scores:
+            file = None if save is None else saved_file(save, name, clip)
             samples, seconds = waveform, None
-            if name != RECORDINGS:
+            if file is not None and file.is_file():
+                samples = read_audio(file, AUDIO.sample_rate_hz)
+            elif name != RECORDINGS:
                 samples, seconds = copiers[name](waveform)
             speech = Speech(
                 waveform=samples[: waveform.size],
@@ -189,14 +196,16 @@ def judge(
                 making_seconds=seconds,
             )
             scores[name].append(scores_of(speech, measures))
-            if save is not None:
-                folder = save / name.replace(":", "-").replace("/", "-")
-                folder.mkdir(parents=True, exist_ok=True)
-                file = folder / f"{clip.audio_path.stem}.wav"
+            if file is not None and not file.is_file():
+                file.parent.mkdir(parents=True, exist_ok=True)
                 write_audio(file, speech.waveform, AUDIO.sample_rate_hz)
         print(f"\r{number} of {len(clips)} clips", end="", flush=True)
     print()
     return scores
+
+
+def saved_file(save: Path, row: str, clip: Utterance) -> Path:
+    return save / row.replace(":", "-").replace("/", "-") / f"{clip.audio_path.stem}.wav"
 
 
 def estimate(scores: Sequence[Score]) -> dict[str, float] | None:

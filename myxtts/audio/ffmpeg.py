@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 # Sound alone, and video whose sound is taken.
 FFMPEG_EXTENSIONS = (
@@ -18,6 +18,8 @@ FFMPEG_EXTENSIONS = (
     *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".3gp", ".wmv"),
 )
 _SECONDS_ALLOWED = 600
+# How MP4 names sound that FairPlay and Audible protect; ffprobe hides the name of others.
+_PROTECTED = ("drms", "aavd")
 
 
 class FfmpegError(Exception):
@@ -48,26 +50,48 @@ def duration_seconds(file: Path) -> float:
 
 
 class SoundTrack(NamedTuple):
+    """Seconds are None if the file does not say them."""
+
     sample_rate_hz: int
     seconds: float | None
-    """None if the file does not say."""
+    """Of the sound alone."""
+    file_seconds: float | None
+    """Of the longest track, which may be the pictures."""
 
 
 def first_track(file: Path) -> SoundTrack:
     """What the file says of its first sound; a video may have none."""
-    entries = "stream=sample_rate:format=duration"
-    shown = _run(
-        "ffprobe", file, ["-select_streams", "a:0", "-show_entries", entries, "-of", "json"]
+    entries = (
+        "stream=sample_rate,duration,codec_tag_string:format=duration"
+        ":packet=pts:packet_side_data=side_data_type"
     )
+    first_packet = ["-select_streams", "a:0", "-read_intervals", "%+#1"]
+    shown = _run("ffprobe", file, [*first_packet, "-show_entries", entries, "-of", "json"])
     try:
         content = json.loads(shown)
         if not content.get("streams"):
             raise FfmpegError("contains no sound")
-        rate_hz = int(content["streams"][0]["sample_rate"])
-        seconds = content.get("format", {}).get("duration")
-        return SoundTrack(rate_hz, None if seconds is None else float(seconds))
+        stream = content["streams"][0]
+        if stream.get("codec_tag_string") in _PROTECTED or _is_encrypted(content):
+            raise FfmpegError("the sound is encrypted (DRM); export it without protection")
+        rate_hz = int(stream["sample_rate"])
+        file_seconds = _seconds(content.get("format", {}))
+        return SoundTrack(rate_hz, _seconds(stream), file_seconds)
     except (ValueError, KeyError, TypeError):
         raise FfmpegError("ffprobe: no sample rate in it") from None
+
+
+def _is_encrypted(content: dict[str, Any]) -> bool:
+    return any(
+        side_data.get("side_data_type") == "Encryption info"
+        for packet in content.get("packets", ())
+        for side_data in packet.get("side_data_list", ())
+    )
+
+
+def _seconds(shown: dict[str, Any]) -> float | None:
+    seconds = shown.get("duration")
+    return None if seconds is None else float(seconds)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,10 @@ from myxtts.plain_files import open_plain
 
 _BLOCK_SECONDS = 10.0
 _BYTES_PER_SAMPLE = 4
+_GUESSED_LENGTHS = ("MP3",)
+_FIRST_BYTES = 512
+# UTF-8 has no bytes below a space but these.
+_TEXT_BYTES = bytes([*b"\t\n\r", *range(32, 127), *range(128, 256)])
 # Full scale is 1; integer samples stored as floats reach some ten thousands.
 _LARGEST_SAMPLE = 1e6
 
@@ -32,7 +38,9 @@ class AudioStream:
 
     sample_rate_hz: int
     declared_seconds: float | None
-    """What the header says, which may be wrong; None if it says nothing."""
+    """What the header says, of pictures perhaps; None if it says nothing."""
+    whole_seconds: float | None
+    """Of the sound, if nothing of the file is lost; None if the header does not say it surely."""
     blocks: Iterator[FloatArray]
 
 
@@ -53,6 +61,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
 
 def _opened(file: Path, stack: contextlib.ExitStack) -> AudioStream:
     stream = stack.enter_context(open_plain(file, follow_links=True))
+    _refuse_at_once(stream.fileno())
     if not is_for_ffmpeg(file):
         try:
             sound = soundfile.SoundFile(stream.fileno(), closefd=False)
@@ -62,9 +71,23 @@ def _opened(file: Path, stack: contextlib.ExitStack) -> AudioStream:
                 raise
         else:
             stack.enter_context(sound)
-            return AudioStream(sound.samplerate, sound.frames / sound.samplerate, _read(sound))
+            seconds = sound.frames / sound.samplerate
+            whole_seconds = None if sound.format in _GUESSED_LENGTHS else seconds
+            return AudioStream(sound.samplerate, seconds, whole_seconds, _read(sound))
     track = first_track(file)
-    return AudioStream(track.sample_rate_hz, track.seconds, _decoded(file, track.sample_rate_hz))
+    blocks = _decoded(file, track.sample_rate_hz)
+    return AudioStream(track.sample_rate_hz, track.file_seconds, track.seconds, blocks)
+
+
+def _refuse_at_once(descriptor: int) -> None:
+    """What is no sound at first sight: a program for each of many such files takes minutes."""
+    start = os.read(descriptor, _FIRST_BYTES)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    if not start:
+        raise OSError(errno.EINVAL, "the file is empty")
+    # Every format of sound has bytes that no text has, in its first fields.
+    if not start.translate(None, _TEXT_BYTES):
+        raise OSError(errno.EINVAL, "a text, expected sound; a page or a pointer to the real file?")
 
 
 def _read(sound: soundfile.SoundFile) -> Iterator[FloatArray]:

@@ -12,6 +12,7 @@ from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_workers
 from myxtts.errors import ConfigError
+from myxtts.wording import plural_count
 
 if TYPE_CHECKING:
     from myxtts.collecting.collect import Outcome, Wishes
@@ -105,28 +106,25 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     wishes = _wishes(options)
-    from myxtts.collecting.collect import (
-        COMPARING,
-        CUTTING,
-        LISTENING,
-        TRANSCRIBING,
-        as_json,
-        collect,
-        look,
-        write_corpus,
-    )
+    from myxtts.collecting.collect import as_json, collect, look, write_corpus
     from myxtts.collecting.page import page, summary
 
-    found = look(options.sources, options.out, wishes)
+    with Progress(quiet=options.json, print_line=say_aside) as progress:
+
+        def on_files(files: int) -> None:
+            found_so_far = [plural_count(files, "file")]
+            progress.begin("Looking for recordings", details=found_so_far, is_brief=True)
+            progress.print_line_if_due()
+
+        found = look(options.sources, options.out, wishes, on_files)
     transcriber, note = _transcriber(options, wishes)
     encoder, note_on_voices = _encoder(options)
     listener = _listener(transcriber, wishes)
-    units = {CUTTING: "megabyte", COMPARING: "clip", TRANSCRIBING: "clip", LISTENING: "clip"}
     started = time.monotonic()
     with Progress(quiet=options.json, print_line=say_aside) as progress:
 
-        def on_progress(stage: str, done: int, total: int) -> None:
-            progress.begin(stage, units[stage])
+        def on_progress(stage: str, unit: str, done: int, total: int) -> None:
+            progress.begin(stage, unit)
             progress.count(done, total)
 
         outcome = collect(found, options.out, wishes, transcriber, encoder, listener, on_progress)

@@ -101,15 +101,18 @@ class Outcome:
         return {reason: (count, seconds[reason]) for reason, count in pieces.most_common()}
 
 
-# stage, done, total
-OnProgress = Callable[[str, int, int], None]
-CUTTING, COMPARING, TRANSCRIBING = "Cutting", "Comparing voices", "Transcribing"
-LISTENING = "Comparing texts with the sound"
+# stage, what is counted, done, total
+OnProgress = Callable[[str, str, int, int], None]
 
 
-def look(places: Sequence[Path], out: Path, wishes: Wishes) -> Found:
+def look(
+    places: Sequence[Path],
+    out: Path,
+    wishes: Wishes,
+    on_progress: Callable[[int], None] = lambda files: None,
+) -> Found:
     """The recordings; mistakes in names and in the script are found before anything slow."""
-    found = find_sources(places, out)
+    found = find_sources(places, out, on_progress)
     if wishes.script is not None:
         read_text(wishes.script)
     CorpusFolder(out).prepare(wishes.cutting.as_flags())
@@ -123,7 +126,7 @@ def collect(
     transcriber: Transcriber | None = None,
     encoder: VoiceEncoder | None = None,
     listener: Listener | None = None,
-    on_progress: OnProgress = lambda stage, done, total: None,
+    on_progress: OnProgress = lambda stage, unit, done, total: None,
 ) -> Outcome:
     """Without a transcriber every clip is put aside for review; without an encoder voices are not
     compared, and without a listener texts are not compared with the sound.
@@ -141,7 +144,7 @@ def collect(
         folder,
         wishes.cutting,
         wishes.workers,
-        lambda done, total: on_progress(CUTTING, done, total),
+        lambda unit, done, total: on_progress("Cutting", unit, done, total),
     )
     outcome = Outcome(out, lines, _clips(lines, wishes), found.other_files)
     outcome.notes += _rooms(lines)
@@ -151,7 +154,7 @@ def collect(
             [clip.id for clip in outcome.of(KEPT)],
             folder,
             encoder,
-            lambda done, total: on_progress(COMPARING, done, total),
+            lambda done, total: on_progress("Comparing voices", "clip", done, total),
         )
         outcome.notes += choose_voices(
             outcome.of(KEPT), voices, wanted_voice, all_speakers=wishes.all_speakers
@@ -167,7 +170,9 @@ def collect(
                 {clip.id: clip.text for clip in outcome.of(KEPT)},
                 folder,
                 listener,
-                lambda done, total: on_progress(LISTENING, done, total),
+                lambda done, total: on_progress(
+                    "Comparing texts with the sound", "clip", done, total
+                ),
             )
             outcome.notes += judge_agreement(outcome.of(KEPT), agreements)
     _apply_decisions(outcome, folder)
@@ -257,7 +262,7 @@ def _add_texts(
         folder,
         transcriber,
         twice=wishes.twice,
-        on_progress=lambda done, total: on_progress(TRANSCRIBING, done, total),
+        on_progress=lambda done, total: on_progress("Transcribing", "clip", done, total),
     )
     for clip in wanted:
         if clip.id in heard.problems:

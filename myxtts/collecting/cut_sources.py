@@ -47,11 +47,11 @@ def cut_sources(
     folder: CorpusFolder,
     settings: CutSettings,
     workers: int | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[str, int, int], None] = lambda unit, done, total: None,
 ) -> list[dict[str, Any]]:
     """The line of every recording that was ever collected here; those that are done are not redone.
 
-    `on_progress` counts megabytes of the recordings.
+    `on_progress` counts megabytes of the recordings or, if these are small, the recordings.
     """
     done = {line["source"]: line for line in read_lines(folder.sources, SOURCE_LINE)}
     progress = _Progress(sources, on_progress)
@@ -166,10 +166,14 @@ def _dropped(start: float, seconds: float, reason: str, detail: str) -> dict[str
 
 
 class _Progress:
-    """Megabytes of all recordings; shares of those that are being cut count too."""
+    """Megabytes of all recordings, shares of those that are being cut too; or only recordings."""
 
-    def __init__(self, sources: Sequence[Source], on_progress: Callable[[int, int], None]) -> None:
-        self._total = sum(source.size_bytes for source in sources)
+    def __init__(
+        self, sources: Sequence[Source], on_progress: Callable[[str, int, int], None]
+    ) -> None:
+        megabytes = round(sum(source.size_bytes for source in sources) / _BYTES_PER_UNIT)
+        self._counts_recordings = len(sources) > megabytes
+        self._total = len(sources) if self._counts_recordings else megabytes
         self._on_progress = on_progress
         self._finished = 0.0
         self._begun: dict[str, float] = {}
@@ -177,16 +181,19 @@ class _Progress:
 
     def advance(self, source: Source, share: float) -> None:
         with self._lock:
-            self._begun[source.key] = share * source.size_bytes
+            self._begun[source.key] = share * self._units(source)
             self._report()
 
     def finish(self, source: Source) -> None:
         with self._lock:
             self._begun.pop(source.key, None)
-            self._finished += source.size_bytes
+            self._finished += self._units(source)
             self._report()
 
+    def _units(self, source: Source) -> float:
+        return 1.0 if self._counts_recordings else source.size_bytes / _BYTES_PER_UNIT
+
     def _report(self) -> None:
-        done = self._finished + sum(self._begun.values())
-        total = max(1, round(self._total / _BYTES_PER_UNIT))
-        self._on_progress(min(total, int(done / _BYTES_PER_UNIT)), total)
+        done = int(self._finished + sum(self._begun.values()))
+        unit = "recording" if self._counts_recordings else "megabyte"
+        self._on_progress(unit, min(self._total, done), self._total)

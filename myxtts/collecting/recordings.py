@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import soundfile
 
+from myxtts.audio.ffmpeg import FfmpegError
 from myxtts.audio.files import FloatArray, UnusableAudioError
 from myxtts.audio.streaming import open_stream
 from myxtts.collecting.activity import (
@@ -33,6 +35,9 @@ _BEFORE_SECONDS = 30.0
 _SHORTEST_SECONDS = 0.1
 # Of telephones.
 _LOWEST_RATE_HZ = 8_000
+# Tracks are padded, and headers round.
+_LEAST_OF_WHOLE = 0.95
+_DAMAGE = (FfmpegError, soundfile.LibsndfileError, OSError)
 TOO_SHORT, NO_PAUSE = "too short", "no pause to cut at"
 
 
@@ -81,7 +86,15 @@ def cut_recording(
         pending: list[FloatArray] = []
         before = np.zeros((0, 0), np.float32)
         first_frame = 0
-        for block in stream.blocks:
+        damage: Exception | None = None
+        blocks = iter(stream.blocks)
+        while True:
+            try:
+                block = next(blocks, None)
+            except _DAMAGE as error:  # what came before it is cut first
+                damage, block = error, None
+            if block is None:
+                break
             pending.append(block)
             tally.seconds += block.size / rate_hz
             if sum(part.size for part in pending) < _STRETCH_SECONDS * rate_hz:
@@ -95,8 +108,18 @@ def cut_recording(
             declared = stream.declared_seconds or np.inf
             on_progress(min(1.0, tally.seconds / declared))
         if sum(part.size for part in pending) >= _SHORTEST_SECONDS * rate_hz:
-            stretch = _Stretch(np.concatenate(pending), rate_hz, lengths, first_frame, before)
-            yield from stretch.cut(stretch.frames, tally)
+            if tally.seconds < lengths.shortest_seconds:  # no need to look for speech in it
+                yield LeftOut(0.0, tally.seconds, TOO_SHORT)
+            else:
+                stretch = _Stretch(np.concatenate(pending), rate_hz, lengths, first_frame, before)
+                yield from stretch.cut(stretch.frames, tally)
+        if damage is not None:
+            raise damage
+        if tally.seconds < _LEAST_OF_WHOLE * (stream.whole_seconds or 0.0) - 1.0:
+            raise UnusableAudioError(
+                f"{file}: found {tally.seconds:.0f} s of {stream.whole_seconds:.0f} s; the end is "
+                "missing or damaged"
+            )
 
 
 class _Stretch:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.data.corpus.dataset import AUDIO_EXTENSIONS
 from myxtts.errors import DataError
 
-_ENDINGS = (*AUDIO_EXTENSIONS, ".aif", ".aiff", ".au", ".caf", ".flv", ".mpg", ".mpeg", ".ts")
+_ENDINGS = frozenset(
+    {
+        *AUDIO_EXTENSIONS,
+        *(".aif", ".aiff", ".au", ".caf", ".flv", ".mpg", ".mpeg", ".ts"),
+        *(".m4p", ".aax"),  # mostly protected, which is told
+    }
+)
 _LONGEST_STEM = 40
 _KEY_DIGITS = 12
+_FILES_PER_REPORT = 500
 
 
 @dataclass(frozen=True)
@@ -37,19 +44,25 @@ class Found:
     """Files in the folders that are no audio or video by their names."""
 
 
-def find_sources(places: Sequence[Path], out: Path) -> Found:
+def find_sources(
+    places: Sequence[Path], out: Path, on_progress: Callable[[int], None] = lambda files: None
+) -> Found:
     """In the order of their names; what is in `out` is no source."""
     sources: dict[Path, Source] = {}
-    others = 0
+    files = others = 0
+    out = out.resolve()
     for place in places:
         if place.is_dir():
-            for file in _files_below(place, out.resolve()):
+            for file in _files_below(place.resolve(), out):
+                files += 1
+                if files % _FILES_PER_REPORT == 0:
+                    on_progress(files)
                 if file.suffix.lower() in _ENDINGS:
                     _add(sources, file)
                 else:
                     others += 1
         elif place.exists():
-            _add(sources, place)
+            _add(sources, place.resolve())
         else:
             raise DataError(f"{place}: no such file or folder; expected recordings")
     if not sources:
@@ -59,16 +72,25 @@ def find_sources(places: Sequence[Path], out: Path) -> Found:
 
 
 def _files_below(folder: Path, out: Path) -> Iterator[Path]:
-    for name, folders, files in os.walk(folder):
-        here = Path(name)
-        folders[:] = sorted(
-            one for one in folders if not one.startswith(".") and (here / one).resolve() != out
-        )
-        yield from (here / file for file in sorted(files) if not file.startswith("."))
+    """Real paths. Only links are resolved: to resolve every path would take most of the time."""
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = [entry for entry in found if not entry.name.startswith(".")]
+        except OSError:  # a folder that may not be read
+            continue
+        folders = []
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if not entry.is_dir():
+                file = Path(entry.path)
+                yield file.resolve() if entry.is_symlink() else file
+            elif not entry.is_symlink() and entry.path != str(out):
+                folders.append(entry.path)
+        waiting += reversed(folders)
 
 
-def _add(sources: dict[Path, Source], file: Path) -> None:
-    path = file.resolve()
+def _add(sources: dict[Path, Source], path: Path) -> None:
     try:
         status = path.stat()
     except OSError:  # a link that leads nowhere: reading it will say so

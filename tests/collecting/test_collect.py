@@ -1,6 +1,7 @@
 """From recordings to a corpus that training reads; bad recordings do not stop the others."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from myxtts.audio import ffmpeg
 from myxtts.audio.writing import write_audio
 from myxtts.cli.main import main
 from myxtts.collecting import cut_sources, text_agreement
+from myxtts.collecting.collect import Wishes, collect, look
 from myxtts.collecting.records import CorpusFolder, append, read_lines
+from myxtts.collecting.sources import find_sources
 from myxtts.collecting.transcribers import CommandTranscriber, tidy
 from myxtts.data.corpus.dataset import LJSpeechDataset
 
@@ -164,9 +167,80 @@ def test_videos_with_and_without_sound(recording, out, capsys):
     assert any("damaged.mkv" in line for line in report["problems"])
 
 
+@needs_ffmpeg
+def test_protected_and_cut_off_files_are_told_and_the_rest_goes_on(recording, out, capsys):
+    folder = recording.parent
+    key = ["-encryption_key", "76a6c65c5ea762046bd749a2e632ccbb", "-encryption_kid", "a7" * 16]
+    scheme = ["-encryption_scheme", "cenc-aes-ctr", *key]
+    run = ["ffmpeg", "-v", "error", "-i", recording]
+    subprocess.run([*run, *scheme, folder / "bought.m4a"], check=True)
+    subprocess.run([*run, "-movflags", "+faststart", folder / "whole.m4a"], check=True)
+    whole = (folder / "whole.m4a").read_bytes()
+    (folder / "bought.m4p").write_bytes(whole.replace(b"mp4a", b"drms", 1))
+    (folder / "cut.m4a").write_bytes(whole[: len(whole) // 2])
+    report = collected(capsys, folder, "--out", out, "--no-transcripts")
+    problems = {line.partition(": ")[0].rpartition("/")[2]: line for line in report["problems"]}
+    assert set(problems) == {"bought.m4a", "bought.m4p", "cut.m4a"}
+    assert "the sound is encrypted (DRM)" in problems["bought.m4a"]
+    assert "the sound is encrypted (DRM)" in problems["bought.m4p"]
+    assert "the end is missing or damaged" in problems["cut.m4a"]
+    assert report["review"]["clips"] > 8
+
+
+def test_files_that_are_no_sound_at_first_sight_start_no_program(
+    recording, tmp_path, out, capsys, monkeypatch
+):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("ffmpeg", "ffprobe"):
+        (programs / name).write_text(f"#!/bin/sh\necho started >> {tmp_path / 'started'}\nexit 1\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    (recording.parent / "empty.mp4").write_bytes(b"")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 4\n"
+    (recording.parent / "pointer.m4a").write_text(pointer)
+    report = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
+    assert any("empty.mp4" in line and "is empty" in line for line in report["problems"])
+    assert any("pointer.m4a" in line and "a text" in line for line in report["problems"])
+    assert report["review"]["clips"] > 8
+    assert not (tmp_path / "started").exists()
+
+
+def test_progress_counts_files_while_they_are_found_and_small_ones_while_they_are_cut(tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(1_200):
+        (folder / f"{number}.wav").write_bytes(b"")
+    listed, cut = [], []
+    found = look([folder], tmp_path / "corpus", Wishes(), listed.append)
+    assert listed == [500, 1_000]
+    collect(
+        found,
+        tmp_path / "corpus",
+        Wishes(),
+        on_progress=lambda stage, unit, done, total: cut.append((unit, done, total)),
+    )
+    assert cut[0] == ("recording", 1, 1_200)
+    assert cut[-1] == ("recording", 1_200, 1_200)
+
+
+def test_links_are_followed_to_files_and_not_to_folders(tmp_path):
+    folder, elsewhere = tmp_path / "talks", tmp_path / "elsewhere"
+    for place in (folder / "b", folder / ".hidden", elsewhere):
+        place.mkdir(parents=True)
+    for file in (folder / "b" / "2.wav", folder / ".hidden" / "3.wav", elsewhere / "4.wav"):
+        file.write_bytes(b"sound")
+    (folder / "1.mp3").symlink_to(folder / "b" / "2.wav")
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "a.txt").write_text("no sound")
+    found = find_sources([folder, folder / "b"], tmp_path / "corpus")
+    assert [source.path for source in found.sources] == [(folder / "b" / "2.wav").resolve()]
+    assert found.other_files == 1
+
+
 def test_without_ffmpeg_only_what_needs_it_is_left_out(recording, out, capsys, monkeypatch):
     monkeypatch.setattr(ffmpeg.shutil, "which", lambda name: None)
-    (recording.parent / "memo.m4a").write_bytes(b"anything")
+    (recording.parent / "memo.m4a").write_bytes(b"\0\0\0\x20ftypM4A anything")
     report = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
     assert report["review"]["clips"] > 8
     assert "which is not installed; install ffmpeg" in report["problems"][0]
@@ -184,6 +258,8 @@ def test_a_recording_damaged_in_its_middle_gives_what_is_before(recording, out, 
     recording.unlink()
     report = collected(capsys, flac, "--out", out, "--no-transcripts")
     assert 0 < report["seconds"] < samples.size / rate
+    assert report["review"]["clips"] > 2
+    assert len(report["problems"]) == 1
 
 
 @pytest.mark.parametrize(
