@@ -22,7 +22,8 @@ from myxtts.collecting.voices import (
     ClipVoice,
     group_voices,
     is_a_voice,
-    least_alike_part,
+    likeness_of_parts,
+    middle_of,
     nearest_voice,
 )
 from myxtts.errors import DataError
@@ -36,8 +37,10 @@ _SLOWEST, _FASTEST = 0.62, 1.6
 _LEAST_CLIPS_FOR_A_MEDIAN = 8
 _LEAST_AGREEMENT = 1.0
 _LEAST_AGREEMENT_WITH_SCRIPT = 0.6
-# Similarity of the least similar part of a clip to its voice, below that of the median clip.
-_MOST_BELOW_USUAL = 0.11
+# Similarity of a clip's parts to its voice, below that of the median clip. Where others are heard,
+# that they speak at the same time is likelier.
+_MOST_BELOW_USUAL = 0.07
+_MOST_BELOW_USUAL_WITH_OTHERS = 0.05
 # Agreement of text and sound, beside the median of all clips; a model that finds fewer texts in
 # their sound cannot judge.
 _LEAST_OF_USUAL_AGREEMENT = 0.5
@@ -87,6 +90,7 @@ def choose_voices(
     shares = ", ".join(
         f"{sum(heard[index].seconds for index in group) / 60:.1f}" for group in groups[:10]
     )
+    with_others = len(groups) > 1
     told = f"Voices: {len(groups)}, minutes of each: {shares}"
     if all_speakers:
         for number, group in enumerate(groups, 1):
@@ -94,7 +98,7 @@ def choose_voices(
                 heard[index].speaker += f"-{number}"
                 if not is_a_voice(group):
                     heard[index].put(REVIEW, "voice of few clips")
-            _put_mixed_aside([heard[index] for index in group], voices)
+            _put_mixed_aside([heard[index] for index in group], voices, with_others=with_others)
         return [told]
     kept = 0 if wanted is None else nearest_voice(groups, every, wanted)
     mean = every[groups[kept]].mean(axis=0)
@@ -102,20 +106,23 @@ def choose_voices(
         for index in group if number != kept else ():
             alike = float(every[index] @ mean / np.linalg.norm(mean))
             heard[index].put(DROPPED, "another voice", f"similarity {alike:.2f} to the kept voice")
-    _put_mixed_aside([heard[index] for index in groups[kept]], voices)
-    return [told] if len(groups) > 1 else []
+    _put_mixed_aside([heard[index] for index in groups[kept]], voices, with_others=with_others)
+    return [told] if with_others else []
 
 
-def _put_mixed_aside(clips: Sequence[Clip], voices: Mapping[str, ClipVoice]) -> None:
+def _put_mixed_aside(
+    clips: Sequence[Clip], voices: Mapping[str, ClipVoice], *, with_others: bool
+) -> None:
     """Of the clips of one voice, those in which somebody else speaks too."""
     if len(clips) < _LEAST_CLIPS_FOR_A_MEDIAN:
         return
-    mean = np.mean([voices[clip.id].vector for clip in clips], axis=0)
-    lowest = {clip.id: least_alike_part(voices[clip.id], mean) for clip in clips}
-    usual = statistics.median(lowest.values())
+    middle = middle_of(np.stack([voices[clip.id].vector for clip in clips]))
+    likeness = {clip.id: likeness_of_parts(voices[clip.id], middle) for clip in clips}
+    usual = statistics.median(likeness.values())
+    below = _MOST_BELOW_USUAL_WITH_OTHERS if with_others else _MOST_BELOW_USUAL
     for clip in clips:
-        if lowest[clip.id] < usual - _MOST_BELOW_USUAL:
-            detail = f"similarity {lowest[clip.id]:.2f} in a part of it, {usual:.2f} is usual here"
+        if likeness[clip.id] < usual - below:
+            detail = f"similarity {likeness[clip.id]:.2f} of its parts, {usual:.2f} is usual here"
             clip.put(REVIEW, "more than one voice", detail)
 
 

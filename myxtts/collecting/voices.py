@@ -27,6 +27,7 @@ _LEAST_ALIKE = 0.72
 _MOST_CLUSTERED = 2_000
 # Another voice has at least this share of the speech; less is an odd clip.
 _LEAST_CLIPS = 3
+_TRIMMINGS = 2
 
 Vectors = npt.NDArray[np.float32]
 
@@ -138,12 +139,22 @@ def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: Flo
     return int(np.argmax(means @ wanted))
 
 
-def least_alike_part(voice: ClipVoice, mean: FloatArray) -> float:
-    """Similarity of the window of a clip that is least like a voice.
+def middle_of(vectors: Vectors) -> Vectors:
+    """Mean of the half that is nearest to it: clips with a second voice would pull it aside."""
+    middle = _unit(vectors.mean(axis=0))
+    for _ in range(_TRIMMINGS):
+        alike = vectors @ middle
+        middle = _unit(vectors[alike >= np.median(alike)].mean(axis=0))
+    return middle
 
-    It is low where somebody else speaks, alone or at the same time.
+
+def likeness_of_parts(voice: ClipVoice, middle: Vectors) -> float:
+    """Similarity of a clip's windows to a voice: mean of the least one and of the mean.
+
+    The least one is low where somebody else speaks for a while, the mean where that is throughout.
     """
-    return float((voice.windows @ _unit(mean)).min())
+    alike = voice.windows @ middle
+    return float(alike.min() + alike.mean()) / 2
 
 
 def is_a_voice(group: Sequence[int]) -> bool:

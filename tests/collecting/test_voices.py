@@ -89,6 +89,32 @@ def test_a_clip_in_which_somebody_else_speaks_too_is_put_aside(voices, all_speak
     assert "1.00 is usual here" in mixed.detail
 
 
+def test_a_voice_that_others_overlap_everywhere_is_put_aside(voices):
+    """Also if there are several such clips: they do not change what the voice is like."""
+    order, vectors = voices
+    own, other = vectors[0], vectors[order.index(1)]
+    mixed = unit(own + 0.6 * other)
+    clips = clips_of(range(12))
+    by_id = voices_of(clips, [own] * 8 + [mixed] * 4)
+    choose_voices(clips, by_id, None, all_speakers=False)
+    assert [clip.status for clip in clips] == [KEPT] * 8 + [REVIEW] * 4
+
+
+def test_where_others_are_heard_less_is_enough(voices):
+    order, vectors = voices
+    own, other = vectors[0], vectors[order.index(1)]
+    doubtful = unit(own + 0.33 * unit(other - (other @ own) * own))
+    clips = clips_of(range(10))
+    heard = voices_of(clips, [own] * 9 + [doubtful])
+    assert own @ doubtful == pytest.approx(0.95, abs=0.01)
+    choose_voices(clips, heard, None, all_speakers=False)
+    assert clips[9].status == KEPT
+    more = clips_of(range(14))
+    heard = voices_of(more, [own] * 9 + [unit(doubtful - 0.02 * own)] + [other] * 4)
+    choose_voices(more, heard, None, all_speakers=False)
+    assert more[9].status == REVIEW
+
+
 class PitchEncoder:
     """Stands in for a speaker encoder: spectra tell the two voices of the corpus apart."""
 
