@@ -6,7 +6,8 @@
 Sentences of CORPUS, and now and then one of CORPUS2, follow each other with pauses of 0.25 to 1.5
 seconds; during a share of them somebody of CORPUS2 speaks too, 3 dB below. White noise is added to
 all of it. Interrupted, the same command goes on. With --script the sentences of CORPUS in their
-order are the script, and the run without it is not needed.
+order are the script, and the run without it is not needed. With --no-transcripts what would be
+transcribed counts as kept.
 """
 
 from __future__ import annotations
@@ -140,6 +141,8 @@ def measured(outcome: Outcome, sentences: list[Sentence]) -> dict[str, Any]:
     inside = [end for end in ends if _sentence_around(end, sentences)]
     in_words = [end for end in inside if not _is_pause(end, sentences)]
     kept = outcome.of(KEPT)
+    if outcome.transcriber is None:
+        kept = [clip for clip in outcome.of(REVIEW) if clip.reason == "no transcript"]
     wrong = [clip for clip in kept if _other_share(clip, sentences) > 0.5]
     both = [clip for clip in kept if 0.05 < _other_share(clip, sentences) <= 0.5]
     right = [clip for clip in outcome.of(DROPPED) if clip.reason == "another voice"]
@@ -161,7 +164,7 @@ def measured(outcome: Outcome, sentences: list[Sentence]) -> dict[str, Any]:
         "clips with overlap, kept": sum(_is_overlapped(clip, sentences) for clip in kept),
         "put aside": dict(count_reasons(outcome.clips, REVIEW)),
         "clips kept": len(kept),
-        "minutes kept": outcome.seconds(KEPT) / 60,
+        "minutes kept": sum(clip.seconds for clip in kept) / 60,
     }
     for status in (KEPT, REVIEW):
         errors, words, exact, compared = _word_errors(outcome.of(status), sentences)
