@@ -6,10 +6,15 @@ ARG EXTRAS=serve
 
 RUN useradd --create-home --uid 10001 myxtts
 WORKDIR /opt/myxtts
+COPY requirements ./requirements
 COPY pyproject.toml constraints.txt README.package.md LICENSE NOTICE.md MANIFEST.in ./
 COPY myxtts ./myxtts
+# By their hashes, as make does it; extras other than serve by their versions.
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]"
+    && export PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 \
+    && python -m pip install --require-hashes --requirement requirements/build.txt \
+    && python -m pip install --require-hashes --no-build-isolation --requirement requirements/serve.txt \
+    && python -m pip install --no-build-isolation --constraint constraints.txt ".[${EXTRAS}]"
 # The base is served unless a run is mounted in its place. A named volume begins as a copy of it, in
 # which voices can be saved.
 RUN cp -r myxtts/weights/base /run-folder && chown -R 10001 /run-folder

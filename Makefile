@@ -4,22 +4,28 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SENTENCE := The little boat sailed home before the storm arrived.
 
 .PHONY: env eval-env demo quick test faults docs check clean
 
 env: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# Packages of others by their hashes, the build tools first: what has no wheel is built with them.
+$(STAMP): pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --require-hashes --requirement requirements/build.txt
+	$(INSTALL) --require-hashes --no-build-isolation --requirement requirements/dev.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	# pip compiles only what it copies; without this the first command would, or every one.
 	$(BIN)/python -m compileall -q myxtts
 	touch $@
 
-# What `myxtts evaluate` measures with: a recogniser, voices, quality. It brings PyTorch.
+# What `myxtts evaluate` measures with: a recogniser, voices, quality. It brings PyTorch, which has no
+# hashes here: which build of it fits the machine, and from which index, is the user's choice.
 eval-env: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[eval,eval-torch]'
+	$(INSTALL) --require-hashes --no-build-isolation --requirement requirements/eval.txt
+	$(INSTALL) --constraint constraints.txt --no-build-isolation --editable '.[eval,eval-torch]'
 
 demo: $(STAMP)
 	@mkdir -p demo

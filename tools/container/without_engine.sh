@@ -16,7 +16,10 @@ mkdir -p "$folder/source"
 chmod 755 "$folder"
 cp -r pyproject.toml constraints.txt README.package.md LICENSE NOTICE.md MANIFEST.in myxtts "$folder/source"
 test -x "$folder/venv/bin/python" || "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install --quiet --constraint constraints.txt "$folder/source[${EXTRAS:-serve}]"
+install=("$folder/venv/bin/python" -m pip install --quiet)
+"${install[@]}" --require-hashes --requirement requirements/build.txt
+"${install[@]}" --require-hashes --no-build-isolation --requirement requirements/serve.txt
+"${install[@]}" --no-build-isolation --constraint constraints.txt "$folder/source[${EXTRAS:-serve}]"
 rm -rf "$folder/run-folder"
 cp -r "$run" "$folder/run-folder"
 
