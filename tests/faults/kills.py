@@ -9,19 +9,26 @@ newest checkpoint must be whole and not older than the one before. At the end it
 run that nobody touched: weights and optimizer bit for bit, the losses of all lines, the best
 checkpoint, the state in the report. With `--mode multi` features are computed on a data device;
 with `--measure` checkpoints are measured in the background, where kills cost some measures.
+
+Every process of a run is a fork of this one, which has imported TensorFlow and used nothing of it:
+importing takes longer than all the rest of a start. How long a process lives is drawn from how long
+the untouched run took to start and to train, so that a busy machine is killed in the same phases.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +36,10 @@ import numpy as np
 from myxtts.data.corpus.demo import make_demo_corpus
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 
-ROOT = Path(__file__).parents[2]
 FIRST_STEP = "... first step"
 _SHARE_WHILE_STARTING = 0.15
-_LONGEST_START_SECONDS = 8.0
-_LONGEST_TRAINING_SECONDS = 1.0
 EVALUATE_EVERY = 20
+_MOST_STEPS_BEFORE_A_KILL = 25
 # What a run can train between two kills at most, so that it does not end before the last of them.
 STEPS_PER_KILL = 30
 SETTINGS = (
@@ -49,51 +54,110 @@ MEASURE = "--set=evaluation.measure_every=1"
 PHASES = ("starting", "training", "saving", "evaluating", "measuring", "last evaluation")
 
 
-def start(
-    run_dir: Path, corpus: Path, steps: int, flags: Sequence[str] = ()
-) -> subprocess.Popen[str]:
-    """The command as a scheduler repeats it."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "myxtts.cli.main", "train", "--config=miniature"),
-            *(f"--train-data={corpus}", f"--run-dir={run_dir}", f"--max-steps={steps}"),
-            *SETTINGS,
-            *flags,
-            "--resume=auto",
-        ],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class RunProcess:
+    """`myxtts train`, as a scheduler repeats it."""
+
+    def __init__(self, run_dir: Path, corpus: Path, steps: int, flags: Sequence[str] = ()) -> None:
+        arguments = [
+            *("train", "--config=miniature", f"--train-data={corpus}", f"--run-dir={run_dir}"),
+            *(f"--max-steps={steps}", *SETTINGS, *flags, "--resume=auto"),
+        ]
+        reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(reading)
+            _become_the_command(arguments, writing)
+        os.close(writing)
+        self.output = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._status: int | None = None
+
+    def has_ended(self) -> bool:
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
+
+    def kill(self) -> None:
+        if not self.has_ended():
+            os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, below zero for a signal, and what it wrote that was not read yet."""
+        with self.output:
+            rest = self.output.read()
+        if self._status is None:
+            _, self._status = os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(self._status), rest
 
 
-def finish(process: subprocess.Popen[str]) -> None:
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
+def _become_the_command(arguments: list[str], output: int) -> None:
+    """In a fork: never returns."""
+    code = 1
+    try:
+        for standard in (1, 2):
+            os.dup2(output, standard)
+        sys.stdout.reconfigure(line_buffering=True)
+        from myxtts.cli.main import main as run_command
+
+        code = run_command(arguments)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:  # noqa: BLE001 - it is shown, and the fork must not go on as its parent
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
-def kill_somewhere(process: subprocess.Popen[str], generator: random.Random) -> str:
+@dataclass(frozen=True)
+class Pace:
+    """What the untouched run took, on this machine as it is."""
+
+    start_seconds: float
+    step_seconds: float
+
+
+def import_tensorflow() -> None:
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    importlib.import_module("myxtts.training.run")
+
+
+def untouched_run(run_dir: Path, corpus: Path, steps: int, flags: Sequence[str]) -> Pace:
+    started = time.monotonic()
+    process = RunProcess(run_dir, corpus, steps, flags)
+    seen = []
+    first_step = started
+    for line in process.output:
+        seen.append(line)
+        if line.startswith(FIRST_STEP):
+            first_step = time.monotonic()
+    code, _ = process.end()
+    assert code == 0, "".join(seen)
+    return Pace(first_step - started, (time.monotonic() - first_step) / steps)
+
+
+def kill_somewhere(process: RunProcess, pace: Pace, generator: random.Random) -> str:
     """Kills it and says in what; a run that reached its end first is `finished`."""
     phase = "starting"
     if generator.random() < _SHARE_WHILE_STARTING:
-        time.sleep(generator.uniform(0.0, _LONGEST_START_SECONDS))
+        time.sleep(generator.uniform(0.0, pace.start_seconds))
     else:
-        assert process.stdout is not None
         seen = []
-        for line in process.stdout:
+        for line in process.output:
             seen.append(line)
             if line.startswith(FIRST_STEP):
                 break
         else:
             raise AssertionError("".join(seen))
-        time.sleep(generator.uniform(0.0, _LONGEST_TRAINING_SECONDS))
+        time.sleep(generator.uniform(0.0, _MOST_STEPS_BEFORE_A_KILL * pace.step_seconds))
         phase = "training"
     process.kill()
-    output, _ = process.communicate()
+    code, output = process.end()
     if FIRST_STEP in output:
         phase = "training"
-    return phase if process.returncode == -9 else "finished"
+    return phase if code == -signal.SIGKILL else "finished"
 
 
 def phase_by_folder(run_dir: Path, phase: str) -> str:
@@ -124,46 +188,52 @@ def require_progress(run_dir: Path, before: int) -> int:
     return found.info.step
 
 
-def kill_in_last_evaluation(process: subprocess.Popen[str], run_dir: Path, wait: float) -> bool:
+def kill_in_last_evaluation(process: RunProcess, run_dir: Path, wait: float) -> bool:
     """Kills a run that has nothing left but what comes after its last step, if it has."""
     report = RunDir(run_dir).report_file
     seen = report.stat().st_mtime_ns if report.exists() else 0
-    assert process.stdout is not None
-    for line in process.stdout:
+    for line in process.output:
         if line.startswith("... tracing"):
             time.sleep(wait)
             break
     process.kill()
-    process.communicate()
+    code, _ = process.end()
     changed = report.exists() and report.stat().st_mtime_ns != seen
-    return process.returncode == -9 and not changed
+    return code == -signal.SIGKILL and not changed
 
 
 def killed_run(
-    run_dir: Path, corpus: Path, options: argparse.Namespace, flags: Sequence[str]
+    run_dir: Path, corpus: Path, options: argparse.Namespace, flags: Sequence[str], pace: Pace
 ) -> dict[str, int]:
     generator = random.Random(options.seed)
     counts = dict.fromkeys(PHASES, 0)
     newest = 0
     while sum(counts.values()) < options.kills:
-        phase = kill_somewhere(start(run_dir, corpus, options.steps, flags), generator)
+        process = RunProcess(run_dir, corpus, options.steps, flags)
+        phase = kill_somewhere(process, pace, generator)
         assert phase != "finished", f"all {options.steps} steps are done, ask for more with --steps"
-        counts[phase_by_folder(run_dir, phase)] += 1
+        phase = phase_by_folder(run_dir, phase)
+        counts[phase] += 1
         newest = require_progress(run_dir, newest)
+        print(f"killed: {phase}, saved up to step {newest}", flush=True)
     while newest < options.steps:
-        process = start(run_dir, corpus, options.steps, flags)
+        process = RunProcess(run_dir, corpus, options.steps, flags)
         last = RunDir(run_dir).checkpoint_of(options.steps)
-        while not last.is_dir() and process.poll() is None:
+        while not last.is_dir() and not process.has_ended():
             time.sleep(0.01)
         process.kill()
-        process.communicate()
+        process.end()
         newest = require_progress(run_dir, newest)
     for _ in range(options.last):
-        process = start(run_dir, corpus, options.steps, flags)
-        killed = kill_in_last_evaluation(process, run_dir, generator.uniform(0.0, 6.0))
+        process = RunProcess(run_dir, corpus, options.steps, flags)
+        killed = kill_in_last_evaluation(
+            process, run_dir, generator.uniform(0.0, pace.start_seconds)
+        )
         counts["last evaluation"] += killed
         newest = require_progress(run_dir, newest)
-    finish(start(run_dir, corpus, options.steps, flags))
+        print("killed: last evaluation" if killed else "ended before it was killed", flush=True)
+    code, output = RunProcess(run_dir, corpus, options.steps, flags).end()
+    assert code == 0, output
     return counts
 
 
@@ -218,8 +288,9 @@ def main() -> int:
         if options.corpus is None:
             make_demo_corpus(corpus, utterances=18, speakers=2)
         flags = [*MODES[options.mode], *([MEASURE] if options.measure else [])]
-        finish(start(work / "whole", corpus, options.steps, flags))
-        counts = killed_run(work / "killed", corpus, options, flags)
+        import_tensorflow()
+        pace = untouched_run(work / "whole", corpus, options.steps, flags)
+        counts = killed_run(work / "killed", corpus, options, flags, pace)
         differing = differences(work / "whole", work / "killed", measured=options.measure)
         steps = find_checkpoint(work / "killed").info.step
     result = {
