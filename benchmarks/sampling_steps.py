@@ -25,7 +25,7 @@ from myxtts.devices.loading import load_tensorflow
 
 load_tensorflow()
 
-import numpy as np  # noqa: E402
+from bootstrap import standard_error, weighted_mean  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
@@ -36,7 +36,6 @@ from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 from myxtts.text.languages import find_language  # noqa: E402
 
 QUALITY = "distillmos"
-DRAWS = 1_000
 
 
 def main() -> None:
@@ -96,11 +95,7 @@ def measure(
 
 
 def mean_and_error(scores: list[Score]) -> tuple[float, float]:
-    values = np.array([score.value for score in scores])
-    weights = np.array([score.weight for score in scores])
-    draws = np.random.default_rng(0).integers(len(scores), size=(DRAWS, len(scores)))
-    drawn = (values * weights)[draws].sum(1) / weights[draws].sum(1)
-    return float(np.average(values, weights=weights)), float(drawn.std())
+    return weighted_mean(scores), standard_error(scores, weighted_mean)
 
 
 if __name__ == "__main__":

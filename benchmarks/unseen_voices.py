@@ -26,6 +26,7 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import numpy as np  # noqa: E402
+from bootstrap import standard_error  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
@@ -42,7 +43,6 @@ from myxtts.evaluation.similarity import ResemblyzerVectors, cosine  # noqa: E40
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
 
 LEAST_REST_SECONDS = 3.0
-DRAWS = 1_000
 
 
 class HumanVoice(NamedTuple):
@@ -160,12 +160,7 @@ def judged(
 
 def describe(trials: Sequence[Trial]) -> str:
     def figure(of: Callable[[Sequence[Trial]], float], digits: int) -> str:
-        random = np.random.default_rng(0)
-        drawn = [
-            of([trials[i] for i in random.integers(len(trials), size=len(trials))])
-            for _ in range(DRAWS)
-        ]
-        return f"{of(trials):.{digits}f} ± {np.std(drawn):.{digits}f}"
+        return f"{of(trials):.{digits}f} ± {standard_error(trials, of):.{digits}f}"
 
     def word_error_rate(those: Sequence[Trial]) -> float:
         return sum(one.errors for one in those) / sum(one.words for one in those)

@@ -34,6 +34,7 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import numpy as np  # noqa: E402
+from bootstrap import standard_error, weighted_mean  # noqa: E402
 
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
 from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
@@ -64,7 +65,6 @@ RECORDINGS = "recordings"
 ALWAYS = ("griffin-lim:32", "griffin-lim:100")
 # As evaluate calls them, in the order of the table; PESQ is computed here.
 METRICS = ("distillmos", "mel_cepstral_distance", "pitch_error", "wer", "real_time_factor")
-RESAMPLES = 1_000
 WARM_UP_SAMPLES = AUDIO.sample_rate_hz
 
 Scores = list[Mapping[str, Score]]
@@ -212,13 +212,9 @@ def estimate(scores: Sequence[Score]) -> dict[str, float] | None:
     """Weighted mean and its standard error, by drawing clips again."""
     if not scores:
         return None
-    values = np.array([score.value for score in scores])
-    weights = np.array([score.weight for score in scores])
-    draws = np.random.default_rng(0).integers(len(scores), size=(RESAMPLES, len(scores)))
-    drawn = (values * weights)[draws].sum(1) / weights[draws].sum(1)
     return {
-        "mean": float(np.average(values, weights=weights)),
-        "standard_error": float(drawn.std()),
+        "mean": weighted_mean(scores),
+        "standard_error": standard_error(scores, weighted_mean),
     }
 
 

@@ -163,8 +163,7 @@ class Judge:
 
     def _remembered(self) -> BestCheckpoint:
         """The best of a resumed run by its logs, as far as it has kept it."""
-        settings = self._settings
-        best = BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
+        best = self._none_yet()
         lines = [*self._run_dir.metric_lines(), *self._run_dir.measure_lines()]
         for line in lines:
             best.update(line["step"], line)
@@ -190,7 +189,12 @@ class Judge:
             self._run_dir.best.name,
             best.metric,
         )
-        return BestCheckpoint(settings.best_metric, settings.early_stopping_evaluations)
+        return self._none_yet()
+
+    def _none_yet(self) -> BestCheckpoint:
+        metric = self._settings.best_metric
+        assert metric is not None, "the trainer chooses one"
+        return BestCheckpoint(metric, self._settings.early_stopping_evaluations)
 
     def _step_kept(self) -> int | None:
         try:
