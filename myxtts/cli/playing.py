@@ -14,8 +14,10 @@ def require_sound_device() -> Any:
     try:
         import sounddevice
     except ImportError:
+        from myxtts.devices.checkup import install_command
+
         raise DeviceError(
-            "--play: needs the package sounddevice; install it with pip install 'myxtts[play]'"
+            f"--play: needs the package sounddevice; install it with {install_command('play')}"
         ) from None
     except OSError as error:
         raise DeviceError(

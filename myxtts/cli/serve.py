@@ -179,8 +179,10 @@ def _load(
 def _require_packages() -> None:
     for name in ("fastapi", "uvicorn", "multipart"):
         if importlib.util.find_spec(name) is None:
+            from myxtts.devices.checkup import install_command
+
             raise DeviceError(
-                f"needs the package {name}; install it with pip install 'myxtts[serve]'"
+                f"needs the package {name}; install it with {install_command('serve')}"
             )
 
 

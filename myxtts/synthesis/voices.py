@@ -159,7 +159,7 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
     except (CheckpointError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"voice '{name}': damaged, or not from MyXTTS ({error}); remove it with myxtts voice "
-            f"remove {name}, and add it again"
+            f"remove RUN {name}, and add it again"
         ) from None
 
 

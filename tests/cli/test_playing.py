@@ -79,7 +79,7 @@ def test_no_device_is_said_before_anything_is_loaded(sound_device, words, capsys
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (ImportError(), "needs the package sounddevice; install it with pip"),
+        (ImportError(), "[play]'"),
         (OSError("PortAudio library not found"), "PortAudio library not found; install PortAudio"),
     ],
 )

@@ -170,7 +170,7 @@ def test_one_changed_byte_of_the_tensors_is_noticed(tmp_path):
     whole = file.read_bytes()
     for _ in range(100):
         file.write_bytes(damaged(whole, generator))
-        with pytest.raises(CheckpointError, match=r"voice 'anna': damaged.*voice remove anna"):
+        with pytest.raises(CheckpointError, match=r"voice 'anna': damaged.*voice remove RUN anna"):
             read_voice(tmp_path, "anna")
 
 
