@@ -54,9 +54,10 @@ def run(options: argparse.Namespace) -> int:
     noted = (placement.missing, placement.problem, *placement.without_effect)
     advice += [f"Devices: {it}." for it in noted if it]
     if options.json:
-        print(json.dumps(_as_dict(diagnosis, source, advice), indent=1, ensure_ascii=False))
+        content = _as_dict(diagnosis, config.data.batch_size, source, advice)
+        print(json.dumps(content, indent=1, ensure_ascii=False))
     else:
-        say("\n".join(_describe(diagnosis, source, advice)))
+        say("\n".join(_describe(diagnosis, config.data.batch_size, source, advice)))
     return CHECK_FAILED if diagnosis.would_compile_again or diagnosis.would_stop else 0
 
 
@@ -92,12 +93,15 @@ def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
     return clips, unusable, f"{folder} (lengths before trimming silence)"
 
 
-def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, Any]:
+def _as_dict(
+    diagnosis: Diagnosis, batch_size: int, source: str, advice: list[str]
+) -> dict[str, Any]:
     predicted = diagnosis.prediction
     return {
         "corpus": source,
         "clips": diagnosis.clips,
         "batching": diagnosis.configured,
+        "batch_size": batch_size,
         "xla": diagnosis.xla,
         "replicas": diagnosis.replicas,
         "traces": predicted.traces,
@@ -110,13 +114,13 @@ def _as_dict(diagnosis: Diagnosis, source: str, advice: list[str]) -> dict[str, 
     }
 
 
-def _describe(diagnosis: Diagnosis, source: str, advice: list[str]) -> list[str]:
+def _describe(diagnosis: Diagnosis, batch_size: int, source: str, advice: list[str]) -> list[str]:
     predicted = diagnosis.prediction
     xla = "on" if diagnosis.xla else "off (--xla predicts for a GPU, where it is on by default)"
     replicas = f"; replicas: {diagnosis.replicas}" if diagnosis.replicas > 1 else ""
     lines = [
         f"Clips: {diagnosis.clips}, {source}",
-        f"Batching: {diagnosis.configured}; XLA: {xla}{replicas}",
+        f"Batching: {diagnosis.configured}; batch size: {batch_size}; XLA: {xla}{replicas}",
         "",
         "batching    shapes  XLA compiles  during training  seconds*  real frames  real work  "
         "left out",

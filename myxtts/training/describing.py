@@ -121,7 +121,9 @@ def describe_start(trainer: XTTSTrainer) -> Iterator[str]:
     from myxtts.devices.strategy import devices_here
 
     config, run = trainer.config, trainer.run_dir
-    yield f"Model: {config.model.size}, {trainer.parameters / 1e6:.1f} million parameters"
+    count = trainer.parameters
+    parameters = f"{count / 1e6:.1f} million" if count >= 100_000 else f"{count:,}"
+    yield f"Model: {config.model.size}, {parameters} parameters"
     left = trainer.steps_left
     seconds = trainer.expected_seconds
     time = "" if seconds is None else f"about {duration(seconds)} for "

@@ -169,5 +169,7 @@ def test_shapes_are_those_that_train_plans_here(capsys, demo_corpus):
     predicted = json.loads(shown(capsys, demo_corpus, "--json"))
     bucketed = next(mode for mode in predicted["modes"] if mode["batching"] == "bucketed")
     assert main(["train", str(demo_corpus), "--dry-run", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["shapes"]) == bucketed["shapes"]
+    plan = json.loads(capsys.readouterr().out)
+    assert len(plan["shapes"]) == bucketed["shapes"]
+    assert predicted["batch_size"] == plan["configuration"]["data"]["batch_size"]
     assert predicted["xla"] is False
