@@ -39,6 +39,7 @@ from myxtts.whole_files import remove_temporaries, write_whole_file
 from myxtts.wording import plural_count
 
 # A living room has about this; the voice is blurred beyond it.
+_DUPLICATE = "duplicate"
 _LONG_REVERBERATION = 0.45
 
 
@@ -245,7 +246,7 @@ def _drop_duplicates(outcome: Outcome) -> None:
     prints = [clip["fingerprint"] for line in outcome.sources for clip in line["clips"]]
     lengths = [clip.seconds for clip in outcome.clips]
     for index, first in duplicates(prints, lengths).items():
-        outcome.clips[index].put(DROPPED, "duplicate", f"same sound as {outcome.clips[first].id}")
+        outcome.clips[index].put(DROPPED, _DUPLICATE, f"same sound as {outcome.clips[first].id}")
 
 
 def _add_texts(
@@ -257,6 +258,11 @@ def _add_texts(
     on_progress: OnProgress,
 ) -> None:
     wanted = outcome.of(KEPT)
+    if script is not None:
+        # It goes on in clips that were put aside: their words tell where the others begin and end.
+        wanted += [
+            clip for clip in outcome.clips if clip.status != KEPT and clip.reason != _DUPLICATE
+        ]
     heard = transcribe_clips(
         [clip.id for clip in wanted],
         folder,
@@ -265,12 +271,12 @@ def _add_texts(
         on_progress=lambda done, total: on_progress("Transcribing", "clip", done, total),
     )
     for clip in wanted:
-        if clip.id in heard.problems:
+        if clip.id in heard.problems and clip.status == KEPT:
             clip.put(REVIEW, "no transcript", heard.problems[clip.id])
         clip.text = heard.texts.get(clip.id, "")
         clip.second_text = heard.seconds.get(clip.id) if wishes.twice else None
     if script is not None:
-        take_texts_from(script, outcome.of(KEPT), wishes.language)
+        take_texts_from(script, wanted, wishes.language)
     judge_texts(outcome.of(KEPT), wishes.language)
 
 

@@ -145,7 +145,10 @@ def judge_agreement(clips: Sequence[Clip], agreements: Mapping[str, float]) -> l
 
 
 def take_texts_from(script: Script, clips: Sequence[Clip], language: str) -> None:
-    """The script wins over the recogniser, where the two are of the same words."""
+    """The script wins over the recogniser, where the two are of the same words.
+
+    Clips that are not kept stay as they are; they tell where the others begin and end.
+    """
     by_source: dict[str, list[Clip]] = {}
     for clip in clips:
         by_source.setdefault(clip.source, []).append(clip)
@@ -153,6 +156,8 @@ def take_texts_from(script: Script, clips: Sequence[Clip], language: str) -> Non
         same.sort(key=lambda clip: clip.start_seconds)
         words = [bare_words(clip.text, language).split() for clip in same]
         for clip, place in zip(same, find_in_script(words, script), strict=True):
+            if clip.status != KEPT:
+                continue
             clip.second_text = None
             if place is None or place.agreement < _LEAST_AGREEMENT_WITH_SCRIPT:
                 found = "" if place is None else f"{place.agreement:.0%} of the words agree"

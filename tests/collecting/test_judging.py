@@ -2,7 +2,16 @@
 
 import pytest
 
-from myxtts.collecting.judging import KEPT, REVIEW, Clip, judge_agreement, judge_texts
+from myxtts.collecting.judging import (
+    DROPPED,
+    KEPT,
+    REVIEW,
+    Clip,
+    judge_agreement,
+    judge_texts,
+    take_texts_from,
+)
+from myxtts.collecting.script_alignment import Script
 
 SENTENCES = [
     "The old boat was painted green.",
@@ -71,3 +80,23 @@ def test_a_model_that_does_not_follow_the_speech_judges_no_text():
     [note] = judge_agreement(clips, {one.id: 0.04 for one in clips} | {clips[2].id: -0.1})
     assert "does not follow this speech" in note
     assert {one.status for one in clips} == {KEPT}
+
+
+def read_from_script(clips):
+    for start, one in enumerate(clips):
+        one.start_seconds = 3.0 * start
+    take_texts_from(Script.read(" ".join(SENTENCES), "en"), clips, "en")
+    return [(one.status, one.reason) for one in clips]
+
+
+def test_clips_of_another_voice_tell_where_their_neighbours_begin_and_end():
+    clips = [clip(number, text.lower().rstrip(".")) for number, text in enumerate(SENTENCES)]
+    other = clips[4]
+    without = [one for one in clips if one is not other]
+    uncertain = (REVIEW, "first or last word uncertain")
+    assert read_from_script([clip(one.id, one.text) for one in without])[3:5] == [uncertain] * 2
+    other.put(DROPPED, "another voice")
+    found = read_from_script(clips)
+    assert found.pop(4) == (DROPPED, "another voice")
+    assert found == [(KEPT, "")] * 8
+    assert [one.text for one in without] == [*SENTENCES[:4], *SENTENCES[5:]]
