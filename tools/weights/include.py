@@ -24,7 +24,6 @@ from myxtts.runs.sealed_folder import write_sealed_folder
 
 # Nothing speaks with it.
 _DISCRIMINATOR = "/discriminator/"
-_LOG_DURATION_BIAS = "xtts/text_encoder/log_duration/bias"
 OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
 
 
@@ -33,22 +32,12 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="run folder or checkpoint")
     parser.add_argument("folder", type=Path, help="folder in the package")
     parser.add_argument("--voice", nargs="+", action="append", default=[], metavar="NAME FILE")
-    parser.add_argument(
-        "--longer",
-        type=float,
-        default=1.0,
-        metavar="FACTOR",
-        help="scale durations, where unseen sentences are spoken faster than they were recorded",
-    )
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     options = parser.parse_args()
     checkpoint = find_checkpoint(options.run, for_synthesis=True)
-    weights = checkpoint.ema_weights()
-    if options.longer != 1.0:
-        weights[_LOG_DURATION_BIAS] = weights[_LOG_DURATION_BIAS] + np.log(options.longer)
     halves = {
         name: np.asarray(value, np.float16)
-        for name, value in weights.items()
+        for name, value in checkpoint.ema_weights().items()
         if _DISCRIMINATOR not in name
     }
     if not all(np.isfinite(value).all() for value in halves.values()):
