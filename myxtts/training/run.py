@@ -13,6 +13,7 @@ from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
 from myxtts.training.watching.background import open_measurer
+from myxtts.training.watching.best_metric import with_best_metric_of
 from myxtts.training.watching.observer import Observer
 from myxtts.whole_files import write_whole_file
 from myxtts.wording import plural
@@ -56,6 +57,8 @@ def train(
 def train_from(
     start: Start, config: XTTSConfig, run: RunDir | None, observer: Observer
 ) -> RunReport:
+    if start.resumed is not None:
+        config = with_best_metric_of(start.resumed.config(), config)
     finished = _report_if_finished(start, config, run)
     if finished is not None:
         steps = f"{finished.steps} {plural(finished.steps, 'step')}"

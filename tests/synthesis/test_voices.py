@@ -87,7 +87,7 @@ def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_pa
     earlier = TTS(trained_run / "checkpoints" / "step_00000003")
     line = (
         r"voice 'anna': encoded with another checkpoint \(step 6, this one is step 3\); "
-        r".* voice add anna"
+        r".* voice add RUN anna"
     )
     with pytest.raises(CheckpointError, match=line):
         earlier.saved_voice("anna")

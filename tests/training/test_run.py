@@ -95,6 +95,10 @@ def test_resuming_goes_on_and_starting_from_it_does_not_change_it(run, miniature
     assert RunDir(folder).newest_checkpoint().weights_checksum() == before
     resumed = myxtts.train(miniature(max_steps=5), folder, resume=True)
     assert resumed.steps == 5
+    recorder = Recorder()
+    assert myxtts.train(miniature(max_steps=5), folder, resume=True, observer=recorder).steps == 5
+    (notice,) = recorder.notices
+    assert "is finished, complete after 5 steps" in notice
     with pytest.raises(CheckpointError, match="resume: cannot be combined with init_from"):
         myxtts.train(miniature(), folder, resume=True, init_from=folder)
     with pytest.raises(CheckpointError, match="needs run_dir, the folder of the run"):

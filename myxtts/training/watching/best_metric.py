@@ -22,6 +22,15 @@ def with_best_metric(config: XTTSConfig, languages: Sequence[str]) -> XTTSConfig
     return config.with_(best_metric="wer", measure_every=config.evaluation.measure_every or 1)
 
 
+def with_best_metric_of(saved: XTTSConfig, config: XTTSConfig) -> XTTSConfig:
+    """A resumed run goes on by what it began with, unless another metric is asked for."""
+    before, now = saved.evaluation, config.evaluation
+    if now.best_metric is not None:
+        return config
+    measure_every = now.measure_every or before.measure_every
+    return config.with_(best_metric=before.best_metric, measure_every=measure_every)
+
+
 def _is_recognised(languages: Sequence[str]) -> bool:
     spoken = {find_language(language).base for language in languages}
     return (

@@ -3,7 +3,7 @@ import importlib.util
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.training.watching.best_metric import with_best_metric
+from myxtts.training.watching.best_metric import with_best_metric, with_best_metric_of
 
 
 @pytest.fixture
@@ -42,3 +42,11 @@ def test_so_is_english_without_the_recogniser():
 def test_what_is_configured_stays():
     config = XTTSConfig(best_metric="validation_loss")
     assert with_best_metric(config, ["en"]) == config
+
+
+def test_a_resumed_run_goes_on_by_what_it_began_with():
+    began = XTTSConfig(best_metric="wer", measure_every=2)
+    assert with_best_metric_of(began, XTTSConfig()) == began
+    assert with_best_metric_of(began, XTTSConfig(measure_every=3)).evaluation.measure_every == 3
+    asked = XTTSConfig(best_metric="validation_loss")
+    assert with_best_metric_of(began, asked) == asked
