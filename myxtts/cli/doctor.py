@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import say
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.options import add_json
+from myxtts.config.metrics import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
 from myxtts.errors import MyXTTSError
 from myxtts.wording import plural_count
 
@@ -118,11 +119,11 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
             "not installed: m4a, aac, wma and videos cannot be read",
             "apt install ffmpeg, or brew install ffmpeg",
         )
-    missing = [module for module in ("jiwer", "moonshine_voice") if find_spec(module) is None]
+    missing = [module for module in ("jiwer", RECOGNISER_PACKAGE) if find_spec(module) is None]
     if missing:
         text = "not installed: myxtts evaluate measures no word errors"
         yield CheckResult("Evaluation", "note", text, install_command("eval"))
-    elif language is None or language.partition("-")[0] == "en":
+    elif language is None or language.partition("-")[0] in RECOGNISER_LANGUAGES:
         yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
     else:
         text = f"the included recogniser knows English; word errors of {language} need Whisper"

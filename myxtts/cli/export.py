@@ -11,6 +11,7 @@ from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run, required_run
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import DataError
+from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 from myxtts.synthesis.export_formats import FORMATS, require_format, require_new_folder
 
 
@@ -31,9 +32,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flag_group(parser, "speech").add_argument(
         "--steps",
         type=int,
-        default=10,
+        default=SpeechOptions.steps,
         metavar="N",
-        help="sampling steps, fixed in the model (default: 10)",
+        help=f"sampling steps, fixed in the model (default: {SpeechOptions.steps})",
     )
     output = flag_group(parser, "output")
     output.add_argument(
@@ -44,8 +45,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
-
     try:
         speech = SpeechOptions(steps=options.steps)
     except SpeechOptionError as error:

@@ -62,10 +62,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="recordings of the voice to clone; a few seconds in total are enough",
     )
     add_target_flags(parser)
-    flag_group(parser, "output").add_argument(
-        "--play", action="store_true", help="play the speech while it is made"
-    )
-    flag_group(parser, "output").add_argument(
+    output = flag_group(parser, "output")
+    output.add_argument("--play", action="store_true", help="play the speech while it is made")
+    output.add_argument(
         "--subtitles",
         type=Path,
         metavar="FILE",
@@ -77,7 +76,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
     )
-    flag_group(parser, "output").add_argument(
+    output.add_argument(
         "--watermark",
         action="store_true",
         help="add an inaudible mark to the files, which myxtts detect finds",

@@ -38,8 +38,8 @@ from myxtts.text.files import read_text
 from myxtts.whole_files import remove_temporaries, write_whole_file
 from myxtts.wording import plural_count
 
-# A living room has about this; the voice is blurred beyond it.
 _DUPLICATE = "duplicate"
+# A living room has about this; the voice is blurred beyond it.
 _LONG_REVERBERATION = 0.45
 
 

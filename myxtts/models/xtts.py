@@ -20,14 +20,14 @@ from myxtts.models.voice_encoder import Voice, VoiceEncoder
 # Errors of the clean mel are weighted like errors of the velocity, which are larger by
 # 1 / (1 - time); this bounds the weight near the end of the flow.
 _LEAST_TIME_LEFT = 0.4
+# Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
+_MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
 _LONGEST_LOG_DURATION = 6.0
 # The loss of durations rises in a straight line beyond e^2 times the predicted duration: a single
 # long pause must not outweigh a batch.
 _STEEPEST_LOG_EXCESS = 2.0
-# Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
-_MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the other losses.
 _DISCRIMINATOR_WEIGHT = 0.02
 
