@@ -15,32 +15,28 @@ _DESCRIPTION = """Print a script for your shell. Use it with one of
   zsh   echo 'eval "$(myxtts completion zsh)"' >> ~/.zshrc
   fish  myxtts completion fish > ~/.config/fish/completions/myxtts.fish"""
 
+# Where nothing is offered, the shell completes names of files.
 _BASH = """_myxtts() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-  local command=${COMP_WORDS[1]} words="" known=no
+  local command=${COMP_WORDS[1]} offers=""
   [[ $command == voice && $COMP_CWORD -gt 2 ]] && command="voice ${COMP_WORDS[2]}"
   if [[ $COMP_CWORD == 1 ]]; then
-    words=%(commands)s known=yes
+    offers=%(commands)s
   elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == voice ]]; then
-    words="add list remove" known=yes
+    offers="add list remove"
   else
     case "$command $before" in
 %(values)s
     esac
-    if [[ $known == no && $word == -* ]]; then
-      known=yes
+    if [[ -z $offers && $word == -* ]]; then
       case "$command" in
 %(flags)s
       esac
     fi
   fi
-  if [[ $known == yes ]]; then
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-  else
-    COMPREPLY=($(compgen -f -- "$word"))
-  fi
+  COMPREPLY=($(compgen -W "$offers" -- "$word"))
 }
-complete -o filenames -F _myxtts myxtts
+complete -o default -F _myxtts myxtts
 """
 
 
@@ -67,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_fish(found)))
         return 0
     if options.shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit")
+        # A bare .zshrc has not started zsh's own completion, which that of bash rests on.
+        print("whence compdef > /dev/null || { autoload -U compinit && compinit -i; }")
+        print("autoload -U bashcompinit && bashcompinit")
     print(_bash(found), end="")
     return 0
 
@@ -93,9 +91,9 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 def _bash(commands: dict[str, argparse.ArgumentParser]) -> str:
     flags, values = [], []
     for name, parser in commands.items():
-        flags.append(f"        {name!r}) words={shlex.quote(' '.join(_flags(parser)))} ;;")
+        flags.append(f"        {name!r}) offers={shlex.quote(' '.join(_flags(parser)))} ;;")
         for flag, choices in _choices(parser).items():
-            values.append(f"      '{name} {flag}') known=yes words={shlex.quote(choices)} ;;")
+            values.append(f"      '{name} {flag}') offers={shlex.quote(choices)} ;;")
     words = sorted({name.split()[0] for name in commands})
     return _BASH % {
         "commands": shlex.quote(" ".join(words)),
