@@ -7,12 +7,18 @@ large matrix with a square one. The same holds for values and output.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from myxtts.models.layers import add_residual_scale, product, root_mean_square_norm, scaled_dense
+from myxtts.models.layers import (
+    add_residual_scale,
+    affine,
+    product,
+    root_mean_square_norm,
+    scaled_weights,
+)
 from myxtts.models.packing import Packing
 
 # Added to the scores of padding, so that its attention weights are exactly zero.
@@ -42,6 +48,11 @@ class _Attention(keras.layers.Layer):
         self.key_value.build((None, self.memory_width))
         self.output_projection.build((None, self.width))
 
+    def _projected(self, mixed: tf.Tensor) -> tf.Tensor:
+        """The residual branch."""
+        weights = scaled_weights(self.output_projection, self.residual_scale)
+        return affine(mixed, weights, self.compute_dtype)
+
     @property
     def _query_kernel(self) -> tf.Tensor:
         # Scaled before the products, whose sums would otherwise overflow in float16.
@@ -60,7 +71,15 @@ class SelfAttention(_Attention):
         scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         shares = tf.nn.softmax(scores + _masking(packing.mask))
         mixed = packing.pack_heads(tf.matmul(tf.cast(shares, value.dtype), value))
-        return values + scaled_dense(self.output_projection, mixed, self.residual_scale)
+        return values + self._projected(mixed)
+
+
+class Memory(NamedTuple):
+    """Latents with the projections of positions already applied; the same for all positions."""
+
+    key: tf.Tensor  # [batch, heads * tokens, width]
+    value: tf.Tensor  # [batch, heads * tokens, width]
+    bias: tf.Tensor  # [width]
 
 
 class AttentionToLatents(_Attention):
@@ -68,22 +87,30 @@ class AttentionToLatents(_Attention):
 
     def call(self, values: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
         """values [batch, positions, width]; latents [batch, tokens, memory width]."""
-        batch, positions, _ = tf.unstack(tf.shape(values))
-        tokens, dtype = tf.shape(latents)[1], self.compute_dtype
+        return self.attend(values, self.memory(latents))
+
+    def memory(self, latents: tf.Tensor) -> Memory:
+        batch, dtype = tf.shape(latents)[0], self.compute_dtype
         rows = tf.reshape(latents, [-1, self.memory_width])
         rows = product(rows, self.key_value.kernel, dtype)
         key, value = tf.split(_heads_first(rows, 2 * self.heads), 2)
         query_kernel = tf.cast(_heads_first(self._query_kernel, self.heads), dtype)
-        output_kernel = tf.cast(self.output_projection.kernel * self.residual_scale, dtype)
+        output = scaled_weights(self.output_projection, self.residual_scale)
+        output_kernel = tf.cast(output.kernel, dtype)
         output_kernel = tf.reshape(output_kernel, [self.heads, -1, self.width])
         key = self._tokens_of_clips(tf.matmul(key, query_kernel, transpose_b=True), batch)
         value = self._tokens_of_clips(tf.matmul(value, output_kernel), batch)
-        normed = tf.cast(root_mean_square_norm(values), dtype)
-        scores = tf.cast(tf.matmul(normed, key, transpose_b=True), tf.float32)
-        shares = tf.nn.softmax(tf.reshape(scores, [batch, positions, self.heads, tokens]))
-        shares = tf.cast(tf.reshape(shares, tf.shape(scores)), dtype)
-        branch = tf.cast(tf.matmul(shares, value), tf.float32)
-        return values + tf.nn.bias_add(branch, self.output_projection.bias * self.residual_scale)
+        return Memory(key, value, output.bias)
+
+    def attend(self, values: tf.Tensor, memory: Memory) -> tf.Tensor:
+        normed = tf.cast(root_mean_square_norm(values), self.compute_dtype)
+        scores = tf.cast(tf.matmul(normed, memory.key, transpose_b=True), tf.float32)
+        batch, positions, slots = tf.unstack(tf.shape(scores))
+        per_head = [batch, positions, self.heads, slots // self.heads]
+        shares = tf.nn.softmax(tf.reshape(scores, per_head))
+        shares = tf.cast(tf.reshape(shares, tf.shape(scores)), memory.value.dtype)
+        branch = tf.cast(tf.matmul(shares, memory.value), tf.float32)
+        return values + tf.nn.bias_add(branch, memory.bias)
 
     def _tokens_of_clips(self, of_heads: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
         """[heads, batch * tokens, width] -> [batch, heads * tokens, width]."""
@@ -110,7 +137,7 @@ class Resampler(_Attention):
         mixed = tf.reshape(mixed, [batch, self.heads, tokens, self.width])
         mixed = tf.matmul(mixed, value_kernel)
         mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, tokens, self.width])
-        return latents + scaled_dense(self.output_projection, mixed, self.residual_scale)
+        return latents + self._projected(mixed)
 
 
 def _heads_first(matrix: tf.Tensor, heads: int) -> tf.Tensor:

@@ -7,14 +7,15 @@ velocity directly it would have to carry the noise through its layers.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from myxtts.config.config import ModelConfig
-from myxtts.models.attention import AttentionToLatents
+from myxtts.models.attention import AttentionToLatents, Memory
 from myxtts.models.layers import (
+    Affine,
     ConvBlock,
     Modulation,
     root_mean_square_norm,
@@ -29,6 +30,15 @@ _LONGEST_PERIOD = 1_000.0
 def condition_channels(model: ModelConfig, mel_channels: int) -> int:
     """Mean mel and state of a position's token, and two numbers for the position within it."""
     return mel_channels + model.text_width + 2
+
+
+class Told(NamedTuple):
+    """What the decoder makes of its conditions and weights, the same at every flow time."""
+
+    condition: tf.Tensor  # [batch, positions, width]
+    voice: tf.Tensor  # [batch, width]
+    memories: dict[str, Memory]
+    contractions: list[Affine]
 
 
 class FlowDecoder(keras.layers.Layer):
@@ -86,15 +96,25 @@ class FlowDecoder(keras.layers.Layer):
         voice: Voice,
     ) -> tf.Tensor:
         """The clean mel predicted at flow time `time` [batch]; [batch, positions, mel_channels]."""
-        values = self.noisy_projection(noisy) + self.condition_projection(condition)
-        values = tf.cast(values, tf.float32)
+        return self.denoised(noisy, mask, time, self.told(condition, voice))
+
+    def told(self, condition: tf.Tensor, voice: Voice) -> Told:
+        return Told(
+            self.condition_projection(condition),
+            self.voice_projection(voice.vector),
+            {index: layer.memory(voice.latents) for index, layer in self.attentions.items()},
+            [block.contraction() for block in self.blocks],
+        )
+
+    def denoised(self, noisy: tf.Tensor, mask: tf.Tensor, time: tf.Tensor, told: Told) -> tf.Tensor:
+        values = tf.cast(self.noisy_projection(noisy) + told.condition, tf.float32)
         summary = self.time_projection(self._time_features(time))
-        modulations = self.modulation(summary + self.voice_projection(voice.vector))
+        modulations = self.modulation(summary + told.voice)
         for index, block in enumerate(self.blocks):
-            if str(index) in self.attentions:
-                values = self.attentions[str(index)](values, voice.latents)
+            if (memory := told.memories.get(str(index))) is not None:
+                values = self.attentions[str(index)].attend(values, memory)
             scale, shift = modulations[index]
-            values = block(values, mask, scale, shift)
+            values = block(values, mask, scale, shift, told.contractions[index])
         scale, shift = modulations[-1]
         return self.mel_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
 

@@ -10,7 +10,7 @@ softmax stay in float32, because sums of many small terms lose accuracy in lower
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -93,10 +93,19 @@ def dense(layer: Any, values: tf.Tensor) -> tf.Tensor:
     return layer.activation(outputs)
 
 
-def scaled_dense(layer: Any, values: tf.Tensor, scale: Any) -> tf.Tensor:
-    """`layer(values) * scale` in float32; scales the weights, which is cheaper."""
-    scaled = product(values, layer.kernel * scale, layer.compute_dtype)
-    return tf.nn.bias_add(tf.cast(scaled, tf.float32), layer.bias * scale)
+class Affine(NamedTuple):
+    kernel: tf.Tensor  # [inputs, outputs]
+    bias: tf.Tensor  # [outputs]
+
+
+def scaled_weights(layer: Any, scale: Any) -> Affine:
+    """Those of `layer(values) * scale`; scaling them is cheaper than scaling values."""
+    return Affine(layer.kernel * scale, layer.bias * scale)
+
+
+def affine(values: tf.Tensor, weights: Affine, dtype: str) -> tf.Tensor:
+    """In float32; the product in `dtype`."""
+    return tf.nn.bias_add(tf.cast(product(values, weights.kernel, dtype), tf.float32), weights.bias)
 
 
 class ConvBlock(keras.layers.Layer):
@@ -121,11 +130,23 @@ class ConvBlock(keras.layers.Layer):
         self.expand.build((None, self.width))
         self.contract.build((None, 4 * self.width))
 
+    def contraction(self) -> Affine:
+        """The last layer of the MLP, scaled as the residual branch is."""
+        return scaled_weights(self.contract, self.residual_scale)
+
     def call(
-        self, values: tf.Tensor, mask: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
+        self,
+        values: tf.Tensor,
+        mask: tf.Tensor,
+        scale: tf.Tensor,
+        shift: tf.Tensor,
+        contraction: Affine | None = None,
     ) -> tf.Tensor:
-        """values [batch, positions, width]; scale and shift [batch, 1, width]."""
-        return self._add_perceptron(values, self._convolve(values * mask, scale, shift))
+        """values [batch, positions, width]; scale and shift [batch, 1, width]; `contraction` where
+        it has been computed already.
+        """
+        hidden = self._convolve(values * mask, scale, shift)
+        return self._add_perceptron(values, hidden, contraction)
 
     def call_whole(self, values: tf.Tensor) -> tf.Tensor:
         """Without padding and condition."""
@@ -144,8 +165,12 @@ class ConvBlock(keras.layers.Layer):
         normed = root_mean_square_norm(tf.cast(convolved, tf.float32))
         return normed * (1.0 + scale) + shift
 
-    def _add_perceptron(self, values: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
-        return values + scaled_dense(self.contract, dense(self.expand, hidden), self.residual_scale)
+    def _add_perceptron(
+        self, values: tf.Tensor, hidden: tf.Tensor, contraction: Affine | None = None
+    ) -> tf.Tensor:
+        expanded = dense(self.expand, hidden)
+        contraction = contraction or self.contraction()
+        return values + affine(expanded, contraction, self.contract.compute_dtype)
 
 
 class Modulation(keras.layers.Layer):

@@ -308,10 +308,12 @@ class XTTS(keras.Model):
         condition, voice = _masked_conditions(
             tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
+        # Computed once, and not at every step.
+        told = self.decoder.told(condition, voice)
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.fill([predictions * batch], tf.cast(step / steps, tf.float32))
-            outputs = self.decoder(tf.tile(mel, [predictions, 1, 1]), condition, mask, time, voice)
+            outputs = self.decoder.denoised(tf.tile(mel, [predictions, 1, 1]), mask, time, told)
             outputs = tf.reshape(outputs, [predictions, batch, positions, self.channels])
             clean = tf.tensordot(weights, outputs, 1)
             # One step of 1 / steps along (clean - mel) / (1 - time).

@@ -97,17 +97,21 @@ class ExportedSpeech(tf.Module):
         model, steps = self._model, self._steps
         mask = tf.ones_like(condition[:, :, :1])
         nobody = Voice(*map(tf.zeros_like, voice))
+        guidance = self._guidance
+        everything = model.decoder.told(condition, voice)
+        # With the weight of each.
+        less = []
+        if guidance.text:
+            less.append((guidance.text, model.decoder.told(tf.zeros_like(condition), voice)))
+        if guidance.voice:
+            less.append((guidance.voice, model.decoder.told(condition, nobody)))
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.cast(step, tf.float32)[None] / float(steps)
-            clean = told = model.decoder(mel, condition, mask, time, voice)
-            if self._guidance.text:
-                other = model.decoder(mel, tf.zeros_like(condition), mask, time, voice)
-                clean += self._guidance.text * (told - other)
-            if self._guidance.voice:
-                other = model.decoder(mel, condition, mask, time, nobody)
-                clean += self._guidance.voice * (told - other)
-            return step + 1, mel + (clean - mel) / tf.cast(steps - step, tf.float32)
+            clean = guided = model.decoder.denoised(mel, mask, time, everything)
+            for weight, told in less:
+                guided += weight * (clean - model.decoder.denoised(mel, mask, time, told))
+            return step + 1, mel + (guided - mel) / tf.cast(steps - step, tf.float32)
 
         # A loop and not its steps written out: converting took four times as long with those.
         _, mel = tf.while_loop(

@@ -27,7 +27,7 @@ _LINES_AT_ONCE = 16
 # Positions of the windows of a stream; the last number is that of all others. 32 are about 0.7 s,
 # the later half of which the vocoder holds back.
 _WINDOW_POSITIONS = (32, 80, 160)
-# The level of a sentence is measured on at least as much of it; the first window gives a little more.
+# The level of a sentence is measured on at least as much of it, and the first window has more.
 _LEVEL_SECONDS = 0.25
 _LARGEST_SAMPLE = 0.99
 

@@ -49,6 +49,11 @@ def test_a_stream_is_as_loud_as_the_whole(tts):
     assert abs(loudness_db(whole) - loudness_db(joined)) < 3
 
 
+def test_the_first_chunk_of_a_stream_is_short(tts):
+    stream = tts.stream("The boat leaves at seven in the evening.", voice="adam")
+    assert 0.25 < next(stream).size / tts.sample_rate_hz < 0.5
+
+
 def test_it_has_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     included = run_or_base(None)
