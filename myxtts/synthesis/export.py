@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import tensorflow as tf
 from myxtts.errors import DataError
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.synthesis.export_formats import require_format, require_new_folder
+from myxtts.synthesis.export_formats import HALF, require_format, require_new_folder
 from myxtts.synthesis.export_graph import MOST_POSITIONS, ExportedSpeech
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
@@ -55,7 +56,8 @@ def export_model(
             facts = _facts(tts, options, kind, name, language or tts.languages[0])
             content = json.dumps(facts, ensure_ascii=False, indent=1)
             (part / "model.json").write_text(content, encoding="utf-8")
-            example = resources.files("myxtts.synthesis") / "export_examples" / f"{kind}.txt"
+            examples = resources.files("myxtts.synthesis") / "export_examples"
+            example = examples / f"{kind.removesuffix(HALF)}.txt"
             (part / "example.py").write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror or error})") from None
@@ -92,7 +94,7 @@ def _onnx(module: ExportedSpeech, function: Any, folder: Path) -> str:
     return "model.onnx"
 
 
-def _litert(module: ExportedSpeech, function: Any, folder: Path) -> str:
+def _litert(module: ExportedSpeech, function: Any, folder: Path, *, is_half: bool = False) -> str:
     # Frozen first: the converter reads wrong numbers from variables of Keras in a module.
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2,
@@ -102,6 +104,9 @@ def _litert(module: ExportedSpeech, function: Any, folder: Path) -> str:
     # It would rather have the module, from which it reads those.
     logging.getLogger("absl").setLevel(logging.ERROR)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
+    if is_half:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
     (folder / "model.tflite").write_bytes(converter.convert())
     return "model.tflite"
 
@@ -110,6 +115,7 @@ _EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
     "saved-model": _saved_model,
     "onnx": _onnx,
     "litert": _litert,
+    f"litert{HALF}": partial(_litert, is_half=True),
 }
 
 
@@ -122,7 +128,7 @@ def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str
     return {
         "format": "myxtts-export-1",
         "made_by": f"MyXTTS {VERSION}",
-        "runtime": kind,
+        "runtime": kind.removesuffix(HALF),
         "file": name,
         "step": tts.step,
         "sample_rate_hz": tts.sample_rate_hz,

@@ -8,7 +8,9 @@ from pathlib import Path
 from myxtts.devices.checkup import install_command
 from myxtts.errors import ConfigError, DataError
 
-FORMATS = ("saved-model", "onnx", "litert")
+HALF = "-float16"
+"""Ending of a format whose weights are kept in float16."""
+FORMATS = ("saved-model", "onnx", "litert", f"litert{HALF}")
 
 
 def require_format(kind: str) -> None:

@@ -20,6 +20,7 @@ RUNTIMES = {
     "saved-model": ["tensorflow"],
     "onnx": ["tf2onnx", "onnxruntime"],
     "litert": ["ai_edge_litert"],
+    "litert-float16": ["ai_edge_litert"],
 }
 
 
@@ -72,7 +73,7 @@ def test_each_format_agrees_with_the_original(kind, speaker, original, tmp_path)
         expected = original(token_ids)["samples"].numpy()
         assert samples.shape == expected.shape
         error = np.sqrt(np.mean((samples - expected) ** 2) / np.mean(expected**2))
-        assert error < 0.02, text
+        assert error < (0.3 if kind == "litert-float16" else 0.02), text
 
 
 def test_the_example_writes_a_file(speaker, tmp_path, monkeypatch):
