@@ -107,7 +107,7 @@ def configuration(
         overrides,
         options.set,
         below,
-        is_saved_run=options.config is None,
+        is_saved_run=options.config is None and base is not None,
         flag_names=flag_names,
     )
 

@@ -91,9 +91,9 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
     """Every flag that is not about the run itself is a setting.
 
     A resumed run keeps its saved settings unless flags change them. A run initialised from
-    another one defaults to its model settings.
+    another one defaults to its model and its way of training.
     """
-    from myxtts.config.changes import settings_of_the_model
+    from myxtts.config.changes import settings_to_start_with
 
     settings = {
         _SETTING_OF_FLAG.get(flag, flag): value
@@ -107,7 +107,7 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
         options,
         settings,
         base=start.resumed.config_file if start.resumed else None,
-        below=settings_of_the_model(start.init_from.config()) if start.init_from else None,
+        below=settings_to_start_with(start.init_from.config()) if start.init_from else None,
         flag_names=_FLAG_NAMES,
     )
 

@@ -21,6 +21,11 @@ _MEANING_OF_WEIGHTS = (
     "text.tokens",
     "model.attention_heads",
 )
+# Weights that were trained like this go on like this.
+_WAYS_OF_TRAINING = (
+    *("text_drop_rate", "text_guidance", "voice_drop_rate", "voice_guidance"),
+    *("voice_noise", "adversarial_weight"),
+)
 
 
 class Change(NamedTuple):
@@ -46,7 +51,7 @@ def changes_between(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
 
 
 def settings_of_the_model(config: XTTSConfig) -> Settings:
-    """What a run that starts with another one's weights should have in common with it."""
+    """What two runs have in common where one has the weights of the other."""
     settings = config.as_dict()
     return {
         "audio": settings["audio"],
@@ -56,6 +61,17 @@ def settings_of_the_model(config: XTTSConfig) -> Settings:
         "vocoder": {name: settings["vocoder"][name] for name in ("width", "blocks")},
         "training": {"task": config.training.task},
     }
+
+
+def settings_to_start_with(config: XTTSConfig) -> Settings:
+    """What a run that starts with another one's weights takes over from it, if not given."""
+    settings = settings_of_the_model(config)
+    training = config.training
+    settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}
+    if training.adversarial_weight:
+        # Weights that a discriminator has sharpened would be blurred without one.
+        settings["training"]["adversarial_start"] = 0.0
+    return settings
 
 
 def changes_of_the_model(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:

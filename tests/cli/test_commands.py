@@ -14,8 +14,11 @@ import pytest
 from myxtts.cli.help_text import GROUPS
 from myxtts.cli.main import command_parser, main
 from myxtts.cli.speaking_flags import speech_options
+from myxtts.cli.train import configuration_of_run, find_start
+from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.training.opening import Start
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "runs" / "golden"
@@ -227,6 +230,27 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
         assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown
     assert f"Frozen: {report['parts']['text_encoder']['of']:,} of " in shown
     assert load_config(tmp_path / "run" / "config.yaml").model.text_width == 16
+
+
+def configuration_of(*flags):
+    options = command_parser().parse_args(["train", "my-corpus", *flags])
+    _run_dir, start = find_start(options)
+    return configuration_of_run(options, start)
+
+
+def test_a_run_without_flags_has_the_defaults():
+    assert configuration_of() == XTTSConfig(train_data="my-corpus")
+
+
+def test_a_run_from_the_base_is_trained_as_the_base_was():
+    base = Start.from_run("base").init_from.config().training
+    assert base.text_guidance > 0
+    training = configuration_of("--init-from=base").training
+    for name in ("text_drop_rate", "text_guidance", "voice_noise", "adversarial_weight"):
+        assert getattr(training, name) == getattr(base, name)
+    assert training.adversarial_start == 0
+    own = configuration_of("--init-from=base", "--set=training.text_drop_rate=0").training
+    assert own.text_drop_rate == 0
 
 
 def test_demo_data_says_what_it_made(tmp_path, capsys):
