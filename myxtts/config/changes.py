@@ -68,6 +68,8 @@ def settings_to_start_with(config: XTTSConfig) -> Settings:
     settings = settings_of_the_model(config)
     training = config.training
     settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}
+    # Without it the durations of a small corpus are learnt by heart.
+    settings["augmentation"] = {"speed": config.augmentation.speed}
     if training.adversarial_weight:
         # Weights that a discriminator has sharpened would be blurred without one.
         settings["training"]["adversarial_start"] = 0.0

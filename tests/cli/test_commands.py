@@ -249,6 +249,7 @@ def test_a_run_from_the_base_is_trained_as_the_base_was():
     for name in ("text_drop_rate", "text_guidance", "voice_noise", "adversarial_weight"):
         assert getattr(training, name) == getattr(base, name)
     assert training.adversarial_start == 0
+    assert configuration_of("--init-from=base").augmentation.speed > 0
     own = configuration_of("--init-from=base", "--set=training.text_drop_rate=0").training
     assert own.text_drop_rate == 0
 
