@@ -58,14 +58,14 @@ def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
 
 def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
     """The training step of a model for random batches, and its optimizer."""
-    adversarial = config.training.adversarial_weight > 0.0
     model = XTTS(
         config,
         symbols=80,
         languages=1,
         mel_mean=0.0,
         mel_deviation=1.0,
-        adversarial=adversarial,
+        adversarial=config.training.adversarial_weight > 0.0,
+        classifies_phonemes=config.training.phoneme_weight > 0.0,
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 1_000_000)
     step = compile_training_step(

@@ -24,7 +24,7 @@ _MEANING_OF_WEIGHTS = (
 # Weights that were trained like this go on like this.
 _WAYS_OF_TRAINING = (
     *("text_drop_rate", "text_guidance", "voice_drop_rate", "voice_guidance"),
-    *("voice_noise", "adversarial_weight"),
+    *("voice_noise", "adversarial_weight", "phoneme_weight"),
 )
 
 

@@ -16,6 +16,7 @@ class LossParts(NamedTuple):
     duration: Any
     flow: Any
     adversarial: Any
+    phoneme: Any
 
 
 class VocoderLossParts(NamedTuple):

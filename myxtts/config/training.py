@@ -108,6 +108,13 @@ class TrainingConfig(Section):
         least=0,
         most=10,
     )
+    phoneme_weight: float = setting(
+        1.0,
+        "The same of a classifier that tells from a mel which phoneme is spoken: 1 makes words "
+        "clearer; 0 trains without it.",
+        least=0,
+        most=10,
+    )
     adversarial_start: float = setting(
         0.5,
         "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "

@@ -14,14 +14,20 @@ from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.discriminator import MelDiscriminator
 from myxtts.models.layers import length_mask, stack_frames
+from myxtts.models.phoneme_classifier import PhonemeClassifier
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
 # Errors of the clean mel are weighted like errors of the velocity, which are larger by
 # 1 / (1 - time); this bounds the weight near the end of the flow.
 _LEAST_TIME_LEFT = 0.4
+# Speaking starts with little noise, and its first step decides which sounds are heard. As many
+# clips learn that very step; at all other flow times noise is whole, or there would be nothing to
+# learn.
+_FIRST_STEP_SHARE = 0.25
+_FIRST_STEP_NOISE = 0.1
 # Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
-_MEAN_TIME_WEIGHT = 2.0 / _LEAST_TIME_LEFT - 1.0
+_MEAN_TIME_WEIGHT = _FIRST_STEP_SHARE + (1.0 - _FIRST_STEP_SHARE) * (2.0 / _LEAST_TIME_LEFT - 1.0)
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
 _LONGEST_LOG_DURATION = 6.0
@@ -30,6 +36,7 @@ _LONGEST_LOG_DURATION = 6.0
 _STEEPEST_LOG_EXCESS = 2.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the other losses.
 _DISCRIMINATOR_WEIGHT = 0.02
+_CLASSIFIER_WEIGHT = 0.02
 
 
 class Draws(NamedTuple):
@@ -41,6 +48,7 @@ class Draws(NamedTuple):
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
     voice_noise: tf.Tensor  # [batch, voice_width], relative to the size of a voice vector
     adversarial_weight: tf.Tensor  # [batch], the same for all; 0 without adversarial training
+    phoneme_weight: tf.Tensor  # [batch], the same for all; 0 without a phoneme classifier
 
 
 class Counts(NamedTuple):
@@ -62,6 +70,8 @@ class _Segment(NamedTuple):
     """[batch, positions, 1]: zero in the padding."""
     weight: tf.Tensor
     """Of squared errors, by the flow time; zero in the padding."""
+    symbols: tf.Tensor
+    """[batch, positions]: ids of the symbols that are spoken; 0 in the padding."""
 
     @property
     def error(self) -> tf.Tensor:
@@ -71,7 +81,8 @@ class _Segment(NamedTuple):
 class XTTS(keras.Model):
     """Text encoder, voice encoder, alignment and flow decoder.
 
-    With `adversarial` there is a discriminator beside them, for training only.
+    With `adversarial` there is a discriminator beside them, and with `classifies_phonemes` a
+    classifier of what is spoken, both for training only.
 
     `precision` is the data type of products over positions. Inputs, outputs, weights, output heads,
     alignment and losses are float32. It only concerns training; synthesis may use float32 with
@@ -88,6 +99,7 @@ class XTTS(keras.Model):
         mel_deviation: float,
         precision: str = "float32",
         adversarial: bool = False,
+        classifies_phonemes: bool = False,
     ) -> None:
         super().__init__(name="xtts")
         self.sizes = config.model
@@ -105,14 +117,20 @@ class XTTS(keras.Model):
         )
         self.decoder = FlowDecoder(self.sizes, self.channels, dtype=policy, name="decoder")
         self.discriminator = MelDiscriminator(name="discriminator") if adversarial else None
+        self.phoneme_classifier = (
+            PhonemeClassifier(symbols, self.channels, name="phoneme_classifier")
+            if classifies_phonemes
+            else None
+        )
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights without calling the model."""
         for part in (self.text_encoder, self.voice_encoder, self.decoder):
             part.build()
-        if self.discriminator is not None:
-            self.discriminator.build()
+        for critic in (self.discriminator, self.phoneme_classifier):
+            if critic is not None:
+                critic.build()
 
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
@@ -132,22 +150,27 @@ class XTTS(keras.Model):
         # gradient noise than independent times.
         offset = tf.random.stateless_uniform([], times_seed, alg="philox")
         spread = tf.range(batch_size, dtype=tf.float32) / tf.cast(batch_size, tf.float32)
-        times = tf.math.floormod(offset + spread, 1.0)
+        times = (tf.math.floormod(offset + spread, 1.0) - _FIRST_STEP_SHARE) / (
+            1.0 - _FIRST_STEP_SHARE
+        )
+        noise_scale = tf.where(times < 0.0, _FIRST_STEP_NOISE, 1.0)
         voice_seed = tf.random.experimental.stateless_fold_in(noise_seed, 1, alg="philox")
         return Draws(
             tf.random.stateless_uniform([batch_size], starts_seed, alg="philox"),
-            times,
+            tf.maximum(times, 0.0),
             tf.cast(
                 tf.random.stateless_uniform([batch_size, 2], mask_seed, alg="philox") >= drop_rates,
                 tf.float32,
             ),
-            tf.random.stateless_normal(
+            noise_scale[:, None, None]
+            * tf.random.stateless_normal(
                 [batch_size, self.segment_positions, self.channels], noise_seed, alg="philox"
             ),
             voice_noise
             * tf.random.stateless_normal(
                 [batch_size, self.sizes.voice_width], voice_seed, alg="philox"
             ),
+            tf.zeros([batch_size]),
             tf.zeros([batch_size]),
         )
 
@@ -179,13 +202,16 @@ class XTTS(keras.Model):
         scores = alignment_scores(text.mean_mel, target)
         path = align(scores, batch.token_lengths, lengths)
         durations = tf.reduce_sum(path, 1)  # [batch, tokens]
-        segment = self._denoised_segment(text, voice, target, path, durations, lengths, draws)
+        segment = self._denoised_segment(
+            text, voice, target, path, durations, lengths, batch.token_ids, draws
+        )
         flow_scale = 1.0 / (counts.segment_positions * self.channels)
         parts = LossParts(
             prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
             duration=duration_error(text, durations) / counts.tokens,
             flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
             adversarial=self._adversarial_loss(segment, draws, flow_scale),
+            phoneme=self._phoneme_loss(segment, draws, flow_scale),
         )
         return parts, path
 
@@ -200,6 +226,7 @@ class XTTS(keras.Model):
         path: tf.Tensor,
         durations: tf.Tensor,
         lengths: tf.Tensor,
+        token_ids: tf.Tensor,
         draws: Draws,
     ) -> _Segment:
         """One random segment of each clip, noised and denoised.
@@ -223,7 +250,15 @@ class XTTS(keras.Model):
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
         expected = tf.stop_gradient(condition[:, :, : self.channels])
-        return _Segment(clean, data, expected, inside, weight / _MEAN_TIME_WEIGHT)
+        symbols = tf.einsum("bpt,bt->bp", segment_path, tf.cast(token_ids, tf.float32))
+        return _Segment(
+            clean,
+            data,
+            expected,
+            inside,
+            weight / _MEAN_TIME_WEIGHT,
+            tf.cast(symbols + 0.5, tf.int32),
+        )
 
     def _adversarial_loss(
         self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor
@@ -244,15 +279,25 @@ class XTTS(keras.Model):
             )
             mask = tf.repeat(segment.inside, self.sizes.frames_per_position, axis=1)
             error, direction = discriminator.terms(predicted, recorded, expected, mask)
-            flow_gradient = 2.0 * flow_scale * segment.error * segment.weight
-            norm = tf.sqrt(tf.reduce_sum(tf.square(flow_gradient), [1, 2]))
-            size = tf.stop_gradient(norm * draws.adversarial_weight)[:, None, None]
-            pull = tf.reduce_sum(predicted * size * direction)
+            pull = _pull(predicted, direction, segment, draws.adversarial_weight * flow_scale)
             scale = _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
-            return tf.reduce_sum(error) * scale + pull - tf.stop_gradient(pull)
+            return tf.reduce_sum(error) * scale + pull
 
         # Most of its cost is saved while the weight is still zero.
         return tf.cond(tf.reduce_max(draws.adversarial_weight) > 0.0, loss, lambda: tf.zeros([]))
+
+    def _phoneme_loss(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
+        """The phoneme classifier's loss, which brings the decoder its gradient like the
+        discriminator's; without text there is nothing that the decoder could speak.
+        """
+        if self.phoneme_classifier is None:
+            return tf.zeros([])
+        error, direction = self.phoneme_classifier.terms(
+            segment.predicted, segment.recorded, segment.symbols, segment.inside
+        )
+        weight = draws.phoneme_weight * draws.condition_mask[:, 0] * flow_scale
+        pull = _pull(segment.predicted, direction, segment, weight)
+        return tf.reduce_sum(error) * _CLASSIFIER_WEIGHT * flow_scale * self.channels + pull
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and the position within the token."""
@@ -327,6 +372,18 @@ class XTTS(keras.Model):
         )
         frames = tf.reshape(mel, [batch, -1, self.n_mels])
         return frames * self.mel_deviation + self.mel_mean
+
+
+def _pull(
+    predicted: tf.Tensor, direction: tf.Tensor, segment: _Segment, weight: tf.Tensor
+) -> tf.Tensor:
+    """Zero, with a gradient along `direction` that is `weight` [batch] times as large as that of
+    the sum of squared errors, clip by clip.
+    """
+    norm = tf.sqrt(tf.reduce_sum(tf.square(2.0 * segment.error * segment.weight), [1, 2]))
+    size = tf.stop_gradient(norm * weight)[:, None, None]
+    pull = tf.reduce_sum(predicted * size * direction)
+    return pull - tf.stop_gradient(pull)
 
 
 def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:

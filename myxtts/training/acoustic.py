@@ -44,6 +44,7 @@ class AcousticObjective:
         self._drop_rates = training.text_drop_rate, training.voice_drop_rate
         self._voice_noise = training.voice_noise
         self._adversarial_weight = training.adversarial_weight
+        self._phoneme_weight = training.phoneme_weight
         self._first_adversarial_step = round(training.adversarial_start * total_steps)
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
@@ -51,7 +52,9 @@ class AcousticObjective:
         is_adversarial = tf.cast(step >= self._first_adversarial_step, tf.float32)
         weight = tf.fill([batch_size], self._adversarial_weight * is_adversarial)
         draws = self._model.draw(batch_size, seed, self._drop_rates, self._voice_noise)
-        return draws._replace(adversarial_weight=weight)
+        return draws._replace(
+            adversarial_weight=weight, phoneme_weight=tf.fill([batch_size], self._phoneme_weight)
+        )
 
     def count(self, batch: Batch) -> Counts:
         return self._model.count(batch)
@@ -86,6 +89,7 @@ class AcousticTask:
             mel_deviation=cache.mel_deviation,
             precision=self._config.training.precision,
             adversarial=self._config.training.adversarial_weight > 0.0,
+            classifies_phonemes=self._config.training.phoneme_weight > 0.0,
         )
 
     @property

@@ -118,8 +118,9 @@ def test_a_run_saved_under_old_names_loads_without_a_word(notices):
 
 
 def test_a_run_saved_before_there_was_a_discriminator_has_none():
-    assert find_checkpoint(GOLDEN).config().training.adversarial_weight == 0.0
-    assert load_config(None).training.adversarial_weight > 0.0
+    of_saved, of_new = find_checkpoint(GOLDEN).config().training, load_config(None).training
+    assert of_saved.adversarial_weight == of_saved.phoneme_weight == 0.0
+    assert of_new.adversarial_weight > 0.0 < of_new.phoneme_weight
 
 
 def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):

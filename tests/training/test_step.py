@@ -19,6 +19,7 @@ def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0, adve
         gradient_accumulation_steps=accumulation,
         seed=seed,
         adversarial_weight=adversarial,
+        phoneme_weight=adversarial,
     )
     tf.keras.utils.set_random_seed(1)
     tokenizer = corpus.tokenizer
@@ -29,6 +30,7 @@ def train(miniature, corpus, *, steps=6, accumulation=1, xla=False, seed=0, adve
         mel_mean=-5.0,
         mel_deviation=2.0,
         adversarial=adversarial > 0.0,
+        classifies_phonemes=adversarial > 0.0,
     )
     optimizer = FlatAdamW(model.trainable_variables, config.training, 10)
     step = compile_training_step(

@@ -85,6 +85,7 @@ def test_metrics_are_one_object_a_line(trained_run):
         "duration_loss",
         "flow_loss",
         "adversarial_loss",
+        "phoneme_loss",
     }
     for line in training:
         assert needed <= set(line)
@@ -131,7 +132,9 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
 def test_a_resumed_run_with_a_discriminator_equals_one_that_never_stopped(
     miniature, corpus, tmp_path
 ):
-    config = miniature(adversarial_weight=1.0, adversarial_start=0.3, max_steps=5)
+    config = miniature(
+        adversarial_weight=1.0, adversarial_start=0.3, phoneme_weight=1.0, max_steps=5
+    )
     XTTSTrainer(config, corpus, tmp_path / "whole").fit()
     first = XTTSTrainer(config, corpus, tmp_path / "pieced")
     first.total_steps = 3
