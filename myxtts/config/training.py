@@ -108,19 +108,19 @@ class TrainingConfig(Section):
         least=0,
         most=10,
     )
-    phoneme_weight: float = setting(
-        1.0,
-        "The same of a classifier that tells from a mel which phoneme is spoken: 1 makes words "
-        "clearer; 0 trains without it.",
-        least=0,
-        most=10,
-    )
     adversarial_start: float = setting(
         0.5,
         "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "
         "its mean squared error alone.",
         least=0,
         most=1,
+    )
+    phoneme_weight: float = setting(
+        1.0,
+        "Size of the gradient that a phoneme classifier gives the decoder, relative to that of the "
+        "flow loss: 1 makes words clearer; 0 trains without one.",
+        least=0,
+        most=10,
     )
     seed: int = setting(
         0, "Random seed; everything random in a run is derived from it.", least=0, most=2**31 - 1

@@ -1,9 +1,10 @@
-"""Puts the weights of a run into the package: EMA weights in float16, for synthesis only.
+"""Puts the weights of a run into the package: EMA weights in float16.
 
     .venv/bin/python tools/weights/include.py RUN myxtts/weights/base --voice NAME FILE [FILE ...]
 
-The configuration is that of the run without what is of one machine: folders and devices. Voices
-are encoded by the included weights and saved with them.
+The configuration is that of the run without what is of one machine: folders and devices. Nothing
+speaks with the discriminator and the phoneme classifier; runs that start from these weights go on
+with them. Voices are encoded by the included weights and saved with them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from myxtts.runs.checkpoints import CONFIG, TOKENIZER
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.runs.sealed_folder import write_sealed_folder
 
-# Nothing speaks with it.
-_DISCRIMINATOR = "/discriminator/"
 OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
 
 
@@ -36,9 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     checkpoint = find_checkpoint(options.run, for_synthesis=True)
     halves = {
-        name: np.asarray(value, np.float16)
-        for name, value in checkpoint.ema_weights().items()
-        if _DISCRIMINATOR not in name
+        name: np.asarray(value, np.float16) for name, value in checkpoint.ema_weights().items()
     }
     if not all(np.isfinite(value).all() for value in halves.values()):
         sys.exit(f"{checkpoint.folder}: has weights beyond the range of float16")
