@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from myxtts.text.characters import any_of
+from myxtts.text.markup import PRONUNCIATION
 
 # A text may quote another language, so every language has the marks of all of them.
 TERMINATORS = ".!?؟…。"
@@ -148,6 +149,10 @@ def shorter_parts(sentence: str, most_characters: int) -> list[str]:
         late = [end for end in clauses if end > most_characters // 4]
         cut = late[-1] if late else beginning.rfind(" ")
         cut = cut if cut > 0 else most_characters
+        # A pronunciation between double brackets stays whole.
+        for said in PRONUNCIATION.finditer(sentence):
+            if said.start() < cut < said.end():
+                cut = said.start() or said.end()
         parts.append(sentence[:cut].strip())
         sentence = sentence[cut:].strip()
     return [*parts, sentence] if sentence else parts

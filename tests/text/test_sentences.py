@@ -104,4 +104,9 @@ def test_long_sentences_are_cut_after_clauses_or_words():
         "five six seven.",
     ]
     assert shorter_parts("one two three four five", 12) == ["one two", "three four", "five"]
+    assert shorter_parts("one two [[t ə m eɪ t oʊ]] six", 16) == [
+        "one two",
+        "[[t ə m eɪ t oʊ]]",
+        "six",
+    ]
     assert shorter_parts("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
