@@ -109,6 +109,9 @@ def run(options: argparse.Namespace) -> int:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
     waiting = [job for job in jobs if _is_wanted(job, options)]
+    if not waiting:
+        say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
+        return 0
     # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress(print_line=say_aside) as progress:

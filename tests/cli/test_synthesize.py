@@ -114,6 +114,16 @@ def test_a_table_without_a_header_and_with_tabs(speak):
     assert sorted(file.name for file in Path("new").iterdir()) == ["a.wav", "b.wav"]
 
 
+def test_nothing_is_loaded_where_everything_is_there_already(speak, monkeypatch):
+    Path("batch.csv").write_text("a,Yes.\nb,No.\n", encoding="utf-8")
+    Path("new").mkdir()
+    for name in ("a", "b"):
+        Path(f"new/{name}.wav").write_text("kept")
+    monkeypatch.setattr("myxtts.synthesis.tts.TTS", None)
+    said = speak("--batch", "batch.csv", "--out-dir", "new", "--voice", "anna")
+    assert said == "new: nothing to do; 2 were there already\n"
+
+
 def test_a_table_of_a_spreadsheet_with_semicolons(speak):
     Path("batch.csv").write_text('id;text\na;"Yes; no, perhaps."\n', encoding="utf-8-sig")
     speak("--batch", "batch.csv", "--out-dir", "new", "--voice", "anna")
