@@ -121,6 +121,13 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def require_room(place: Path) -> None:
+    """An OSError if nothing can be made where a file or folder is to be written later."""
+    part, descriptor = _create(place, lambda path: os.open(path, _EXCLUSIVELY))
+    os.close(descriptor)
+    _remove(part)
+
+
 def temporaries_of(place: Path) -> list[Path]:
     """Temporaries next to a file or folder, of killed or active writers."""
     return [path for path in _temporaries_in(place.parent) if _place_name(path) == place.name]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import DataError
+from myxtts.whole_files import require_room
 
 
 class Format(NamedTuple):
@@ -26,7 +27,7 @@ AUDIO_ENDINGS = tuple(ending.removeprefix(".") for ending in FORMATS)
 
 
 def require_writable(file: Path) -> None:
-    """Raises an error for an ending that is not written, or a folder that is not there."""
+    """Raises an error for an ending that is not written, or a place that nothing is written to."""
     ending = file.suffix.lower()
     if ending not in FORMATS:
         found = f"its name ends in {ending!r}" if ending else "its name has no ending"
@@ -38,3 +39,7 @@ def require_writable(file: Path) -> None:
         raise DataError(f"{file}: cannot be written (is a folder)")
     if not file.parent.is_dir():
         raise DataError(f"{file}: cannot be written (no folder {file.parent})")
+    try:
+        require_room(file)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be written ({error.strerror})") from None

@@ -45,15 +45,21 @@ def check_text(
     look: FirstLook, text: str, language: str | None, lexicon: Lexicon | None = None
 ) -> None:
     """A language of the run, and something to say in it; symbols without words are counted."""
-    from myxtts.synthesis.script import ScriptWriter
+    from myxtts.synthesis.script import ScriptWriter, require_speakable_length
     from myxtts.text.left_out import describe_left_out, left_out_symbols
 
-    own = look.tokenizer.language_or_default(language, look.config.text.default_language)
+    own = check_language(look, language)
+    require_speakable_length(text)
     if len(text) <= _CHARACTERS_CHECKED:
         writer = ScriptWriter(look.tokenizer, look.config.data.max_text_length)
         writer.lines(text, own, lexicon=lexicon)
     if symbols := left_out_symbols(text, own):
         _log.warning("%s", describe_left_out(symbols))
+
+
+def check_language(look: FirstLook, language: str | None) -> str:
+    """The language of the run that is meant."""
+    return look.tokenizer.language_or_default(language, look.config.text.default_language)
 
 
 def check_references(files: Iterable[Path], look: FirstLook) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ from myxtts.audio.formats import AUDIO_ENDINGS, require_writable
 from myxtts.cli.help_text import flag_group
 from myxtts.errors import DataError
 from myxtts.synthesis.batch_file import Request, read_batch
-from myxtts.text.files import decoded, read_text
+from myxtts.text.files import read_standard_input, read_text
+from myxtts.whole_files import require_room
 
 STANDARD_INPUT = "-"
 
@@ -49,11 +49,17 @@ def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
         raise DataError(f"{folder}: is a file, expected a folder for --out-dir")
     if not folder.is_dir() and not folder.absolute().parent.is_dir():
         raise DataError(f"{folder}: cannot be made (no folder {folder.parent})")
+    try:
+        require_room(folder / "file" if folder.is_dir() else folder.absolute())
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
     if options.batch is not None:
         requests = read_batch(options.batch)
     else:
         _, text = _text(options)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
+        # As within a text: a line of dashes is skipped unless there are no others.
+        lines = [line for line in lines if any(map(str.isalnum, line))] or lines
         digits = max(3, len(str(len(lines))))
         requests = [Request(f"{n:0{digits}d}", line) for n, line in enumerate(lines, start=1)]
     return [SpeechJob(one, folder / f"{one.id}.{options.format}") for one in requests]
@@ -61,10 +67,10 @@ def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
 
 def _text(options: argparse.Namespace) -> tuple[str, str]:
     """The name of the source, and its text."""
-    if options.text_file is not None:
+    if STANDARD_INPUT in (options.text, str(options.text_file)):
+        name, text = "standard input", read_standard_input()
+    elif options.text_file is not None:
         name, text = str(options.text_file), read_text(options.text_file)
-    elif options.text == STANDARD_INPUT:
-        name, text = "standard input", decoded(sys.stdin.buffer.read(), "standard input")
     elif options.text is not None:
         name, text = "--text", options.text
     else:
@@ -78,7 +84,11 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--text", help="text to speak; - reads standard input")
     source.add_argument(
-        "--text-file", "--text_file", type=Path, metavar="FILE", help="UTF-8 text file to speak"
+        "--text-file",
+        "--text_file",
+        type=Path,
+        metavar="FILE",
+        help="UTF-8 text file to speak; - is standard input",
     )
     source.add_argument(
         "--batch",

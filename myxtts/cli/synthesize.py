@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +16,30 @@ from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.playing import player, require_sound_device
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
-from myxtts.cli.speech_checks import check_references, check_text, check_voice, look_at_speaker
+from myxtts.cli.speech_checks import (
+    check_language,
+    check_references,
+    check_text,
+    check_voice,
+    look_at_speaker,
+)
 from myxtts.cli.speech_sources import SpeechJob, add_source_flags, add_target_flags, read_jobs
+from myxtts.errors import MyXTTSError
 from myxtts.runs.base import model_name, run_or_base
 from myxtts.text.lexicon import Lexicon
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
+    from myxtts.runs.first_look import FirstLook
     from myxtts.synthesis.tts import TTS
 
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 200
-# Of a long table the first rows; a mistake in a later one is found when it is spoken.
-_JOBS_CHECKED = 20
+# Of a long table the first texts and recordings; a mistake in a later one is found when it is
+# spoken. Languages and names of voices are checked in all rows.
+_TEXTS_CHECKED = 20
+_RECORDINGS_CHECKED = 20
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -98,6 +109,9 @@ def run(options: argparse.Namespace) -> int:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
     waiting = [job for job in jobs if _is_wanted(job, options)]
+    if not waiting:
+        say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
+        return 0
     # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress(print_line=say_aside) as progress:
@@ -136,15 +150,41 @@ def _check(
 ) -> None:
     """What can be known of the run, its languages and voices before TensorFlow is loaded."""
     look = look_at_speaker(folder, options.vocoder)
-    some = jobs[:_JOBS_CHECKED]
-    for job in some:
-        check_text(look, job.request.text, job.request.language or options.language, lexicon)
-    # In the order in which they are found.
-    for voice in dict.fromkeys([None, *(job.request.voice for job in some)]):
-        wanted = _voice(options, voice)
-        if wanted.get("voice") is not None:
-            check_voice(folder, wanted["voice"])
-        check_references(wanted.get("speaker_wav") or (), look)
+    for index, job in enumerate(jobs):
+        language = job.request.language or options.language
+        with _naming_the_row(options, job):
+            if index < _TEXTS_CHECKED:
+                check_text(look, job.request.text, language, lexicon)
+            else:
+                check_language(look, language)
+    _check_voice(options, folder, look, None)
+    # Each once, in the order in which they are found.
+    first_rows = {job.request.voice: job for job in reversed(jobs) if job.request.voice}
+    recordings = 0
+    for voice, job in reversed(first_rows.items()):
+        recordings += _is_recording(voice)
+        if recordings <= _RECORDINGS_CHECKED or not _is_recording(voice):
+            with _naming_the_row(options, job):
+                _check_voice(options, folder, look, voice)
+
+
+def _check_voice(
+    options: argparse.Namespace, folder: Path, look: FirstLook, of_row: str | None
+) -> None:
+    wanted = _voice(options, of_row)
+    if wanted.get("voice") is not None:
+        check_voice(folder, wanted["voice"])
+    check_references(wanted.get("speaker_wav") or (), look)
+
+
+@contextlib.contextmanager
+def _naming_the_row(options: argparse.Namespace, job: SpeechJob) -> Iterator[None]:
+    try:
+        yield
+    except MyXTTSError as error:
+        if options.batch is None:
+            raise
+        raise type(error)(f"{options.batch}: '{job.request.id}': {error}") from None
 
 
 def _speak_one(
@@ -182,14 +222,15 @@ def _speak_batch(
 
     def speak(job: SpeechJob) -> float:
         assert job.file is not None
-        tts.tts_to_file(
-            text=job.request.text,
-            language=job.request.language or options.language,
-            file_path=job.file,
-            watermark=options.watermark,
-            **_voice(options, job.request.voice),
-            **how,
-        )
+        with _naming_the_row(options, job):
+            tts.tts_to_file(
+                text=job.request.text,
+                language=job.request.language or options.language,
+                file_path=job.file,
+                watermark=options.watermark,
+                **_voice(options, job.request.voice),
+                **how,
+            )
         return _seconds_of(job.file)
 
     seconds = 0.0
@@ -211,8 +252,12 @@ def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
     """The voice of a row, which is a name or a recording, or else that of the flags."""
     if of_row is None:
         return {"voice": options.voice, "speaker_wav": options.speaker_wav}
-    is_file = Path(of_row).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
-    return {"speaker_wav": [Path(of_row)]} if is_file else {"voice": of_row}
+    return {"speaker_wav": [Path(of_row)]} if _is_recording(of_row) else {"voice": of_row}
+
+
+def _is_recording(voice: str) -> bool:
+    """In a table, where a voice is a name or a file."""
+    return Path(voice).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
 
 
 def _is_wanted(job: SpeechJob, options: argparse.Namespace) -> bool:

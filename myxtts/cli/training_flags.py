@@ -66,7 +66,8 @@ def _add_run_flags(group: Any) -> None:
         default=None,
         metavar="RUN",
         help="initialise from another run's EMA weights, or those of the included base model "
-        "(base), which must fit the model; its model and audio settings become the defaults "
+        "(base) or vocoder (vocoder), which must fit the model; its model and audio settings "
+        "become the defaults "
         "(default: train from scratch)",
     )
     group.add_argument(

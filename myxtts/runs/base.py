@@ -1,4 +1,4 @@
-"""The base model that comes with the package, for those who give no run or ask for it."""
+"""The base model and the vocoder that come with the package, for those who ask for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from myxtts.errors import CheckpointError
 
 # In the place of a run's folder; one of this name goes before it.
 BASE = "base"
-_INCLUDED = Path(str(resources.files("myxtts") / "weights" / "base"))
+VOCODER = "vocoder"
+_WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
+_INCLUDED = _WEIGHTS / BASE
 
 
 def run_or_base(run: str | Path | None) -> Path:
@@ -21,6 +23,13 @@ def run_or_base(run: str | Path | None) -> Path:
             "this installation includes no base model; give the folder of a trained run"
         )
     return _INCLUDED
+
+
+def run_to_start_from(run: str | Path) -> Path:
+    """The folder of a run; "base" and "vocoder" mean what is included."""
+    if str(run) == VOCODER and not Path(run).is_dir():
+        return _WEIGHTS / VOCODER
+    return run_or_base(run)
 
 
 def model_name(run: Path) -> str:

@@ -15,6 +15,8 @@ from myxtts.text.files import read_text
 
 COLUMNS = ("id", "text", "voice", "language")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Of a .csv without a comma in its first line; spreadsheets write ; where a comma is in numbers.
+_OTHER_SEPARATORS = ("|", ";")
 _ID = re.compile(r"[^\W_][\w. -]{0,99}", re.UNICODE)
 
 
@@ -33,12 +35,13 @@ def read_batch(file: Path) -> list[Request]:
         raise DataError(f"{file}: expected a name that ends in {' or '.join(_SEPARATORS)}")
     text = read_text(file)
     separator = _SEPARATORS[file.suffix.lower()]
-    if separator == "," and "|" in text.partition("\n")[0] and "," not in text.partition("\n")[0]:
-        separator = "|"
+    first_line = text.partition("\n")[0]
+    if separator == "," and "," not in first_line:
+        separator = next((other for other in _OTHER_SEPARATORS if other in first_line), ",")
     reader = csv.reader(
         io.StringIO(text),
         delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE,
+        quoting=csv.QUOTE_MINIMAL if separator in ",;" else csv.QUOTE_NONE,
         strict=True,
     )
     try:

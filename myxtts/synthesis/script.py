@@ -45,11 +45,7 @@ class ScriptWriter:
         self, text: str, language: str, *, split: bool = True, lexicon: Lexicon | None = None
     ) -> list[Line]:
         """Sentences without speakable text are skipped unless all are."""
-        if len(text) > _MOST_CHARACTERS:
-            raise DataError(
-                f"text has {len(text)} characters, expected at most {_MOST_CHARACTERS}; split it "
-                "into parts"
-            )
+        require_speakable_length(text)
         lines: list[Line] = []
         for stretch, pause_seconds in split_at_pauses(text):
             own = [
@@ -125,6 +121,14 @@ class ScriptWriter:
                 "espeak-ng writes it for this language"
             )
         return symbols
+
+
+def require_speakable_length(text: str) -> None:
+    if len(text) > _MOST_CHARACTERS:
+        raise DataError(
+            f"text has {len(text)} characters, expected at most {_MOST_CHARACTERS}; split it into "
+            "parts"
+        )
 
 
 def _pause_after(sentence: str, break_after: str) -> float:

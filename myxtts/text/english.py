@@ -27,7 +27,7 @@ from myxtts.text.english_numbers import (
     speak_roman_numerals,
     spell_digits,
 )
-from myxtts.text.english_stops import stop_after
+from myxtts.text.english_stops import SENTENCE_STARTS, stop_after
 from myxtts.text.language import Language
 from myxtts.text.scripts import LATIN
 from myxtts.text.sentences import SentenceRules
@@ -164,7 +164,7 @@ ENGLISH = Language(
     normalise=normalise_english,
     espeak_voice="en-us",
     scripts=LATIN,
-    sentences=SentenceRules(),
+    sentences=SentenceRules(starts=SENTENCE_STARTS),
     greeting="hello",
     example="Hello there.",
     demo_file="en.txt",

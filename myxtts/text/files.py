@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from myxtts.errors import DataError
@@ -16,10 +17,18 @@ def read_text(file: Path) -> str:
         content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
-    return decoded(content, str(file))
+    return _decoded(content, str(file))
 
 
-def decoded(content: bytes, where: str) -> str:
+def read_standard_input() -> str:
+    name = "standard input"
+    content = sys.stdin.buffer.read(_LARGEST_FILE_BYTES + 1)
+    if len(content) > _LARGEST_FILE_BYTES:
+        raise DataError(f"{name}: more than {_LARGEST_FILE_BYTES} bytes; split it into parts")
+    return _decoded(content, name)
+
+
+def _decoded(content: bytes, where: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

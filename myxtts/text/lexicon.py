@@ -18,6 +18,7 @@ from pathlib import Path
 from myxtts.errors import DataError
 from myxtts.text.characters import any_of
 from myxtts.text.files import read_text
+from myxtts.text.markup import split_at_pronunciations
 
 _SEPARATOR = re.compile(r"\t|\|")
 
@@ -45,13 +46,16 @@ class Lexicon:
         return cls(sayings)
 
     def apply(self, text: str) -> str:
-        """Words replaced by how they are said; IPA as in `text.markup`."""
+        """Words replaced by how they are said; IPA as in `text.markup`, which is left as it is."""
 
         def saying(match: re.Match[str]) -> str:
             word = match.group()
             return self.sayings.get(word) or self.sayings.get(word.lower()) or word
 
-        return self._pattern.sub(saying, text)
+        return "".join(
+            f"[[{part}]]" if is_ipa else self._pattern.sub(saying, part)
+            for part, is_ipa in split_at_pronunciations(text)
+        )
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:

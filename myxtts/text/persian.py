@@ -23,7 +23,7 @@ from myxtts.text.characters import (
 )
 from myxtts.text.language import Language
 from myxtts.text.persian_for_espeak import spelt_for_espeak
-from myxtts.text.sentences import TERMINATORS, SentenceRules
+from myxtts.text.sentences import ABBREVIATIONS, TERMINATORS, SentenceRules
 from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs
 
 __all__ = ["PERSIAN", "normalise_persian"]
@@ -68,6 +68,11 @@ BEFORE_NUMBER = {
     "ص": "صفحه", "صص": "صفحات", "ص.": "صفحه", "صص.": "صفحات", "ج.": "جلد", "چ.": "چاپ",
     "ش.": "شماره",
 }  # fmt: skip
+# «برو!» و رفت. «چرا؟» پرسید.
+AFTER_QUOTATIONS = (
+    "و", "که", "را", "گفت", "گفتم", "گفتی", "گفتند", "گفتیم", "می‌گوید", "می‌گفت", "می‌گویند",
+    "پرسید", "پرسیدم", "پرسیدند", "می‌پرسد", "می‌پرسید", "فریاد", "داد", "پاسخ", "جواب", "نوشت",
+)  # fmt: skip
 AFTER_YEAR = {"م": "میلادی", "ق": "قمری", "ش": "شمسی"}
 
 CURRENCIES = {"$": "دلار", "€": "یورو", "£": "پوند", "¥": "ین", "₺": "لیر"}
@@ -407,7 +412,11 @@ PERSIAN = Language(
     espeak_voice="fa",
     scripts=frozenset({"ARABIC"}),
     # The Persian semicolon separates whole clauses.
-    sentences=SentenceRules(terminators=f"{TERMINATORS}؛"),
+    sentences=SentenceRules(
+        terminators=f"{TERMINATORS}؛",
+        abbreviations=(*ABBREVIATIONS, "صص"),
+        after_quotations=AFTER_QUOTATIONS,
+    ),
     greeting="سلام",
     example="سلام، حال شما چطور است؟",
     demo_file="fa.txt",

@@ -8,16 +8,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from myxtts.text.characters import any_of
+from myxtts.text.markup import PRONUNCIATION
+
 # A text may quote another language, so every language has the marks of all of them.
 TERMINATORS = ".!?؟…。"
 # Shared by all languages in Latin script.
 ABBREVIATIONS = (
-    "Mr", "Mrs", "Ms", "Dr", "Prof", "St", "vs", "No", "Nos", "Fig", "Vol", "pp", "cf", "ca",
-    "Gen", "Col", "Capt", "Lt", "Sgt", "Rev", "Hon", "Mt", "approx", "e.g", "i.e",
+    "Mr", "Mrs", "Ms", "Dr", "Prof", "vs", "Fig", "Vol", "pp", "cf", "ca", "Gen", "Col", "Capt",
+    "Lt", "Sgt", "Rev", "Hon", "Sen", "Gov", "Mt", "Ft", "approx", "e.g", "i.e",
 )  # fmt: skip
 # These may also end a sentence; then a capital letter or another script follows.
-ABBREVIATIONS_AT_ENDS = ("Jr", "Sr", "etc", "Inc", "Ltd", "Co", "Corp", "a.m", "p.m", "U.S", "al")
+ABBREVIATIONS_AT_ENDS = (
+    "Jr", "Sr", "etc", "Inc", "Ltd", "Co", "Corp", "a.m", "p.m", "al", "Ave", "Rd", "Blvd",
+    "Dept", "dept", "temp",
+)  # fmt: skip
+# These are abbreviations before a number alone: "Sat. 3 May", but "He sat. Three men came."
+ABBREVIATIONS_BEFORE_NUMBERS = (
+    "No", "Nos", "no", "Est", "est", "Jan", "Feb", "Mar", "Apr", "Jun", "Jul", "Aug", "Sep", "Sept",
+    "Oct", "Nov", "Dec", "Mon", "Tue", "Tues", "Wed", "Thu", "Thur", "Thurs", "Fri", "Sat", "Sun",
+)  # fmt: skip
+UNITS_AFTER_NUMBERS = ("ft", "in", "yd", "mi", "oz", "lb", "lbs", "min", "sec", "hr", "hrs")
 _CLOSING = "\"'”’»›)\\]}"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_ABBREVIATION_AT_END = re.compile(rf"\b(?:{any_of(ABBREVIATIONS_AT_ENDS)})\.$")
+_BEFORE_NUMBER = re.compile(rf"\b(?:{any_of(ABBREVIATIONS_BEFORE_NUMBERS)})\.$")
+_NUMBER_OR_DATE = re.compile(rf"\d|(?:{any_of(ABBREVIATIONS_BEFORE_NUMBERS)})\.$")
+_UNIT_AT_END = re.compile(rf"\d\s?(?:{any_of(UNITS_AFTER_NUMBERS)})\.$")
+# Initials, U.S., Ph.D., ق.م. and St., which is a saint before a name and a street after one.
+_DOTTED_LETTERS = re.compile(r"(?:(?<![\w.°])(?:[^\W\d_]\.)+|\bPh\.D\.|\bSt\.)$")
 # Shorter lines are verses, titles or items of a list.
 _FULL_LINE_CHARACTERS = 60
 _WRAPPED = ""
@@ -36,7 +55,12 @@ class SentenceRules:
     """Marks that end a sentence before white space and belong to it, with quotation marks and
     brackets that close after them. A line break ends one too."""
     abbreviations: tuple[str, ...] = ABBREVIATIONS
-    """Words whose dot does not end a sentence, like that of an initial or of a number in a list."""
+    """Words whose dot does not end a sentence, like that of a number in a list."""
+    starts: tuple[str, ...] = ()
+    """Words that begin a sentence even after letters with dots: "the U.S. Army", but "from the U.S.
+    She came"."""
+    after_quotations: tuple[str, ...] = ()
+    """Words that go on with the sentence after a quotation, where no lower case shows it."""
 
     def split(self, text: str) -> list[str]:
         return [sentence.text for sentence in self.split_with_breaks(text)]
@@ -78,10 +102,24 @@ class SentenceRules:
         if self._abbreviation.search(before.text):
             return True
         is_lower = following[0].islower()
-        if is_lower and self._abbreviation_at_end.search(before.text):
-            return True
+        if _ABBREVIATION_AT_END.search(before.text):
+            return is_lower
+        if _DOTTED_LETTERS.search(before.text):
+            return not self._start.match(following)
+        if _UNIT_AT_END.search(before.text):
+            return is_lower or following[0].isdecimal()
+        if _BEFORE_NUMBER.search(before.text):
+            return _NUMBER_OR_DATE.match(following) is not None
+        if before.text[-1] in _BRACKETS:
+            # Is it (really?) true? (But this is a sentence of its own.)
+            is_within = before.text.rfind(_BRACKETS[before.text[-1]]) > 0
+            return is_within and not following[0].isupper()
         # "Stop!" he said.
-        return is_lower and before.text[-1] in _CLOSING and before.text[-1] not in ")]}"
+        is_quotation = before.text[-1] in _CLOSING
+        return is_quotation and (is_lower or self._goes_on_after_quotation(following))
+
+    def _goes_on_after_quotation(self, following: str) -> bool:
+        return following.split()[0].rstrip(".،:!؟") in self.after_quotations
 
     @functools.cached_property
     def _boundary(self) -> re.Pattern[str]:
@@ -92,13 +130,13 @@ class SentenceRules:
 
     @functools.cached_property
     def _abbreviation(self) -> re.Pattern[str]:
-        words = "|".join(map(re.escape, self.abbreviations))
-        return re.compile(rf"(?:\b(?:{words})|(?<![\w.])[^\W\d_]|^[0-9۰-۹]{{1,3}})\.$")
+        return re.compile(rf"(?:\b(?:{any_of(self.abbreviations)})|^\d{{1,3}})\.$")
 
     @functools.cached_property
-    def _abbreviation_at_end(self) -> re.Pattern[str]:
-        words = "|".join(map(re.escape, ABBREVIATIONS_AT_ENDS))
-        return re.compile(rf"\b(?:{words})\.$")
+    def _start(self) -> re.Pattern[str]:
+        """Matches nothing if there are no such words."""
+        words = rf"[\"'“‘(\[]*(?:{any_of(self.starts)})\b(?!\.)"
+        return re.compile(words if self.starts else r"(?!)")
 
 
 def shorter_parts(sentence: str, most_characters: int) -> list[str]:
@@ -111,6 +149,10 @@ def shorter_parts(sentence: str, most_characters: int) -> list[str]:
         late = [end for end in clauses if end > most_characters // 4]
         cut = late[-1] if late else beginning.rfind(" ")
         cut = cut if cut > 0 else most_characters
+        # A pronunciation between double brackets stays whole.
+        for said in PRONUNCIATION.finditer(sentence):
+            if said.start() < cut < said.end():
+                cut = said.start() or said.end()
         parts.append(sentence[:cut].strip())
         sentence = sentence[cut:].strip()
     return [*parts, sentence] if sentence else parts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import accumulation_split_batches
 from myxtts.errors import ConfigError
-from myxtts.runs.base import run_or_base
+from myxtts.runs.base import run_to_start_from
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since
 from myxtts.runs.run_dir import find_checkpoint
@@ -50,7 +50,8 @@ class Start:
     @classmethod
     def from_run(cls, run: str | Path, *, partially: bool = False) -> Start:
         return cls(
-            init_from=find_checkpoint(run_or_base(run), for_synthesis=True), partially=partially
+            init_from=find_checkpoint(run_to_start_from(run), for_synthesis=True),
+            partially=partially,
         )
 
     @property

@@ -52,7 +52,9 @@ def test_a_text_file_and_standard_input_are_said_like_an_argument(speak, monkeyp
     speak("--text-file", "text.txt", "--voice", "anna", "--out", "file.wav")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     speak("--text", "-", "--voice", "anna", "--out", "pipe.wav")
-    for name in ("file.wav", "pipe.wav"):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    speak("--text-file", "-", "--voice", "anna", "--out", "pipe_as_file.wav")
+    for name in ("file.wav", "pipe.wav", "pipe_as_file.wav"):
         np.testing.assert_array_equal(samples_of(name), samples_of("argument.wav"))
 
 
@@ -112,8 +114,24 @@ def test_a_table_without_a_header_and_with_tabs(speak):
     assert sorted(file.name for file in Path("new").iterdir()) == ["a.wav", "b.wav"]
 
 
+def test_nothing_is_loaded_where_everything_is_there_already(speak, monkeypatch):
+    Path("batch.csv").write_text("a,Yes.\nb,No.\n", encoding="utf-8")
+    Path("new").mkdir()
+    for name in ("a", "b"):
+        Path(f"new/{name}.wav").write_text("kept")
+    monkeypatch.setattr("myxtts.synthesis.tts.TTS", None)
+    said = speak("--batch", "batch.csv", "--out-dir", "new", "--voice", "anna")
+    assert said == "new: nothing to do; 2 were there already\n"
+
+
+def test_a_table_of_a_spreadsheet_with_semicolons(speak):
+    Path("batch.csv").write_text('id;text\na;"Yes; no, perhaps."\n', encoding="utf-8-sig")
+    speak("--batch", "batch.csv", "--out-dir", "new", "--voice", "anna")
+    assert [file.name for file in Path("new").iterdir()] == ["a.wav"]
+
+
 def test_lines_of_a_text_become_files(speak):
-    Path("text.txt").write_text("Good morning.\n\nGood evening.\n")
+    Path("text.txt").write_text("Good morning.\n\n* * *\nGood evening.\n")
     speak("--text-file", "text.txt", "--out-dir", "lines", "--voice", "anna")
     assert sorted(file.name for file in Path("lines").iterdir()) == ["001.wav", "002.wav"]
 

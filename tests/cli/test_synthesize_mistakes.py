@@ -68,8 +68,17 @@ MISTAKES = [
     ([*BATCH, "--batch", "wide.csv"], "wide.csv: line 2: found 5 columns, expected at most 4"),
     ([*BATCH, "--batch", "quotes.csv"], "quotes.csv: line "),
     ([*BATCH, "--batch", "empty.csv"], "empty.csv: has no rows"),
+    (["--out-dir", "made", "--batch", "nobody.csv"], "nobody.csv: 'a': "),
     (["--out-dir", "made", "--batch", "nobody.csv"], "no voice 'nobody'; it has: "),
-    (["--out-dir", "made", "--batch", "unheard.csv"], "none.wav: no such file"),
+    (["--out-dir", "made", "--batch", "unheard.csv"], "unheard.csv: 'a': none.wav: no such file"),
+    (
+        ["--out-dir", "made", "--batch", "late.csv"],
+        "late.csv: '29': language 'tlh' is not one of this model's languages",
+    ),
+    ([*OUT, *VOICE, "--text-file", "long.txt"], "text has 1000001 characters, expected at most"),
+    ([*TEXT, *VOICE, "--out", f"{'x' * 245}.wav"], "cannot be written (File name too long)"),
+    ([*TEXT, *OUT, *VOICE, "--subtitles", f"{'x' * 245}.srt"], "(File name too long)"),
+    ([*TEXT, *VOICE, "--out-dir", "x" * 250], "cannot be written (File name too long)"),
     ([*TEXT, *OUT, *VOICE, "--lexicon", "none.tsv"], "none.tsv: cannot be read"),
     ([*TEXT, *OUT, *VOICE, "--lexicon", "text.txt"], "text.txt: line 1: found 'Good morning.'"),
     ([*TEXT, *OUT, *VOICE, "--speed", "0"], "--speed: found 0, allowed: 0.25 to 4"),
@@ -103,6 +112,10 @@ def folder(tmp_path_factory) -> Path:
         "empty.csv": b"id,text\n",
         "nobody.csv": b"a,Hello.,nobody\n",
         "unheard.csv": b"a,Hello.,none.wav\n",
+        "late.csv": "".join(
+            f"{row},Hello.,,{'tlh' if row == 29 else 'en'}\n" for row in range(30)
+        ).encode(),
+        "long.txt": b"x" * 1_000_001,
         "out.wav": b"an older file",
     }.items():
         (folder / name).write_bytes(content)

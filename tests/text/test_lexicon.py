@@ -19,6 +19,11 @@ def test_words_are_replaced_by_how_they_are_said(tmp_path):
     assert lexicon.apply("شهر تهران.") == "شهر طهران."
 
 
+def test_a_pronunciation_in_the_text_goes_before_the_file(tmp_path):
+    lexicon = lexicon_of(tmp_path, "a\t/ˈeɪ/\ntu\tyou\n")
+    assert lexicon.apply("Say [[tu]], a tu.") == "Say [[tu]], [[ˈeɪ]] you."
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

@@ -10,6 +10,8 @@ def test_pauses_by_hand():
         (" two", 0.25),
         (".", None),
     ]
+    for half_a_second in ("[pause 0,5]", "[pause ۰٫۵]", "[pause 500ms]"):
+        assert next(split_at_pauses(f"One {half_a_second} two.")) == ("One ", 0.5)
     assert list(split_at_pauses("No [paused] pause.")) == [("No [paused] pause.", None)]
 
 

@@ -36,6 +36,41 @@ def test_sentences(text, language, sentences):
     assert find_language(language).sentences.split(text) == sentences
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sen. Warren met Gov. Brown and Ph.D. students. | Fine.",
+        "J.K. Rowling came from the U.S. Army. | He is from the U.S. | She is not.",
+        "In 44 B.C. Caesar died. | A.D. 300 was better. | It rained in Washington D.C. today.",
+        "See No. 7. | No. | I will not.",
+        "On Mon. Feb. 3 we sat. | 3 others stood.",
+        "He was born on Jan. 5, 2020. | It was 5 ft. 10 in. tall. | OK.",
+        "Take vitamin C. | It helps. | It is 20.5 °C. | Good.",
+        "J. A. Smith lives on Main St. in town. | I live on Main St. | The house is big.",
+        "The Dept. of State is on 5th Ave. now. | I live on 5th Ave. | You know.",
+        "Is it (really?) true? | (Yes, it is.) | Good.",
+        "He wrote \"[She said 'No!'] (quietly.)\" | Then nothing.",
+    ],
+)
+def test_english_dots_that_end_no_sentence(text):
+    assert find_language("en").sentences.split(text.replace("| ", "")) == text.split(" | ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "در سال ۳۳۰ ق.م. اسکندر آمد. | ساعت ۵ ب.ظ. رفت.",
+        "ر.ک. صفحه ۵. | نگاه کنید به صص. ۱۲ تا ۱۵. | پایان.",
+        "گفت: «برو!» و رفت. | «چرا؟» پرسید علی. | «خانه.» | او ماند.",
+        "گفت: «او پرسید: ‹چرا؟›» و خندید. | بله.",
+        "آیا (واقعاً؟) درست است؟ | (بله.) | خوب.",
+        "بهایش ۱۲٬۵۰۰٫۷۵ تومان است؛ | گران است! | نه؟",
+    ],
+)
+def test_persian_dots_and_quotations_that_end_no_sentence(text):
+    assert find_language("fa").sentences.split(text.replace("| ", "")) == text.split(" | ")
+
+
 def test_a_language_may_have_marks_and_abbreviations_of_its_own():
     rules = SentenceRules(terminators=".।", abbreviations=(*ABBREVIATIONS, "z.B"))
     assert rules.split("यह है। वह है।") == ["यह है।", "वह है।"]
@@ -69,4 +104,9 @@ def test_long_sentences_are_cut_after_clauses_or_words():
         "five six seven.",
     ]
     assert shorter_parts("one two three four five", 12) == ["one two", "three four", "five"]
+    assert shorter_parts("one two [[t ə m eɪ t oʊ]] six", 16) == [
+        "one two",
+        "[[t ə m eɪ t oʊ]]",
+        "six",
+    ]
     assert shorter_parts("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]

@@ -6,11 +6,15 @@ import shlex
 import numpy as np
 import pytest
 import soundfile
+import tensorflow as tf
 from safetensors.numpy import load_file
 
+from myxtts.cli.main import main
 from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.step import compile_training_step
 from myxtts.training.tasks import task_of
 from myxtts.training.trainer import XTTSTrainer
 
@@ -34,6 +38,59 @@ def weights(run_dir) -> dict[str, np.ndarray]:
     return load_file(RunDir(run_dir).newest_checkpoint().folder / "model.safetensors")
 
 
+def stepped(miniature, *, accumulation=1, xla=False, seed=0):
+    """The compiled step after a few real batches, its losses and the weights."""
+    config = miniature(
+        task="vocoder",
+        batch_size=4 // accumulation,
+        gradient_accumulation_steps=accumulation,
+        seed=seed,
+    )
+    tf.keras.utils.set_random_seed(1)
+    corpus = open_corpus(config)
+    task = task_of(config, corpus)
+    task.build()
+    optimizer = FlatAdamW(task.model.trainable_variables, config.training, 10)
+    step = compile_training_step(
+        task.objective, optimizer, task.signature(), config.training, xla=xla
+    )
+    batches = [task.load(corpus.train.schedule.batch_at(index)) for index in range(4)]
+    losses = [float(step(batch, tf.constant(True)).loss) for batch in batches]
+    return step, np.array(losses), optimizer.weights().numpy()
+
+
+@pytest.fixture(scope="module")
+def plain(miniature):
+    return stepped(miniature)
+
+
+def test_accumulation_equals_the_large_batch(plain, miniature):
+    _, losses, weights = plain
+    for accumulation in (2, 4):
+        _, split_losses, split_weights = stepped(miniature, accumulation=accumulation)
+        np.testing.assert_allclose(split_losses, losses, rtol=1e-5)
+        np.testing.assert_allclose(split_weights, weights, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_weights(plain, miniature):
+    np.testing.assert_array_equal(stepped(miniature)[2], plain[2])
+    assert not np.array_equal(stepped(miniature, seed=1)[2], plain[2])
+
+
+def test_xla_agrees(plain, miniature):
+    np.testing.assert_allclose(stepped(miniature, xla=True)[1], plain[1], rtol=1e-3)
+
+
+def test_a_segment_of_another_length_is_refused(plain, miniature):
+    config = miniature(task="vocoder")
+    corpus = open_corpus(config)
+    batch = task_of(config, corpus).load(corpus.train.schedule.batch_at(0))
+    longer = batch._replace(mel=np.pad(batch.mel, [(0, 0), (0, 2), (0, 0)]))
+    with pytest.raises((TypeError, ValueError), match=str(config.vocoder.frames_per_segment + 2)):
+        plain[0](longer, tf.constant(True))
+    assert plain[0].experimental_get_tracing_count() == 1
+
+
 def test_one_shape_is_compiled_and_none_after(vocoder_run, miniature):
     report = json.loads((vocoder_run / "report.json").read_text())
     config = miniature()
@@ -41,6 +98,8 @@ def test_one_shape_is_compiled_and_none_after(vocoder_run, miniature):
     assert report["traces"] == 1
     assert report["compilations_after_warmup"] == 0
     assert report["state"] == "complete"
+    assert 0 < report["useful_utilisation"] < report["steady_utilisation"] < 1
+    assert 0 < report["valid_frame_ratio"] <= 1
 
 
 def test_a_run_shows_its_segments_and_how_to_speak_with_them(miniature, tmp_path):
@@ -85,12 +144,33 @@ def test_a_resumed_run_equals_one_that_never_stopped(vocoder_run, train, tmp_pat
         np.testing.assert_array_equal(there[name], here[name])
 
 
+def test_the_included_vocoder_can_be_trained_further(demo_corpus, tmp_path):
+    """By its name alone, which sets the task, the mel and the sizes."""
+    run = tmp_path / "run"
+    command = ["train", demo_corpus, "--init-from", "vocoder", "--run-dir", run, "--max-steps", 1]
+    assert main([str(word) for word in [*command, "--batch-size", 2]]) == 0
+    assert RunDir(run).newest_checkpoint().config().training.task == "vocoder"
+    report = json.loads(RunDir(run).start_report_file.read_text())
+    assert report["not_taken"] == {}
+    assert sum(part["taken"] for part in report["parts"].values()) > 2e6
+
+
 @pytest.mark.slow
 def test_training_brings_copies_nearer(train, tmp_path):
     train(tmp_path / "run", max_steps=150, learning_rate=5e-3, evaluate_every=10)
     lines = RunDir(tmp_path / "run").metric_lines()
     losses = [line["validation_loss"] for line in lines if "validation_loss" in line]
     assert losses[-1] < losses[0] - 0.02
+
+
+def test_starting_from_another_run_takes_its_averaged_weights(vocoder_run, miniature, tmp_path):
+    config = miniature(task="vocoder", seed=9)
+    trainer = XTTSTrainer(config, open_corpus(config), tmp_path / "new")
+    trainer.start_from(find_checkpoint(vocoder_run))
+    expected = find_checkpoint(vocoder_run).ema_weights()
+    assert set(expected) == {variable.path for variable in trainer.model.trainable_variables}
+    for variable in trainer.model.trainable_variables:
+        np.testing.assert_array_equal(variable.numpy(), expected[variable.path])
 
 
 def test_resuming_or_starting_with_another_size_is_refused(vocoder_run, train, tmp_path):
