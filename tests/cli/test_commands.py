@@ -349,7 +349,15 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
         ("synthesize --txt Hello", "myxtts synthesize: unknown flag --txt; did you mean '--text'?"),
         ("synthesize --precision x", "myxtts synthesize: unknown flag --precision ("),
         ("train --model-size smal", "--model-size: found 'smal', ...; did you mean 'small'?"),
-        ("train --batch-size x", "myxtts train: --batch-size: invalid int value: 'x'"),
+        ("train --batch-size x", "--batch-size: found 'x', expected a whole number ("),
+        (
+            "synthesize --voice anna --speaker-wav me.wav",
+            "--speaker-wav: cannot be given together with --voice (",
+        ),
+        (
+            "synthesize --speaker-wav me.wav --voice anna",
+            "--voice: cannot be given together with --speaker-wav (",
+        ),
         ("", "myxtts: the following arguments are required: COMMAND"),
     ],
 )
