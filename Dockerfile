@@ -11,7 +11,7 @@ COPY pyproject.toml constraints.txt README.package.md LICENSE NOTICE.md MANIFEST
 COPY myxtts ./myxtts
 # By their hashes, as make does it; extras other than serve by their versions.
 RUN python -m venv /opt/venv \
-    && export PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 \
+    && export PATH="/opt/venv/bin:$PATH" PIP_NO_CACHE_DIR=1 \
     && python -m pip install --require-hashes --requirement requirements/build.txt \
     && python -m pip install --require-hashes --no-build-isolation --requirement requirements/serve.txt \
     && python -m pip install --no-build-isolation --constraint constraints.txt ".[${EXTRAS}]"

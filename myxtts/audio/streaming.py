@@ -53,8 +53,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
     except FfmpegError as error:
         raise UnusableAudioError(f"{file}: cannot read audio ({error})") from None
     except soundfile.LibsndfileError as error:
-        cause = str(error.error_string).removeprefix("Error : ").rstrip(".")
-        raise UnusableAudioError(f"{file}: cannot read audio ({cause})") from None
+        raise UnusableAudioError(f"{file}: cannot read audio ({_cause(error)})") from None
     except OSError as error:
         raise UnusableAudioError(f"{file}: cannot read audio ({error.strerror or error})") from None
 
@@ -65,10 +64,12 @@ def _opened(file: Path, stack: contextlib.ExitStack) -> AudioStream:
     if not is_for_ffmpeg(file):
         try:
             sound = soundfile.SoundFile(stream.fileno(), closefd=False)
-        except soundfile.LibsndfileError:
+        except soundfile.LibsndfileError as error:
             # The ending of a name may be wrong, or of a format that ffmpeg knows.
             if not is_installed():
-                raise
+                raise FfmpegError(
+                    f"{_cause(error)}; ffmpeg reads more formats, but is not installed"
+                ) from None
         else:
             stack.enter_context(sound)
             seconds = sound.frames / sound.samplerate
@@ -77,6 +78,10 @@ def _opened(file: Path, stack: contextlib.ExitStack) -> AudioStream:
     track = first_track(file)
     blocks = _decoded(file, track.sample_rate_hz)
     return AudioStream(track.sample_rate_hz, track.file_seconds, track.seconds, blocks)
+
+
+def _cause(error: soundfile.LibsndfileError) -> str:
+    return str(error.error_string).removeprefix("Error : ").rstrip(".")
 
 
 def _refuse_at_once(descriptor: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_workers
-from myxtts.errors import ConfigError
+from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural_count
 
 if TYPE_CHECKING:
@@ -132,8 +132,10 @@ def run(options: argparse.Namespace) -> int:
     write_corpus(outcome, page(outcome))
     if options.json:
         print(json.dumps(as_json(outcome), ensure_ascii=False, indent=1))
+        _require_something(outcome)
         return 0
     _say_problems(outcome)
+    _require_something(outcome)
     for line in [*summary(outcome), *outcome.notes]:
         say(line)
     say(f"Took {time.monotonic() - started:.1f} s. Report: {options.out / 'collect.html'}")
@@ -197,7 +199,6 @@ def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | No
     if options.any_voice:
         return None, None
     from myxtts.collecting.voices import open_encoder
-    from myxtts.errors import DataError
 
     try:
         return open_encoder(), None
@@ -221,6 +222,12 @@ def _say_problems(outcome: Outcome) -> None:
         say(problem)
     if len(outcome.problems) > _MOST_PROBLEMS:
         say(f"... and {len(outcome.problems) - _MOST_PROBLEMS} more that could not be read")
+
+
+def _require_something(outcome: Outcome) -> None:
+    if outcome.unread == len(outcome.sources) and not outcome.clips:
+        recordings = plural_count(outcome.unread, "recording")
+        raise DataError(f"{recordings}: nothing could be read, so there is no corpus")
 
 
 def _say_next(out: Path, outcome: Outcome) -> None:

@@ -6,29 +6,9 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from myxtts import __version__
-from myxtts.cli import (
-    collect,
-    compare,
-    completion,
-    dashboard,
-    demo_data,
-    detect,
-    diagnose,
-    doctor,
-    evaluate,
-    export,
-    prepare,
-    review,
-    serve,
-    stats,
-    synthesize,
-    train,
-    tune,
-    validate,
-    voice,
-)
 from myxtts.cli.console import LogLines
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
@@ -37,26 +17,27 @@ from myxtts.cli.parser import CommandParser
 from myxtts.cli.screen import careful_screen
 from myxtts.training.interruption import signals_interrupt
 
+# Each is a module of this folder.
 _COMMANDS = (
-    demo_data,
-    collect,
-    review,
-    validate,
-    stats,
-    prepare,
-    diagnose,
-    tune,
-    train,
-    voice,
-    synthesize,
-    serve,
-    detect,
-    evaluate,
-    compare,
-    dashboard,
-    export,
-    doctor,
-    completion,
+    "demo-data",
+    "collect",
+    "review",
+    "validate",
+    "stats",
+    "prepare",
+    "diagnose",
+    "tune",
+    "train",
+    "voice",
+    "synthesize",
+    "serve",
+    "detect",
+    "evaluate",
+    "compare",
+    "dashboard",
+    "export",
+    "doctor",
+    "completion",
 )
 
 
@@ -66,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = command_parser()
-    options = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = command_parser(_named_first(arguments)).parse_args(arguments)
     level = logging.INFO if options.verbose else logging.WARNING
     logging.basicConfig(level=logging.INFO, handlers=[LogLines(level)])
     for library in ("tensorflow", "absl"):
@@ -87,7 +68,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return report_failure(error, options.command, show_traceback=options.traceback)
 
 
-def command_parser() -> argparse.ArgumentParser:
+def command_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Of all commands, or of one: a command need not wait until the others are imported."""
     parser = CommandParser(
         prog="myxtts",
         description="Train a voice-cloning text-to-speech model on your recordings, and speak "
@@ -95,11 +77,16 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in _COMMANDS:
+    for name in _COMMANDS if only is None else (only,):
+        module = import_module(f"myxtts.cli.{name.replace('-', '_')}")
         command = module.add_parser(commands)
         add_message_flags(command)
         command.set_defaults(run=module.run)
     return parser
+
+
+def _named_first(arguments: Sequence[str]) -> str | None:
+    return arguments[0] if arguments and arguments[0] in _COMMANDS else None
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from myxtts.config.names import did_you_mean, nearest
 
 CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
 # argparse names a flag with all its spellings: --text-file/--text_file.
-_OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:)")
+_OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:|$)")
+_NO_NUMBER = re.compile(r"invalid (int|float) value: (.*)")
 _SAME_AS_FLAG = {CORPUS_ARGUMENT: "train_data", RUN_ARGUMENT: "checkpoint"}
 
 
@@ -63,6 +64,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         line = _OTHER_SPELLINGS.sub("", message.removeprefix("argument "))
         line = line.replace("not allowed with argument", "cannot be given together with")
+        line = _NO_NUMBER.sub(_expected_number, line)
         self.exit(USER_ERROR, f"{self.prog}: {line} (`{self.prog} --help` shows all)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -95,3 +97,8 @@ class CommandParser(argparse.ArgumentParser):
                 known.setdefault(name.replace("_", "-"), f"--set {section}.{name}=VALUE")
         near = nearest(flag.lstrip("-"), known)
         return f"; did you mean '{known[near]}'?" if near else ""
+
+
+def _expected_number(found: re.Match[str]) -> str:
+    expected = "a whole number" if found[1] == "int" else "a number"
+    return f"found {found[2]}, expected {expected}"

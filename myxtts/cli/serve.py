@@ -14,7 +14,7 @@ from myxtts.cli.options import add_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import ConfigError, DeviceError
-from myxtts.runs.base import run_or_base
+from myxtts.runs.base import model_name, run_or_base
 
 if TYPE_CHECKING:
     from myxtts.serving.access import AccessRules
@@ -165,9 +165,9 @@ def _load(
 
     runs: dict[str, ServedRun] = {}
     for folder in folders:
-        progress.begin(f"loading the model of {folder}", is_brief=True)
+        progress.begin(f"loading {model_name(folder)}", is_brief=True)
         tts = TTS(folder, vocoder=options.vocoder)
-        progress.begin(f"warming up {folder}")
+        progress.begin(f"warming up {model_name(folder)}")
         tts.warm_up()
         name = RunDir.around(folder).path.resolve().name
         if name in runs:

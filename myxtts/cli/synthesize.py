@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
     # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress(print_line=say_aside) as progress:
-        progress.begin(f"checking {folder}", is_brief=True)
+        progress.begin(f"checking {model_name(folder)}", is_brief=True)
         _check(options, folder, waiting, lexicon)
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow

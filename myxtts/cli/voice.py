@@ -13,7 +13,7 @@ from myxtts.cli.options import add_json, add_message_flags
 from myxtts.cli.parser import CommandParser
 from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.base import run_or_base
+from myxtts.runs.base import model_name, run_or_base
 from myxtts.wording import plural
 
 
@@ -92,7 +92,7 @@ def _add(options: argparse.Namespace) -> int:
         load_tensorflow()
         from myxtts.synthesis.tts import TTS
 
-        progress.begin(f"loading the model of {run_dir}")
+        progress.begin(f"loading {model_name(run_dir)}")
         tts = TTS(run_dir)
         progress.begin("encoding the voice")
         tts.add_voice(name, recordings, replace=options.replace)

@@ -12,7 +12,7 @@ from typing import Any
 
 import soundfile
 
-from myxtts.collecting.cut_sources import CutSettings, cut_sources
+from myxtts.collecting.cut_sources import CutSettings, cut_sources, is_unread
 from myxtts.collecting.fingerprints import duplicates
 from myxtts.collecting.judging import (
     DROPPED,
@@ -88,6 +88,11 @@ class Outcome:
     @property
     def problems(self) -> list[str]:
         return [source["problem"] for source in self.sources if source["problem"]]
+
+    @property
+    def unread(self) -> int:
+        """Recordings of which nothing could be read."""
+        return sum(map(is_unread, self.sources))
 
     def dropped(self) -> dict[str, tuple[int, float]]:
         """By reason: how many pieces, and how many seconds; what became no clip counts too."""

@@ -51,13 +51,15 @@ def cut_sources(
 ) -> list[dict[str, Any]]:
     """The line of every recording that was ever collected here; those that are done are not redone.
 
+    One of which nothing could be read is tried again: ffmpeg may be installed by now.
+
     `on_progress` counts megabytes of the recordings or, if these are small, the recordings.
     """
     done = {line["source"]: line for line in read_lines(folder.sources, SOURCE_LINE)}
     progress = _Progress(sources, on_progress)
     waiting: list[Source] = []
     for source in sources:
-        if source.key in done:
+        if source.key in done and not is_unread(done[source.key]):
             progress.finish(source)
         else:
             waiting.append(source)
@@ -68,7 +70,8 @@ def cut_sources(
     running: deque[concurrent.futures.Future[dict[str, Any]]] = deque()
 
     def record(line: dict[str, Any]) -> None:
-        append(folder.sources, line)
+        if done.get(line["source"]) != line:
+            append(folder.sources, line)
         done[line["source"]] = line
 
     try:
@@ -82,6 +85,10 @@ def cut_sources(
         stop.set()
         pool.shutdown(cancel_futures=True)
     return _newest(done.values(), sources)
+
+
+def is_unread(line: dict[str, Any]) -> bool:
+    return line["problem"] is not None and not line["seconds"]
 
 
 def _newest(lines: Any, sources: Sequence[Source]) -> list[dict[str, Any]]:

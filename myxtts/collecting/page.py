@@ -189,8 +189,9 @@ def _more(count: int) -> str:
 def summary(outcome: Outcome) -> list[str]:
     """The lines that the command prints."""
     lines = [
-        f"{plural_count(len(outcome.sources), 'recording')}, "
-        f"{outcome.source_seconds / 60:.1f} minutes, "
+        f"{plural_count(len(outcome.sources), 'recording')}"
+        + (f" ({outcome.unread:,} could not be read), " if outcome.unread else ", ")
+        + f"{outcome.source_seconds / 60:.1f} minutes, "
         f"{outcome.speech_seconds / 60:.1f} minutes of speech",
         f"To train on: {plural_count(len(outcome.of(KEPT)), 'clip')}, "
         f"{outcome.seconds(KEPT) / 60:.1f} minutes",

@@ -71,6 +71,19 @@ def test_help_loads_neither_tensorflow_nor_numpy():
         assert f"usage: myxtts {command}" in result.stdout
 
 
+def test_a_command_does_not_wait_for_the_others():
+    program = (
+        "import sys\n"
+        "from myxtts.cli.main import main\n"
+        "main(['synthesize', 'nowhere', '--text', 'Hello.', '--out', 'a.wav'])\n"
+        "others = {'myxtts.cli.collect', 'myxtts.cli.export', 'myxtts.cli.train'}\n"
+        "assert not others & set(sys.modules)"
+    )
+    result = run(program=("-c", program))
+    assert result.returncode == 0, result.stderr
+    assert "nowhere: no such folder" in result.stderr
+
+
 def test_every_flag_of_the_contract_is_taken():
     result = run("--help", program=(str(ROOT / "train_main.py"),))
     flags = """--enable-static-shapes --pad-to-fixed-length --max-text-length --max-mel-frames
@@ -336,7 +349,15 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, line):
         ("synthesize --txt Hello", "myxtts synthesize: unknown flag --txt; did you mean '--text'?"),
         ("synthesize --precision x", "myxtts synthesize: unknown flag --precision ("),
         ("train --model-size smal", "--model-size: found 'smal', ...; did you mean 'small'?"),
-        ("train --batch-size x", "myxtts train: --batch-size: invalid int value: 'x'"),
+        ("train --batch-size x", "--batch-size: found 'x', expected a whole number ("),
+        (
+            "synthesize --voice anna --speaker-wav me.wav",
+            "--speaker-wav: cannot be given together with --voice (",
+        ),
+        (
+            "synthesize --speaker-wav me.wav --voice anna",
+            "--voice: cannot be given together with --speaker-wav (",
+        ),
         ("", "myxtts: the following arguments are required: COMMAND"),
     ],
 )

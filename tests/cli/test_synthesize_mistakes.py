@@ -86,7 +86,7 @@ MISTAKES = [
     ([*TEXT, *OUT, *VOICE, "--steps", "0"], "--steps: found 0, allowed: 1 to 1000"),
     ([*TEXT, *OUT, *VOICE, "--temperature", "nan"], "--temperature: found nan, allowed: 0 to 2"),
     ([*TEXT, *OUT, *VOICE, "--seed", "-1"], "--seed: found -1, allowed: 0 to"),
-    ([*TEXT, *OUT, *VOICE, "--speed", "fast"], "--speed: invalid float value: 'fast'"),
+    ([*TEXT, *OUT, *VOICE, "--speed", "fast"], "--speed: found 'fast', expected a number"),
     ([*TEXT, *OUT, *VOICE, "--pich", "2"], "unknown flag --pich; did you mean '--pitch'?"),
     ([*TEXT, *OUT, *VOICE, "--checkpoint", "none"], "none: no such folder"),
 ]

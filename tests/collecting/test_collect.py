@@ -246,6 +246,34 @@ def test_without_ffmpeg_only_what_needs_it_is_left_out(recording, out, capsys, m
     assert "which is not installed; install ffmpeg" in report["problems"][0]
 
 
+@needs_ffmpeg
+def test_after_ffmpeg_is_installed_the_same_command_reads_the_rest(
+    recording, out, capsys, monkeypatch
+):
+    memo = recording.with_name("memo.m4p")
+    subprocess.run(["ffmpeg", "-v", "error", "-i", recording, "-f", "ipod", memo], check=True)
+    command = (memo, "--out", out, "--no-transcripts")
+    with monkeypatch.context() as without:
+        without.setattr(ffmpeg.shutil, "which", lambda name: None)
+        for _ in range(2):
+            assert typed(*command) == 2
+            printed = capsys.readouterr()
+            assert "ffmpeg reads more formats, but is not installed" in printed.out
+            assert printed.err == (
+                "myxtts collect: 1 recording: nothing could be read, so there is no corpus\n"
+            )
+    assert len(CorpusFolder(out).sources.read_text().splitlines()) == 1
+    report = collected(capsys, *command)
+    assert report["problems"] == []
+    assert report["review"]["clips"] > 8
+
+
+def test_recordings_that_cannot_be_read_are_counted(recording, out, capsys):
+    recording.with_name("empty.wav").write_bytes(b"")
+    assert typed(recording.parent, "--out", out, "--no-transcripts") == 0
+    assert "\n2 recordings (1 could not be read), " in capsys.readouterr().out
+
+
 def test_a_recording_damaged_in_its_middle_gives_what_is_before(recording, out, capsys):
     import soundfile
 

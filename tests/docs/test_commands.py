@@ -10,7 +10,7 @@ from pages import ROOT, Block
     [
         ("myxtts speak", "has no command speak"),
         ("myxtts train --train-dat my-corpus", "myxtts train has no --train-dat"),
-        ("myxtts train --max-steps many", "invalid int value: 'many'"),
+        ("myxtts train --max-steps many", "found 'many', expected a whole number"),
         ("myxtts train --set data.bach_size=8", "unknown setting 'data.bach_size'"),
         ("myxtts train --config persan", "no built-in configuration persan"),
         ("myxtts compare", "required: "),

@@ -1,18 +1,23 @@
 """Marked blocks do what their page says, and what is wrong in one is told with its place."""
 
 import pytest
-from pages import ENGLISH_PAGES, ROOT, read_page
+from pages import ENGLISH_PAGES, PERSIAN_PAGES, ROOT, read_page
 from running import BlockFailedError, MarkError, make_clone, matches, run_step, steps_of
 
 
 def marked_pages():
-    """Once without what is slow, and once with it where there is something slow."""
-    for file in [*ENGLISH_PAGES, ROOT / "README.md"]:
+    """Once without what is slow, and once with it where there is something slow.
+
+    Persian pages have the commands of the English ones, which is tested elsewhere; marked are those
+    that say something in Persian.
+    """
+    for file in [*ENGLISH_PAGES, *PERSIAN_PAGES, ROOT / "README.md", ROOT / "README.fa.md"]:
         steps = steps_of(read_page(file))
+        name = f"fa-{file.name}" if file in PERSIAN_PAGES else file.name
         if not all(step.slow for step in steps):
-            yield pytest.param(file, False, id=file.name)
+            yield pytest.param(file, False, id=name)
         if any(step.slow for step in steps):
-            yield pytest.param(file, True, id=f"{file.name}-slow", marks=pytest.mark.slow)
+            yield pytest.param(file, True, id=f"{name}-slow", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("file", "slow"), list(marked_pages()))
@@ -61,6 +66,29 @@ def test_python_runs_in_the_folder(run_page):
     assert (folder / "written").exists()
 
 
+def test_python_goes_on_from_the_block_before(run_page):
+    folder = run_page(
+        "<!-- run: python -->\n\n    name = 'written'\n\n"
+        "<!-- run -->\n\n    true\n\n"
+        "<!-- run: python continues -->\n\n    open(name, 'w').write('')\n"
+    )
+    assert (folder / "written").exists()
+
+
+def test_each_training_of_a_block_gets_what_the_mark_says(tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(
+        '<!-- run: train="--max-steps 2" -->\n\n'
+        "    myxtts validate a\n    myxtts train a    # slow\n"
+        "    myxtts train b \\\n        --seed 1\n"
+    )
+    [step] = steps_of(read_page(file))
+    assert step.text == (
+        "myxtts validate a\nmyxtts train a --max-steps 2    # slow\n"
+        "myxtts train b --max-steps 2 \\\n    --seed 1\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -81,6 +109,7 @@ def test_what_goes_wrong_is_told_with_its_place(run_page, text, message):
         "<!-- run -->\n\nNo block.\n",
         "<!-- run -->\n\n<!-- run -->\n\n    true\n",
         "<!-- rum -->\n\n    true\n",
+        "<!-- run: python continues -->\n\n    true\n",
         "<!-- run: fast -->\n\n    true\n",
         "<!-- output -->\n\n    true\n",
         '<!-- run: append="--x" -->\n\n    true  # a comment\n',

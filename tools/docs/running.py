@@ -5,8 +5,10 @@ A mark is an HTML comment before a block, invisible to readers:
     <!-- run -->                            every command of the block exits with code 0
     <!-- run: exit=1 -->                    the block exits with this code
     <!-- run: append="--max-steps 2" -->    this is appended to the command
+    <!-- run: train="--max-steps 2" -->     this is appended to each `myxtts train` of the block
     <!-- run: slow -->                      only if slow blocks are requested
     <!-- run: python -->                    an indented block of Python; a fenced one says so itself
+    <!-- run: python continues -->          Python that goes on from the Python block before it
     <!-- file: my.yaml -->                  the block is the content of this file
     <!-- output -->                         the block is what the block before it printed
     <!-- setup
@@ -35,6 +37,7 @@ from pages import ROOT, Block, Page, Piece
 # Files of the clone that commands on a page may use.
 _FROM_THE_CLONE = ("configs", "examples", "utilities", "train_main.py")
 _LONGEST_SECONDS = 1_800
+_TRAINING = re.compile(r"\bmyxtts train\b[^\n\\#]*[^\s\\#]")
 
 
 class MarkError(Exception):
@@ -84,7 +87,8 @@ def steps_of(page: Page) -> list[Step]:
 def _add_step(steps: list[Step], mark: Piece, block: Block) -> None:
     name, _, rest = mark.text.partition(":")
     if name == "run":
-        steps.append(_run_step(mark, rest, block))
+        python = [step.text for step in steps if step.kind == "python"]
+        steps.append(_run_step(mark, rest, block, python[-1:]))
     elif name == "file" and rest.strip():
         steps.append(Step(block.place, "file", block.text, file=rest.strip()))
     elif name == "output" and not rest and steps:
@@ -95,15 +99,19 @@ def _add_step(steps: list[Step], mark: Piece, block: Block) -> None:
         )
 
 
-def _run_step(mark: Piece, rest: str, block: Block) -> Step:
+def _run_step(mark: Piece, rest: str, block: Block, python_before: list[str]) -> Step:
     kind = "python" if block.language == "python" else "shell"
-    exit_code, slow, append = 0, False, ""
+    text, exit_code, slow, append = block.text, 0, False, ""
     for option in shlex.split(rest):
         key, _, value = option.partition("=")
         if option == "slow":
             slow = True
         elif option == "python":
             kind = "python"
+        elif option == "continues" and python_before:
+            text = python_before[0] + text
+        elif key == "train" and value:
+            text = _TRAINING.sub(rf"\g<0> {value}", text)
         elif key == "exit" and value.isdigit():
             exit_code = int(value)
         elif key == "append" and value:
@@ -114,7 +122,7 @@ def _run_step(mark: Piece, rest: str, block: Block) -> Step:
         kind = "transcript"
     if append and (kind == "python" or " #" in block.text.rstrip().rpartition("\n")[2]):
         raise MarkError(f"{mark.place}: cannot append to Python or to a comment")
-    return Step(block.place, kind, block.text, exit_code, slow, append)
+    return Step(block.place, kind, text, exit_code, slow, append)
 
 
 def make_clone(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,8 +137,8 @@ def check_corpus(
     findings.sort(key=_position_in(files))
     name = files[0].path.name
     findings += _other_sample_rates(records, name, config)
-    findings += _small_speakers(files[0].utterances, records, name, config)
     rejected = {finding.source for finding in findings if finding.severity == "error"}
+    findings += _small_speakers(files[0].utterances, records, rejected, name, config)
     seconds = sum(
         record.recorded_seconds
         for item, record in zip(utterances, records, strict=True)
@@ -306,6 +306,7 @@ def _other_sample_rates(
 def _small_speakers(
     utterances: Sequence[Utterance],
     records: Sequence[_ClipRecord],
+    rejected: Collection[str],
     source: str,
     config: XTTSConfig,
 ) -> Iterator[Finding]:
@@ -313,8 +314,9 @@ def _small_speakers(
     seconds: dict[str, float] = defaultdict(float)
     clips: Counter[str] = Counter()
     for item, record in zip(utterances, records, strict=False):
-        seconds[item.speaker] += record.seconds
-        clips[item.speaker] += record.seconds > 0
+        is_usable = item.source not in rejected
+        seconds[item.speaker] += record.seconds * is_usable
+        clips[item.speaker] += is_usable
     least_seconds = config.data.min_speaker_seconds
     for speaker in sorted(seconds):
         if seconds[speaker] < least_seconds:

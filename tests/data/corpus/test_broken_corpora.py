@@ -438,6 +438,18 @@ CORPUS_CASES = [
         metadata=HEADER + "a|The first good row.|ann|en\nb|And the second one.|ann|en\n",
     ),
     Case(
+        "a speaker with one sound twice",
+        "c|It is said by another one.|bob|en\nc|It is said by another one.|bob|en\n",
+        {"wavs/c.wav": lambda: encoded(voice(2.0))},
+        ("metadata.csv:5: duplicate audio: same audio as metadata.csv:4, with the same text",),
+        warnings=(
+            "metadata.csv: small speaker: bob has 2.0 s in 1 usable clip, "
+            "data.min_speaker_seconds is 3",
+        ),
+        options=("--set=data.min_speaker_seconds=3",),
+        metadata=HEADER + "a|The first good row.|ann|en\nb|And the second one.|ann|en\n",
+    ),
+    Case(
         "a text of another clip",
         "".join(f"c{number}|This is the sentence of number {number}.\n" for number in range(20))
         + "d|No.\n",
