@@ -236,23 +236,41 @@ class XTTS(keras.Model):
         if self.discriminator is None:
             return tf.zeros([])
         discriminator = self.discriminator
+        weights = [variable.value for variable in discriminator.trainable_variables]
+        learning = [segment.predicted, *map(tf.convert_to_tensor, weights)]
 
-        def loss() -> tf.Tensor:
+        def loss_and_gradients() -> tuple[tf.Tensor, ...]:
             predicted, recorded, expected = (
                 tf.reshape(values, [tf.shape(values)[0], -1, self.n_mels])
                 for values in (segment.predicted, segment.recorded, segment.expected)
             )
             mask = tf.repeat(segment.inside, self.sizes.frames_per_position, axis=1)
-            error, direction = discriminator.terms(predicted, recorded, expected, mask)
+            with tf.GradientTape() as tape:
+                error, direction = discriminator.terms(predicted, recorded, expected, mask)
+                loss = tf.reduce_sum(error) * _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
             flow_gradient = 2.0 * flow_scale * segment.error * segment.weight
             norm = tf.sqrt(tf.reduce_sum(tf.square(flow_gradient), [1, 2]))
-            size = tf.stop_gradient(norm * draws.adversarial_weight)[:, None, None]
-            pull = tf.reduce_sum(predicted * size * direction)
-            scale = _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
-            return tf.reduce_sum(error) * scale + pull - tf.stop_gradient(pull)
+            size = (norm * draws.adversarial_weight)[:, None, None]
+            of_predicted = tf.reshape(size * direction, tf.shape(segment.predicted))
+            return loss, of_predicted, *tape.gradient(loss, weights)
 
-        # Most of its cost is saved while the weight is still zero.
-        return tf.cond(tf.reduce_max(draws.adversarial_weight) > 0.0, loss, lambda: tf.zeros([]))
+        # Most of its cost is saved while the weight is still zero. Gradients are taken inside:
+        # what a branch keeps for a gradient outside has no static shape under XLA.
+        loss, *gradients = map(
+            tf.stop_gradient,
+            tf.cond(
+                tf.reduce_max(draws.adversarial_weight) > 0.0,
+                loss_and_gradients,
+                lambda: (tf.zeros([]), *map(tf.zeros_like, learning)),
+            ),
+        )
+        pull = tf.add_n(
+            [
+                tf.reduce_sum(values * gradient)
+                for values, gradient in zip(learning, gradients, strict=True)
+            ]
+        )
+        return loss + (pull - tf.stop_gradient(pull))
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and the position within the token."""
