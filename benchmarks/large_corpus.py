@@ -17,61 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
+from drawn_corpus import reuse_features, write_corpus
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE
-from myxtts.data.features.prepare import settings_fingerprint
-from myxtts.data.features.subset import CorpusSubset
 
-SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
-
-
-def write_corpus(folder: Path, rows: int) -> None:
-    folder.mkdir()
-    for subset, count in (("train", rows), ("eval", 16)):
-        lines = (
-            f"clip{row:08d}|some words of text number {row}|speaker{row % 50}"
-            for row in range(count)
-        )
-        text = "audio_file|text|speaker_name\n" + "\n".join(lines) + "\n"
-        (folder / f"metadata_{subset}.csv").write_text(text)
-        write_features(folder, subset, count)
-
-
-def write_features(folder: Path, subset: str, count: int) -> None:
-    config = XTTSConfig(train_data=str(folder))
-    generator = np.random.default_rng(0)
-    seconds = np.clip(generator.normal(6.6, 2.2, count), 1.1, 10.1)
-    index = np.zeros(count, INDEX_TYPE)
-    index["mels_count"] = seconds * 86
-    index["tokens_count"] = np.minimum(seconds * 14, 180)
-    index["speaker"] = np.arange(count) % 50
-    cache = folder / "myxtts-cache" / subset
-    cache.mkdir(parents=True)
-    np.save(cache / "index.npy", index)
-    np.save(cache / "tokens.npy", generator.integers(2, 10, 200).astype(np.int32))
-    np.save(cache / "mels.npy", generator.normal(size=(900, 80)).astype(np.float16))
-    np.save(cache / "audio.npy", np.zeros(1, np.int16))
-    np.save(cache / "texts.npy", np.zeros(1, np.uint8))
-    content = {
-        "format": CACHE_FORMAT,
-        "settings": settings_fingerprint(config),
-        "source": "",
-        "description": "",
-        "tokens": "phonemes",
-        "symbols": SYMBOLS,
-        "languages": ["en"],
-        "speakers": [f"speaker{number}" for number in range(50)],
-        "mel_mean": 0.0,
-        "mel_deviation": 1.0,
-        "rejected": {},
-        "rejections": [],
-    }
-    (cache / "cache.json").write_text(json.dumps(content))
-    from myxtts.data.features.cache import open_cache
-
-    CorpusSubset.of(config, subset).remember(open_cache(cache))
+SPEAKERS = 50
 
 
 def open_and_take_a_batch(folder: str) -> None:
@@ -80,13 +30,11 @@ def open_and_take_a_batch(folder: str) -> None:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data.features import subset
     from myxtts.data.feeding.pipeline import Feed
     from myxtts.data.feeding.sources import AcousticSource
     from myxtts.data.opening import open_corpus
 
-    # There are no audio files to check, so the cache is reused at any size.
-    subset.LARGE_METADATA_BYTES = 0
+    reuse_features()
     config = XTTSConfig(train_data=folder)
     imported = time.perf_counter()
     corpus = open_corpus(config)
@@ -112,7 +60,7 @@ def measure(rows: int) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "corpus"
-        write_corpus(folder, rows)
+        write_corpus(folder, rows, speakers=SPEAKERS)
         started = time.perf_counter()
         dataset = LJSpeechDataset(folder)
         reading = time.perf_counter() - started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from myxtts.config.gpu_ids import read_gpu_id, read_gpu_ids
+from myxtts.config.gpu_ids import parse_gpu_ids, read_gpu_id, read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 
@@ -15,7 +15,10 @@ class DeviceConfig(Section):
         None, "GPU that computes features; needs model_gpu.", least=0, read=read_gpu_id
     )
     model_gpu: str | None = setting(
-        None, 'GPU or GPUs that train, such as 1, "1,2" or [1, 2].', read=read_gpu_ids
+        None,
+        'GPU or GPUs that train, such as 1, "1,2" or [1, 2].',
+        read=read_gpu_ids,
+        check=parse_gpu_ids,
     )
     model_start_delay_seconds: float = setting(
         2.0, "Delay between starting the data device and starting the model.", least=0

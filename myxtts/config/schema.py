@@ -32,13 +32,15 @@ def setting(
     least: float | None = None,
     most: float | None = None,
     read: Callable[[Any], Any] | None = None,
+    check: Callable[[str, Any], Any] | None = None,
 ) -> Any:
     """A field with its explanation and bounds; the settings pages are generated from these.
 
     `read` turns other ways to write the value into the declared type, and leaves the rest alone.
+    `check` gets the name of the setting and its value, if it has one, and raises a ConfigError.
     """
     bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata=bounds | {"read": read})
+    return dataclasses.field(default=default, metadata=bounds | {"read": read, "check": check})
 
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -71,6 +73,8 @@ class Section:
             read = field.metadata["read"] or _as_it_is
             value = _coerce(key, read(getattr(self, field.name)), hints[field.name])
             _check_bounds(key, value, field.metadata)
+            if field.metadata["check"] and value is not None:
+                field.metadata["check"](key, value)
             object.__setattr__(self, field.name, value)
 
 

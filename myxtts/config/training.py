@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from myxtts.config.gpu_ids import read_gpu_ids
+from myxtts.config.gpu_ids import parse_optional_gpu_ids, read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 OPTIMIZATION_LEVELS = ("basic", "enhanced", "experimental")
@@ -147,6 +147,7 @@ class TrainingConfig(Section):
         None,
         'Ids of the GPUs to use, such as 0, "0,1" or [0, 1]; null leaves all of them visible.',
         read=read_gpu_ids,
+        check=parse_optional_gpu_ids,
     )
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import DeviceError
+from myxtts.config.gpu_ids import parse_gpu_ids, parse_optional_gpu_ids
 from myxtts.wording import plural
 
 
@@ -77,32 +77,12 @@ def named_model_gpus(config: XTTSConfig) -> list[int]:
     if given is None:
         # Memory isolation reserves the first GPU for data.
         return [1] if config.devices.enable_memory_isolation else []
-    parts = [part.strip() for part in given.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise DeviceError(f'devices.model_gpu: found {given!r}, allowed: ids such as "1" or "1,2"')
-    ids = [int(part) for part in parts]
-    if len(set(ids)) < len(ids):
-        raise DeviceError(f"devices.model_gpu: found {given!r}, expected each id once")
-    return ids
+    return parse_gpu_ids("devices.model_gpu", given)
 
 
 def parse_visible_gpus(text: str | None) -> list[int]:
     """Ascending ids; an empty list means no restriction."""
-    if text is None or not text.strip():
-        return []
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise DeviceError(
-            f"visible_gpus: found {text!r}, expected GPU ids separated by commas; "
-            'write it like "0,1"'
-        )
-    gpu_ids = sorted(int(part) for part in parts)
-    if len(set(gpu_ids)) < len(gpu_ids):
-        raise DeviceError(
-            f"visible_gpus: found {text!r}, expected each id once; "
-            f'write "{",".join(map(str, sorted(set(gpu_ids))))}"'
-        )
-    return gpu_ids
+    return sorted(parse_optional_gpu_ids("visible_gpus", text or ""))
 
 
 def expects_xla(config: XTTSConfig, gpus_here: int) -> bool:

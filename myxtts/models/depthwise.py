@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-_by_shifts = contextvars.ContextVar("_by_shifts", default=False)
-
-
-@contextlib.contextmanager
-def convolving_by_shifts() -> Iterator[None]:
-    """What is traced inside adds up shifted copies instead of using TensorFlow's operation.
-
-    XLA for CPUs takes ten to twenty times as long for a depthwise convolution as TensorFlow does,
-    and fuses the shifted copies into one loop, which is as fast.
-    """
-    token = _by_shifts.set(True)
-    try:
-        yield
-    finally:
-        _by_shifts.reset(token)
+from myxtts.models.convolution_forms import convolves_for_xla_on_cpus
 
 
 def depthwise_convolution(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
     """values [batch, positions, width], kernel [1, kernel positions, width, 1]; "same" padding."""
     values, kernel = tf.cast(values, dtype), tf.cast(kernel, dtype)
-    if _by_shifts.get():
+    if convolves_for_xla_on_cpus():
         return _sum_of_shifts(values, tf.reshape(kernel, [kernel.shape[1], -1]))
     # The 2-D one is TensorFlow's fastest on CPUs.
     convolved = tf.nn.depthwise_conv2d(
@@ -40,7 +24,11 @@ def depthwise_convolution(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> t
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def _sum_of_shifts(values: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """kernel [kernel positions, width]."""
+    """kernel [kernel positions, width].
+
+    XLA for CPUs takes ten to twenty times as long for a depthwise convolution as TensorFlow does,
+    and fuses the shifted copies into one loop, which is as fast.
+    """
     before = (kernel.shape[0] - 1) // 2
     after = kernel.shape[0] - 1 - before
 

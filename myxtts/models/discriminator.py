@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from myxtts.models.plane_convolution import plane_convolution
+
 
 class _Convolution(NamedTuple):
     channels: int
@@ -71,15 +73,12 @@ class MelDiscriminator(keras.layers.Layer):
         height = tf.broadcast_to(tf.linspace(-1.0, 1.0, tf.shape(mel)[2]), tf.shape(mel))
         values = tf.stack([mel * mask, expected * mask, height * mask], -1)
         features: list[tf.Tensor] = []
-        for (_, size, stride), frames_apart, kernel, bias in zip(
+        for (_, _, stride), frames_apart, kernel, bias in zip(
             _CONVOLUTIONS, _FRAMES_APART, self.kernels, self.biases, strict=True
         ):
             if features:
                 values = tf.nn.leaky_relu(values, _NEGATIVE_SLOPE)
-            # The same on both sides, so that a score does not depend on the length of the batch.
-            margin = [size // 2, size // 2]
-            padding = [[0, 0], margin, margin, [0, 0]]
-            values = tf.nn.conv2d(values, tf.convert_to_tensor(kernel), stride, padding)
+            values = plane_convolution(values, tf.convert_to_tensor(kernel), stride)
             values = tf.nn.bias_add(values, tf.convert_to_tensor(bias))
             values *= mask[:, ::frames_apart, :, None]
             features.append(values)

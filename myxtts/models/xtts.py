@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -76,6 +77,11 @@ class _Segment(NamedTuple):
     @property
     def error(self) -> tf.Tensor:
         return self.predicted - self.recorded
+
+    @property
+    def gradient_norm(self) -> tf.Tensor:
+        """[batch]: of the gradient of each clip's weighted sum of squared errors."""
+        return tf.sqrt(tf.reduce_sum(tf.square(2.0 * self.error * self.weight), [1, 2]))
 
 
 class XTTS(keras.Model):
@@ -271,20 +277,30 @@ class XTTS(keras.Model):
         if self.discriminator is None:
             return tf.zeros([])
         discriminator = self.discriminator
+        weights = [variable.value for variable in discriminator.trainable_variables]
+        learning = [segment.predicted, *map(tf.convert_to_tensor, weights)]
 
-        def loss() -> tf.Tensor:
+        def loss_and_gradients() -> tuple[tf.Tensor, ...]:
             predicted, recorded, expected = (
                 tf.reshape(values, [tf.shape(values)[0], -1, self.n_mels])
                 for values in (segment.predicted, segment.recorded, segment.expected)
             )
             mask = tf.repeat(segment.inside, self.sizes.frames_per_position, axis=1)
-            error, direction = discriminator.terms(predicted, recorded, expected, mask)
-            pull = _pull(predicted, direction, segment, draws.adversarial_weight * flow_scale)
-            scale = _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
-            return tf.reduce_sum(error) * scale + pull
+            with tf.GradientTape() as tape:
+                error, direction = discriminator.terms(predicted, recorded, expected, mask)
+                loss = tf.reduce_sum(error) * _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
+            size = segment.gradient_norm * draws.adversarial_weight * flow_scale
+            direction = tf.reshape(direction, tf.shape(segment.predicted))
+            return loss, size[:, None, None] * direction, *tape.gradient(loss, weights)
 
-        # Most of its cost is saved while the weight is still zero.
-        return tf.cond(tf.reduce_max(draws.adversarial_weight) > 0.0, loss, lambda: tf.zeros([]))
+        # Most of its cost is saved while the weight is still zero. Gradients are taken inside:
+        # what a branch keeps for a gradient outside has no static shape under XLA.
+        loss, *gradients = tf.cond(
+            tf.reduce_max(draws.adversarial_weight) > 0.0,
+            loss_and_gradients,
+            lambda: (tf.zeros([]), *map(tf.zeros_like, learning)),
+        )
+        return tf.stop_gradient(loss) + _pull(learning, gradients)
 
     def _phoneme_loss(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
         """The phoneme classifier's loss, which brings the decoder its gradient like the
@@ -296,8 +312,9 @@ class XTTS(keras.Model):
             segment.predicted, segment.recorded, segment.symbols, segment.inside
         )
         weight = draws.phoneme_weight * draws.condition_mask[:, 0] * flow_scale
-        pull = _pull(segment.predicted, direction, segment, weight)
-        return tf.reduce_sum(error) * _CLASSIFIER_WEIGHT * flow_scale * self.channels + pull
+        gradient = (segment.gradient_norm * weight)[:, None, None] * direction
+        loss = tf.reduce_sum(error) * _CLASSIFIER_WEIGHT * flow_scale * self.channels
+        return loss + _pull([segment.predicted], [gradient])
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and the position within the token."""
@@ -374,15 +391,14 @@ class XTTS(keras.Model):
         return frames * self.mel_deviation + self.mel_mean
 
 
-def _pull(
-    predicted: tf.Tensor, direction: tf.Tensor, segment: _Segment, weight: tf.Tensor
-) -> tf.Tensor:
-    """Zero, with a gradient along `direction` that is `weight` [batch] times as large as that of
-    the sum of squared errors, clip by clip.
-    """
-    norm = tf.sqrt(tf.reduce_sum(tf.square(2.0 * segment.error * segment.weight), [1, 2]))
-    size = tf.stop_gradient(norm * weight)[:, None, None]
-    pull = tf.reduce_sum(predicted * size * direction)
+def _pull(values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Zero, with these gradients."""
+    pull = tf.add_n(
+        [
+            tf.reduce_sum(value * tf.stop_gradient(gradient))
+            for value, gradient in zip(values, gradients, strict=True)
+        ]
+    )
     return pull - tf.stop_gradient(pull)
 
 

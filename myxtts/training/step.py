@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import devices_here, place_of
-from myxtts.models.depthwise import convolving_by_shifts
+from myxtts.models.convolution_forms import convolving_for_xla_on_cpus
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.task import Objective
 
@@ -48,7 +48,7 @@ def compile_training_step(
     loss_scale = optimizer.loss_scale
 
     on_cpus = all("CPU" in device for device in devices_here(strategy))
-    convolving = convolving_by_shifts if xla and on_cpus else contextlib.nullcontext
+    convolving = convolving_for_xla_on_cpus if xla and on_cpus else contextlib.nullcontext
 
     def gradient_of(batch: Any, draws: Any, counts: Any, scale: tf.Tensor) -> tuple[Any, tf.Tensor]:
         with tf.GradientTape() as tape, convolving():

@@ -60,6 +60,8 @@ def test_assignments_need_no_section():
         ({"data": {"batch_size": 0}}, ["data.batch_size=-1"], "--set: data.batch_size: found -1"),
         # The width stands in the file and is all right there.
         ({}, ["model.attention_heads=7"], "--set: model.text_width: found 192, expected a multi"),
+        ({"devices": {"model_gpu": "one"}}, [], "--model-gpu: found 'one', expected GPU ids"),
+        ({"training": {"visible_gpus": "0,0"}}, [], "--visible-gpus: found '0,0', expected each"),
         ({"training": {"seed": 1}}, [], "FILE: data.batch_size: found 0, allowed: 1 or more"),
     ],
 )

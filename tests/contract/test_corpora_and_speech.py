@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 
@@ -11,6 +12,11 @@ import soundfile
 from myxtts.cli.main import main
 from myxtts.data.ljspeech import LJSpeechDataset
 
+COMMANDS = (
+    *("demo-data", "collect", "review", "validate", "stats", "prepare", "train", "tune"),
+    *("diagnose", "voice", "synthesize", "evaluate", "compare", "export", "serve", "dashboard"),
+    "doctor",
+)
 LAYOUTS = {
     "id|text|normalised text": "{id}|No. 5, please.|number five, please.\n",
     "id|text": "{id}|number five, please.\n",
@@ -53,6 +59,13 @@ def typed(capsys, monkeypatch, tmp_path):
         return code, capsys.readouterr().out
 
     return run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_promised_command_is_there(typed, command, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        typed(command, "--help")
+    assert f"usage: myxtts {command} " in capsys.readouterr().out
 
 
 def test_tables_are_json_on_demand(typed, demo_corpus, trained_run):
@@ -115,3 +128,45 @@ def test_speech_by_command_and_from_python(typed, trained_run, demo_corpus, tmp_
     )
     for name in ("command.wav", "python.wav"):
         assert soundfile.info(tmp_path / name).frames > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [
+        (("--text", "Good morning."), "wav"),
+        (("--text-file", "text.txt"), "flac"),
+        (("--text", "-"), "ogg"),
+        (("--text", "Good morning."), "mp3"),
+    ],
+)
+def test_speech_from_files_and_pipes(
+    typed, trained_run, demo_corpus, tmp_path, monkeypatch, source, ending
+):
+    (tmp_path / "text.txt").write_text("Good morning.", encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Good morning.")))
+    reference = next((demo_corpus / "wavs").glob("*.wav"))
+    file = f"speech.{ending}"
+    code, _ = typed("synthesize", trained_run, *source, "--speaker-wav", reference, "--out", file)
+    assert code == 0
+    assert soundfile.info(file).format == ending.upper()
+
+
+def test_speech_from_a_table(typed, trained_run, demo_corpus, tmp_path):
+    (tmp_path / "many.csv").write_text("id,text\nfirst,Good morning.\nsecond,Good evening.\n")
+    reference = next((demo_corpus / "wavs").glob("*.wav"))
+    spoken = ("synthesize", trained_run, "--batch", "many.csv", "--speaker-wav", reference)
+    assert typed(*spoken, "--out-dir", "many")[0] == 0
+    for name in ("first", "second"):
+        assert soundfile.info(tmp_path / "many" / f"{name}.wav").frames > 0
+
+
+def test_the_included_base_speaks_without_a_run(tmp_path, demo_corpus):
+    from myxtts import TTS
+
+    TTS().tts_to_file(
+        text="Hello.",
+        speaker_wav=str(next((demo_corpus / "wavs").glob("*.wav"))),
+        language="en",
+        file_path=str(tmp_path / "hello.wav"),
+    )
+    assert soundfile.info(tmp_path / "hello.wav").frames > 0

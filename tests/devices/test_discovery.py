@@ -16,12 +16,12 @@ PREPARE = """
 import json
 import tensorflow as tf
 from myxtts.devices.discovery import Accelerators, current_accelerators, find_accelerators
-from myxtts.errors import DeviceError
+from myxtts.errors import MyXTTSError
 
 def message_of(**arguments):
     try:
         return f"no error: {find_accelerators(**arguments)}"
-    except DeviceError as error:
+    except MyXTTSError as error:
         return str(error)
 
 def found(accelerators):
@@ -153,7 +153,7 @@ def test_visible_gpus_restrict_real_gpus(run_snippet: RunSnippet) -> None:
     ("flags", "line"),
     [
         (["--visible-gpus", "0,2", "--virtual-devices", "2"], "found 2, but the virtual devices"),
-        (["--visible-gpus", "zero"], "found 'zero', expected GPU ids"),
+        (["--visible-gpus", "3", "--virtual-devices", "2"], "found 3, but the virtual devices"),
     ],
 )
 def test_visible_gpus_that_do_not_exist_end_the_command(

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.models.depthwise import convolving_by_shifts, depthwise_convolution
+from myxtts.models.convolution_forms import convolving_for_xla_on_cpus
+from myxtts.models.depthwise import depthwise_convolution
 
 
 @pytest.mark.parametrize(("positions", "taps"), [(9, 1), (9, 4), (9, 7), (3, 7)])
@@ -19,7 +20,7 @@ def test_both_forms_have_the_same_values_and_gradients(positions, taps):
         return convolved, *tape.gradient(convolved, [values, kernel], upstream)
 
     expected = with_gradients(values, kernel)
-    with convolving_by_shifts():
+    with convolving_for_xla_on_cpus():
         found = tf.function(with_gradients, jit_compile=True)(values, kernel)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

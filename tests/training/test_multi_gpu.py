@@ -9,11 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import open_cache
-from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.device_setup import set_up_devices
 
 # Says of each operation which device it is placed on.
 PLACEMENT_PROGRAM = """
@@ -161,9 +158,3 @@ def test_an_interrupt_while_the_producer_works_ends_everything(train):
     assert code == 130
     # On a busy machine it may be ended before it has unwound.
     assert errors.splitlines()[-1] in ("myxtts train: interrupted", "myxtts: interrupted")
-
-
-def test_a_model_gpu_that_stands_twice_is_refused():
-    config = XTTSConfig(data_gpu=0, model_gpu="1,1")
-    with pytest.raises(DeviceError, match=r"devices.model_gpu: found '1,1', expected each id"):
-        set_up_devices(config)

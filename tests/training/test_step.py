@@ -104,6 +104,13 @@ def test_xla_agrees(plain, miniature, corpus):
     np.testing.assert_allclose(losses, plain[1], rtol=1e-3)
 
 
+def test_xla_agrees_with_a_discriminator_too(miniature, corpus):
+    (_, expected, _), (_, losses, _) = (
+        train(miniature, corpus, steps=3, xla=xla, adversarial=1.0) for xla in (False, True)
+    )
+    np.testing.assert_allclose(losses, expected, rtol=1e-3)
+
+
 def test_with_one_shape_any_other_is_refused(miniature, corpus):
     config = miniature(pad_to_fixed_length=True, max_mel_frames=400, max_text_length=70)
     part = open_corpus(config).train

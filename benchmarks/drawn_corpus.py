@@ -1,0 +1,108 @@
+"""A corpus of drawn lengths, like LJSpeech's: any number of clips, which share the sound of one.
+
+Its features are in its cache and it has no audio files. `run_myxtts` runs a command that reuses
+them, as it does for a large corpus, whatever the number of clips.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features import subset
+from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, open_cache
+from myxtts.data.features.clip_reader import checksum
+from myxtts.data.features.prepare import settings_fingerprint
+from myxtts.data.planning.diagnosis import typical_lengths
+
+_SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
+_VALIDATION_CLIPS = 16
+# Any fingerprint: nothing is there to compare it with.
+_CACHE_NAMES = {"train": "0" * 32, "eval": "1" * 32}
+
+
+def write_corpus(folder: Path, rows: int, *, speakers: int = 1) -> None:
+    folder.mkdir()
+    for part, count in (("train", rows), ("eval", _VALIDATION_CLIPS)):
+        lines = (
+            f"clip{row:08d}|some words of text number {row}|speaker{row % speakers}"
+            for row in range(count)
+        )
+        text = "audio_file|text|speaker_name\n" + "\n".join(lines) + "\n"
+        (folder / f"metadata_{part}.csv").write_text(text)
+        _write_features(folder, part, count, speakers)
+
+
+def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
+    config = XTTSConfig(train_data=str(folder))
+    clips = typical_lengths(count)
+    index = np.zeros(count, INDEX_TYPE)
+    index["tokens_count"], index["mels_count"] = clips.token_counts, clips.frame_counts
+    index["speaker"] = index["row"] = np.arange(count)
+    index["speaker"] %= speakers
+    generator = np.random.default_rng(0)
+    tokens = generator.integers(2, len(_SYMBOLS), clips.token_counts.max()).astype(np.int32)
+    mels = generator.normal(size=(clips.frame_counts.max(), config.data.n_mels))
+    arrays = {
+        "tokens": tokens,
+        "mels": mels.astype(np.float16),
+        "audio": np.zeros(1, np.int16),
+        "texts": np.zeros(1, np.uint8),
+    }
+    cache = folder / subset.CACHE_FOLDER / _CACHE_NAMES[part]
+    cache.mkdir(parents=True)
+    for name, array in arrays.items():
+        index[f"{name}_checksum"] = _checksums_of_beginnings(array, index[f"{name}_count"])
+        np.save(cache / f"{name}.npy", array)
+    np.save(cache / "index.npy", index)
+    content = {
+        "format": CACHE_FORMAT,
+        "index_checksum": checksum(index),
+        "settings": settings_fingerprint(config),
+        "source": "",
+        "description": "",
+        "tokens": "phonemes",
+        "symbols": _SYMBOLS,
+        "languages": ["en"],
+        "speakers": [f"speaker{number}" for number in range(speakers)],
+        "mel_mean": 0.0,
+        "mel_deviation": 1.0,
+        "rejected": {},
+        "rejections": [],
+    }
+    (cache / "cache.json").write_text(json.dumps(content))
+    subset.CorpusSubset.of(config, part).remember(open_cache(cache))
+
+
+def _checksums_of_beginnings(
+    array: npt.NDArray[np.generic], counts: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint32]:
+    distinct, which = np.unique(counts, return_inverse=True)
+    checksums: npt.NDArray[np.uint32] = np.array(
+        [checksum(array[:count]) for count in distinct], np.uint32
+    )[which]
+    return checksums
+
+
+def reuse_features() -> None:
+    """In this process: there are no audio files to check, so the cache is reused at any size."""
+    subset.LARGE_METADATA_BYTES = 0
+
+
+def run_myxtts(*arguments: str) -> bool:
+    """Whether the command succeeded."""
+    program = [sys.executable, __file__, *arguments]
+    return subprocess.run(program, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    from myxtts.cli.main import main
+
+    reuse_features()
+    sys.exit(main())
