@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.console import Progress, say, say_aside, say_json
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_workers
 from myxtts.errors import ConfigError
@@ -131,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     outcome.notes += [one for one in (note, note_on_voices) if one]
     write_corpus(outcome, page(outcome))
     if options.json:
-        print(json.dumps(as_json(outcome), ensure_ascii=False, indent=1))
+        say_json(as_json(outcome))
         return 0
     _say_problems(outcome)
     for line in [*summary(outcome), *outcome.notes]:
