@@ -102,7 +102,9 @@ class RunDir(os.PathLike[str]):
     def require_text_name(self) -> None:
         """TensorFlow takes no other names, and neither do reports."""
         if not is_text(self.path):
-            raise CheckpointError(f"{self.path}: its name is not UTF-8; use another")
+            raise CheckpointError(
+                f"{self.path}: its name is not UTF-8; use another, or a UTF-8 locale"
+            )
 
     @property
     def holds_a_run(self) -> bool:

@@ -134,7 +134,9 @@ class LJSpeechDataset(Sequence[Utterance]):
 def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
     """The training and evaluation metadata files; raises if there is none for `subset`."""
     if not is_text(folder):
-        raise DataError(f"{folder}: its name is not UTF-8; rename the folder")
+        raise DataError(
+            f"{folder}: its name is not UTF-8; rename the folder, or use a UTF-8 locale"
+        )
     if folder.is_file():
         raise DataError(f"{folder}: is a file; expected the folder of a corpus")
     if not folder.is_dir():
