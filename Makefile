@@ -49,9 +49,15 @@ quick: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
+# Beside tests/faults: what mirrors a module and holds against faults.
+FAULTS := tests/faults tests/runs tests/data/features tests/data/test_workers.py \
+	tests/cli/test_screen.py tests/config/test_loading.py tests/collecting/test_reviewing.py \
+	$(addprefix tests/training/test_,interruption.py keeping.py machines.py replicas.py resuming.py) \
+	$(addprefix tests/packaging/test_,hashes.py licences.py) $(wildcard tests/test_*_files.py)
+
 # Hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
 faults: $(STAMP)
-	$(BIN)/python -m pytest -m '' tests/faults
+	$(BIN)/python -m pytest -m '' $(FAULTS)
 	$(BIN)/python tests/faults/kills.py --kills 60 --last 10
 	$(BIN)/python tests/faults/kills.py --kills 30 --last 5 --mode multi
 	$(BIN)/python tests/faults/kills.py --kills 10 --last 2 --measure

@@ -18,6 +18,15 @@ _CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | os.O_CL
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
+def is_text(path: Path) -> bool:
+    """Whether a name is valid text; one in another encoding is not."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def open_plain(file: Path, *, follow_links: bool = False) -> IO[bytes]:
     """A regular file to read."""
     flags = os.O_RDONLY | _CAREFULLY | (0 if follow_links else _NO_LINK)

@@ -47,5 +47,6 @@ def printable(text: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """JSON, which may hold all but the first 32 as they are, is still JSON afterwards."""
     code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.console import Progress, say, say_aside, say_json
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_workers
 from myxtts.errors import ConfigError, DataError
@@ -133,6 +132,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(as_json(outcome), ensure_ascii=False, indent=1))
         _require_something(outcome)
+        say_json(as_json(outcome))
         return 0
     _say_problems(outcome)
     _require_something(outcome)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json
 from myxtts.cli.parser import CommandParser
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     content = _content(runs, pictures)
     write_result(options.out / "comparison.json", as_json(content).encode())
     if options.json:
-        print(as_json(content))
+        say_json(content)
         return 0
     say("\n".join(_table(runs)))
     if not _losses_compare(runs):

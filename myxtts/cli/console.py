@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import json
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -31,6 +33,16 @@ _console = Console(
 
 def say(message: str = "") -> None:
     _console.print(printable(message), markup=False)
+
+
+def say_json(content: Any) -> None:
+    """An object for programs, which can be read again whatever the encoding of the output is."""
+    print(json.dumps(content, ensure_ascii=not _has_all_characters(), indent=1))
+
+
+def _has_all_characters() -> bool:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return codecs.lookup(encoding).name.startswith("utf")
 
 
 def is_terminal() -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.options import add_json
 from myxtts.cli.parser import CommandParser
@@ -29,7 +28,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     rows = [_row(file) for file in options.files]
     if options.json:
-        print(json.dumps({"files": rows}, ensure_ascii=False, indent=1))
+        say_json({"files": rows})
     else:
         for row in rows:
             say(_line(row))

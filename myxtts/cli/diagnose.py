@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.stats import measure_part
 from myxtts.cli.train import configuration_of_run, find_start
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     advice += [f"Devices: {it}." for it in noted if it]
     if options.json:
         content = _as_dict(diagnosis, config.data.batch_size, source, advice)
-        print(json.dumps(content, indent=1, ensure_ascii=False))
+        say_json(content)
     else:
         say("\n".join(_describe(diagnosis, config.data.batch_size, source, advice)))
     return CHECK_FAILED if diagnosis.would_compile_again or diagnosis.would_stop else 0

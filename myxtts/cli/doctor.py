@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import shutil
 import tempfile
@@ -13,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.options import add_json
 from myxtts.config.metrics import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             "tensorflow": dataclasses.asdict(tensorflow),
             "nvml": dataclasses.asdict(nvml),
         }
-        print(json.dumps(content, ensure_ascii=False, indent=1))
+        say_json(content)
     else:
         say(f"\nBroken: {', '.join(broken)}" if broken else f"\n{_conclusion(tensorflow)}")
     return CHECK_FAILED if broken else 0

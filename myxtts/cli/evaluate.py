@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside, terminal_width
+from myxtts.cli.console import Progress, say, say_aside, say_json, terminal_width
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 
         load_tensorflow()
         from myxtts.evaluation.evaluate import evaluate, own_voice
-        from myxtts.evaluation.results import as_json, save_evaluation
+        from myxtts.evaluation.results import save_evaluation
         from myxtts.evaluation.toolbox import open_toolbox
         from myxtts.runs.run_dir import RunDir, require_own_folder
         from myxtts.synthesis.tts import TTS
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
         progress.begin("drawing")
         content = save_evaluation(evaluation, out)
     if options.json:
-        print(as_json(content))
+        say_json(content)
         return 0
     say("\n".join(_describe(evaluation, terminal_width())))
     say(f"\nListen: {out / 'index.html'}; numbers: evaluation.json and .csv next to it")

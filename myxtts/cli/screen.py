@@ -110,18 +110,34 @@ def _standard_output() -> Any:
 @contextlib.contextmanager
 def careful_screen() -> Iterator[None]:
     """Puts a `Screen` in the place of both streams."""
+    _open_missing_descriptors()
     before = {name: getattr(sys, name) for name in _NAMES}
-    for name, stream in before.items():
-        if isinstance(stream, io.TextIOWrapper):
-            with contextlib.suppress(OSError):  # what is behind it may have changed
-                stream.reconfigure(errors="backslashreplace")
-        if stream is not None:
-            setattr(sys, name, Screen(stream, name))
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as stack:
         for name, stream in before.items():
-            setattr(sys, name, stream)
+            if isinstance(stream, io.TextIOWrapper):
+                with contextlib.suppress(OSError):  # what is behind it may have changed
+                    stream.reconfigure(errors="backslashreplace")
+            if stream is None:
+                stream = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            setattr(sys, name, Screen(stream, name))
+        try:
+            yield
+        finally:
+            for name, stream in before.items():
+                setattr(sys, name, stream)
+
+
+def _open_missing_descriptors() -> None:
+    """A program may be started without standard streams (`2>&-`).
+
+    The next file that it opens would get the number of one, and in it what libraries write there.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It takes the lowest number that is free: this one. Programs started from here need it.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 @contextlib.contextmanager

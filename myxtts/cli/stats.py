@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import counting_bar, say
+from myxtts.cli.console import counting_bar, say, say_json
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
         save_histograms(measures, options.plot)
     if options.json:
-        print(_as_json(options, config, statistics, choices, recommendation))
+        say_json(_as_dict(options, config, statistics, choices, recommendation))
         return 0
     for file, layout in {part.metadata_file: part.layout for part in parts}.items():
         say(f"{file}: read as {layout.describe()}")
@@ -146,14 +146,14 @@ def _measure(
         return measure_corpus(utterances, config, processes=processes, on_progress=on_progress)
 
 
-def _as_json(
+def _as_dict(
     options: argparse.Namespace,
     config: XTTSConfig,
     statistics: Mapping[str, Any],
     choices: Sequence[Choice],
     recommendation: DataRecommendation,
-) -> str:
-    content = {
+) -> dict[str, Any]:
+    return {
         "corpus": options.train_data,
         "validation_corpus": config.data.val_data,
         "subset": options.subset,
@@ -163,7 +163,6 @@ def _as_json(
         "reasons": dict(recommendation.reasons),
         "plot": str(options.plot) if options.plot is not None else None,
     }
-    return json.dumps(content, ensure_ascii=False, indent=1)
 
 
 def _describe(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.live_run import LiveRun
 from myxtts.cli.options import configuration
 from myxtts.cli.screen import going_on_without_screen
@@ -54,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
     config = configuration_of_run(options, start)
     if options.json:
         return _print_plan(config, start, options.dry_run)
-    if str(options.resume) == _AUTO:
-        found = f"resuming {run_dir}" if start.resumed else "no saved run found, starting a new one"
-        say(f"--resume auto: {found}")
     with LiveRun() as live, going_on_without_screen():
+        if str(options.resume) == _AUTO:
+            new = "no saved run found, starting a new one"
+            say(f"--resume auto: {f'resuming {run_dir}' if start.resumed else new}")
         if options.dry_run:
             from myxtts.training.describing import describe_length
             from myxtts.training.opening import open_run
@@ -83,7 +82,7 @@ def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
     from myxtts.training.watching.observer import Observer
 
     with open_run(config, start, Observer()) as opened:
-        print(json.dumps(plan_of(opened), ensure_ascii=False, indent=1))
+        say_json(plan_of(opened))
     return 0
 
 

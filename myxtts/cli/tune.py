@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import timed_bar
+from myxtts.cli.console import say_json, timed_bar
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
     )
     command = shlex.join(["myxtts", "train", config.data.train_data, "--config", str(options.out)])
     if options.json:
-        print(json.dumps(_as_dict(tuning, options.out, command), indent=1, ensure_ascii=False))
+        say_json(_as_dict(tuning, options.out, command))
     else:
         print("\n".join([*_describe(tuning), "", f"Written: {options.out}", command]))
     return 0

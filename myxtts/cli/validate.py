@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import counting_bar, say
+from myxtts.cli.console import counting_bar, say, say_json
 from myxtts.cli.exit_codes import CHECK_FAILED
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         _describe(report, config)
     written = _write_clean(report, options.fix) if options.fix is not None else {}
     if options.json:
-        print(json.dumps(_as_json(report, written), ensure_ascii=False, indent=1))
+        say_json(_as_json(report, written))
     else:
         for out, rows in written.items():
             written_rows = f"{rows} {plural(rows, 'row')}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.console import Progress, say
+from myxtts.cli.console import Progress, say, say_json
 from myxtts.cli.options import add_json, add_message_flags
 from myxtts.cli.parser import CommandParser
 from myxtts.cli.speech_checks import check_references, look_at_speaker
@@ -118,7 +117,7 @@ def _list(options: argparse.Namespace) -> int:
     voices = [_row(folder, name, step, weights) for name in voice_names(folder)]
     if options.json:
         content = {"checkpoint": str(checkpoint.folder), "step": step, "voices": voices}
-        print(json.dumps(content, ensure_ascii=False, indent=1))
+        say_json(content)
         return 0
     say("\n".join(_table(voices)) if voices else f"{folder}: no voices yet")
     return 0

@@ -22,6 +22,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ from myxtts.errors import DataError
 from myxtts.json_files import parse_json, read_json
 from myxtts.plain_files import open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
+from myxtts.wording import quoted
 
 _MOST_BYTES = 1 << 32
+_CLIP_ID = re.compile(r"[\w-][\w.-]*")
 FIGURES = ("level_dbfs", "dc_offset", "clipped_share", "snr_db", "modulation_db")
 _CLIP = {
     "id": str,
@@ -84,6 +87,9 @@ class CorpusFolder:
         self._settings = self._state / "settings.json"
 
     def clip(self, clip_id: str) -> Path:
+        """A corpus from elsewhere may have names that lead out of its folder."""
+        if not _CLIP_ID.fullmatch(clip_id):
+            raise DataError(f"{self.folder}: clip {quoted(clip_id)}: expected a plain name")
         return self.clips / f"{clip_id}.wav"
 
     def is_collected(self) -> bool:

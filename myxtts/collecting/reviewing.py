@@ -104,7 +104,8 @@ class Review:
         }
         if answer["saved"]:
             with self._lock:
-                write_audio(self._folder.clip(prompt_id), take.samples, take.sample_rate_hz)
+                file = self._folder.clip(prompt_id)
+                write_audio(file, take.samples, take.sample_rate_hz, follow_link=False)
                 row = Row(prompt_id, text, self._speaker, self._language, "")
                 clip = self._clips[prompt_id] = Reviewed(row, KEPT)
                 self._record(clip, KEPT, text)
@@ -138,7 +139,7 @@ class Review:
             parts = (recording.samples[:place], recording.samples[place:])
             ids = [f"{clip_id}-{name}" for name in ("a", "b")]
             for part_id, samples, text in zip(ids, parts, texts, strict=True):
-                write_audio(self._folder.clip(part_id), samples, rate_hz)
+                write_audio(self._folder.clip(part_id), samples, rate_hz, follow_link=False)
                 row = Row(part_id, tidy(text), clip.row.speaker, clip.row.language, "split")
                 part = self._clips[part_id] = Reviewed(row, REVIEW)
                 self._record(part, REVIEW, row.text, part_of=clip_id)

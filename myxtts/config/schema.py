@@ -18,6 +18,8 @@ from myxtts.errors import ConfigError
 
 # Of an integer: counts of steps, bytes and clips are far smaller.
 _MOST_BITS = 62
+# In the 32 bits of models a larger number is infinite.
+_LARGEST_FLOAT = 3.4e38
 _Settings = typing.TypeVar("_Settings")
 
 # Settings by section and name, as far as they are given.
@@ -101,14 +103,25 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     if kind is float and isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)
-    if type(value) is float and not math.isfinite(value):
-        raise ConfigError(f"{key}: found {value}, expected a finite number")
+    if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
+        problem = "a smaller" if math.isfinite(value) else "a finite"
+        raise ConfigError(f"{key}: found {value}, expected {problem} number")
+    if type(value) is str and not _is_text(value):
+        raise ConfigError(f"{key}: found {value!r}, which is not UTF-8 text")
     if type(value) is not kind:
         expected = " or ".join(
             "null" if item is types.NoneType else item.__name__ for item in allowed
         )
         raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), expected {expected}")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be the name of a file or folder, as some settings are."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _check_bounds(key: str, value: Any, bounds: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ class CheckpointWriter:
     """
 
     def __init__(self, run_dir: RunDir, keep: int) -> None:
-        self._store = run_dir.checkpoints
+        self._run_dir = run_dir
         self._keep = keep
         self._files_of_run = run_dir.files_for_checkpoints()
         self._thread = concurrent.futures.ThreadPoolExecutor(
@@ -68,10 +68,10 @@ class CheckpointWriter:
         return self._pending.result() if self._pending is not None else None
 
     def _write(self, info: CheckpointInfo, training_state: Tensors) -> Path:
+        self._run_dir.sync_lines()
+        store = self._run_dir.checkpoints
         try:
-            return save_checkpoint(
-                self._store, info, training_state, self._files_of_run, self._keep
-            )
+            return save_checkpoint(store, info, training_state, self._files_of_run, self._keep)
         except CheckpointError as error:
             _log.warning("step %d was not saved: %s", info.step, error)
             raise

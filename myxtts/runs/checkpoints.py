@@ -50,9 +50,11 @@ CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
 # Files that the run folder has under the same names; every checkpoint has its own copy.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
-_EMA, _WEIGHTS = "average/", "weights/"
+_EMA, _WEIGHTS, _STEP = "average/", "weights/", "step"
 # Trained weights stay below some hundreds.
 _LARGEST_WEIGHT = 1e6
+# Of silence alone it is larger.
+_LEAST_DEVIATION = 1e-7
 _INFO_SCHEMA = {
     "step": int,
     "mel_mean": float,
@@ -151,6 +153,11 @@ class Checkpoint:
             variable.assign(weights[variable.path])
 
     def _require_plausible(self, name: str, value: Any) -> None:
+        if value.dtype.kind != "f":
+            raise CheckpointError(
+                f"{self.folder}: {printable(name)[:80]} has numbers of type {value.dtype}, "
+                "expected floating-point weights"
+            )
         if value.size and not float(np.abs(value).max()) <= _LARGEST_WEIGHT:
             raise CheckpointError(
                 f"{self.folder}: {printable(name)[:80]} has weights beyond {_LARGEST_WEIGHT:g}; "
@@ -168,6 +175,10 @@ class Checkpoint:
         for name, value in state.items():
             if name.startswith(_WEIGHTS):
                 self._require_plausible(name, value)
+        if _STEP in state and state[_STEP].tolist() != self.info.step:
+            raise CheckpointError(
+                f"{self.folder}: {_TRAINING} is not of step {self.info.step}, as {_INFO} says"
+            )
         return state | ema
 
     def training_shapes(self) -> Shapes:
@@ -309,8 +320,12 @@ def _read_info(file: Path) -> CheckpointInfo:
         raise CheckpointError(f"{file}: not a valid checkpoint file (invalid count)")
     if info.so_far is not None:
         pairs = (info.so_far.interval_frames, info.so_far.frames, info.so_far.work)
-        if info.so_far.steps < 0 or any(len(pair) != 2 for pair in pairs):
+        lacks_loss = info.so_far.steps > 0 and "loss" not in info.so_far.sums
+        if info.so_far.steps < 0 or lacks_loss or any(len(pair) != 2 for pair in pairs):
             raise CheckpointError(f"{file}: not a valid checkpoint file (invalid metrics)")
-    if info.mel_deviation <= 0 or min(info.seconds.values(), default=0.0) < 0:
+    is_level = _LEAST_DEVIATION <= info.mel_deviation <= _LARGEST_WEIGHT
+    if not is_level or abs(info.mel_mean) > _LARGEST_WEIGHT:
+        raise CheckpointError(f"{file}: not a valid checkpoint file (invalid mel level)")
+    if min(info.seconds.values(), default=0.0) < 0:
         raise CheckpointError(f"{file}: not a valid checkpoint file (invalid numbers)")
     return info

@@ -5,6 +5,7 @@ A line is an object of numbers, or null for those that were not finite.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -98,6 +99,12 @@ def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
         if stream.write(line) != len(line):
             stream.truncate(size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+
+def sync_lines(file: Path) -> None:
+    """Makes the lines so far survive a power failure, where the file system can do that."""
+    with contextlib.suppress(OSError), open_plain(file) as stream:
+        os.fsync(stream.fileno())
 
 
 def _whole_lines(file: Path) -> list[bytes]:

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
-from myxtts.plain_files import read_plain
+from myxtts.plain_files import is_text, read_plain
 from myxtts.runs import checkpoints
 from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
-from myxtts.runs.lines import drop_lines_after, read_lines
+from myxtts.runs.lines import drop_lines_after, read_lines, sync_lines
 from myxtts.runs.lock import hold_lock, names_a_living_process
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
@@ -86,6 +86,7 @@ class RunDir(os.PathLike[str]):
 
     def make(self) -> None:
         """To write into it; whatever somebody else has put there."""
+        self.require_text_name()
         self.path.mkdir(parents=True, exist_ok=True)
         for folder in (
             *(self.checkpoints, self.best, self.samples, self.events, self.evidence),
@@ -96,6 +97,14 @@ class RunDir(os.PathLike[str]):
     def require_folder(self) -> None:
         if not self.path.is_dir():
             raise CheckpointError(f"{self.path}: no such folder; expected a run folder")
+        self.require_text_name()
+
+    def require_text_name(self) -> None:
+        """TensorFlow takes no other names, and neither do reports."""
+        if not is_text(self.path):
+            raise CheckpointError(
+                f"{self.path}: its name is not UTF-8; use another, or a UTF-8 locale"
+            )
 
     @property
     def holds_a_run(self) -> bool:
@@ -237,6 +246,11 @@ class RunDir(os.PathLike[str]):
     def drop_lines_after(self, step: int) -> None:
         for file in (self.metrics_file, self.measures_file):
             drop_lines_after(file, step)
+
+    def sync_lines(self) -> None:
+        """Before a checkpoint: a resumed run can make up only the line of its step."""
+        for file in (self.metrics_file, self.measures_file):
+            sync_lines(file)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keeps other runs out while held."""

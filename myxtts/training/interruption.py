@@ -16,7 +16,6 @@ import logging
 import os
 import select
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -136,7 +135,7 @@ class Interruption:
 
 
 def _quit_now(number: int) -> None:
-    cursor = _SHOW_CURSOR if sys.stderr.isatty() else b""
+    cursor = _SHOW_CURSOR if os.isatty(2) else b""
     with contextlib.suppress(OSError):  # the terminal may be gone
         os.write(2, cursor + b"myxtts: interrupted\n")
     os._exit(exit_code_of_signal(number))

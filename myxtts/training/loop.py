@@ -105,7 +105,8 @@ class TrainingLoop:
         step, is_logged = saved.step, self.keeper.has_logged(saved.step)
         if saved.so_far is not None:
             self.metrics.go_on_from(saved.so_far, is_logged=is_logged)
-            if not is_logged and (self._is_evaluated(step) or self._is_logged(step)):
+            is_due = self._is_evaluated(step) or self._is_logged(step)
+            if is_due and not is_logged and saved.so_far.steps:
                 self._log(step)
         if self._has_stopped_improving(step):
             return STOPPED_EARLY

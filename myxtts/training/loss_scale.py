@@ -18,6 +18,7 @@ _FIRST_SCALE = 2.0**15
 GOOD_STEPS_TO_GROW = 1_000
 _Value = TypeVar("_Value")
 _PREFIX = "loss_scale/"
+LOSS_SCALE = f"{_PREFIX}value"
 
 
 class LossScale(tf.Module):
@@ -42,14 +43,14 @@ class LossScale(tf.Module):
 
     def state(self) -> Tensors:
         return {
-            f"{_PREFIX}value": np.array(self.value.numpy()),
+            LOSS_SCALE: np.array(self.value.numpy()),
             f"{_PREFIX}good_steps": np.array(self.good_steps.numpy()),
         }
 
     def restore(self, state: Tensors) -> None:
         """Restores what `state` returned; a checkpoint without a loss scale changes nothing."""
-        if f"{_PREFIX}value" in state:
-            self.value.assign(state[f"{_PREFIX}value"])
+        if LOSS_SCALE in state:
+            self.value.assign(state[LOSS_SCALE])
             self.good_steps.assign(state[f"{_PREFIX}good_steps"])
 
 

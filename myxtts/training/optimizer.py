@@ -22,12 +22,15 @@ from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
 from myxtts.runs.tensor_files import Shapes, Tensors
-from myxtts.training.loss_scale import LossScale, without_scale
+from myxtts.training.loss_scale import LOSS_SCALE, LossScale, without_scale
 from myxtts.training.schedules import ema_decay_at, learning_rate
 from myxtts.training.weight_names import frozen_paths
 
 BETA_1 = 0.9  # Decay of the first moment.
 _EPSILON = 1e-8
+# Names in the state; squares are never negative.
+_RATE_FACTOR = "rate_factor"
+_SECOND_MOMENT = "second_moment/"
 
 
 class FlatAdamW(tf.Module):
@@ -114,7 +117,7 @@ class FlatAdamW(tf.Module):
         """Everything needed to resume training, by name; copies that no later step changes."""
         state: Tensors = {
             "step": np.array(self.step.numpy()),
-            "rate_factor": np.array(self.rate_factor.numpy()),
+            _RATE_FACTOR: np.array(self.rate_factor.numpy()),
         }
         # One by one: concatenating first would take longer than copying, and `numpy` copies.
         weights = self.weights_by_name()
@@ -127,17 +130,30 @@ class FlatAdamW(tf.Module):
         return state | (self.loss_scale.state() if self.loss_scale else {})
 
     def restore(self, state: Tensors, source: Path) -> None:
-        """Restores what `state` returned; anything missing, extra or of another shape is an error.
+        """Restores what `state` returned; anything missing, extra or of another shape is an error,
+        and so are numbers that no training comes to.
 
         Only the loss scale may be missing or extra, since a run may resume in another precision.
         """
         self.require_shapes({name: value.shape for name, value in state.items()}, source)
+        self._require_plausible(state, source)
         self.restore_state(state)
 
     def require_shapes(self, shapes: Shapes, source: Path) -> None:
         """The same for the shapes of a state alone."""
         own = {name: value.shape for name, value in self.state().items()}
         _require_same(without_scale(shapes), without_scale(own), source)
+
+    def _require_plausible(self, state: Tensors, source: Path) -> None:
+        for name, own in self.state().items():
+            found = state.get(name, own)
+            if (found.dtype, found.shape) != (own.dtype, own.shape):
+                raise CheckpointError(
+                    f"{source}: {name} is {found.dtype} {list(found.shape)}, expected {own.dtype} "
+                    f"{list(own.shape)}"
+                )
+            if not _is_plausible(name, found):
+                raise CheckpointError(f"{source}: {name} has numbers that no training gives")
 
     def restore_state(self, state: Tensors) -> None:
         """Restores the state of an optimizer of the same variables, whatever it had frozen.
@@ -155,7 +171,7 @@ class FlatAdamW(tf.Module):
         self.first_moment.assign(flat["first_moment"])
         self.second_moment.assign(flat["second_moment"])
         self.step.assign(state["step"])
-        self.rate_factor.assign(state["rate_factor"])
+        self.rate_factor.assign(state[_RATE_FACTOR])
         if self.loss_scale:
             self.loss_scale.restore(state)
 
@@ -227,6 +243,14 @@ class FlatAdamW(tf.Module):
             ]
         )
         return norm, rate
+
+
+def _is_plausible(name: str, value: Any) -> bool:
+    if name == _RATE_FACTOR:
+        return bool(0 < value <= 1)
+    if name == LOSS_SCALE:
+        return bool(value >= 1)
+    return not (name.startswith(_SECOND_MOMENT) and (value < 0).any())
 
 
 def _sizes(variables: Sequence[keras.Variable]) -> list[int]:

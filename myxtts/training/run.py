@@ -72,7 +72,7 @@ def train_from(
     with Interruption() as interruption:
         writes = is_chief(has_folder=run is not None)
         if writes and run is not None and not start.resumed:
-            _refuse_to_mix_runs(run)
+            _require_free(run)
         with open_run(config, start, observer) as opened, contextlib.ExitStack() as stack:
             from myxtts.training.starting import start_trainer
 
@@ -116,7 +116,8 @@ def _report_if_finished(start: Start, config: XTTSConfig, run: RunDir | None) ->
     return report
 
 
-def _refuse_to_mix_runs(run: RunDir) -> None:
+def _require_free(run: RunDir) -> None:
+    run.require_text_name()
     # One that was killed before its first checkpoint has nothing to lose: it starts over.
     if run.has_saved:
         raise CheckpointError(

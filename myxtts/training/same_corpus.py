@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 
-from myxtts.config.changes import Change
 from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import BATCH_PLAN, Corpus
 from myxtts.errors import CheckpointError
@@ -16,47 +15,49 @@ from myxtts.runs.resuming import changes_since
 
 _log = logging.getLogger(__name__)
 
-# Sections whose settings decide which clips there are and how they are batched.
-_DECIDING_SECTIONS = ("data", "text", "audio")
-_DECIDING_SETTINGS = ("training.gradient_accumulation_steps",)
-# Of these sections, what says where things are or how fast they come.
-_NOT_DECIDING = (
-    *("data.train_data", "data.cache_dir", "data.workers", "data.buffer_size"),
-    *("data.memory_share", "data.min_speaker_seconds", "data.max_rejected_fraction"),
-)
+# Settings that decide which clips there are. The folder does not: a corpus may be moved.
+_DECIDE_CLIPS = {
+    *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
+    *("data.max_text_length", "data.max_mel_frames", "data.long_clips"),
+}
+# And those that decide how the same clips are batched.
+_DECIDE_BATCHES = _DECIDE_CLIPS | {
+    *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
+    *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
+    *("training.gradient_accumulation_steps", "vocoder.frames_per_segment"),
+}
 
 
 def require_same_corpus(
     checkpoint: Checkpoint, corpus: Corpus, config: XTTSConfig, *, allowed: bool
 ) -> None:
-    """Names a difference, as an error unless it is allowed or follows from changed settings."""
-    asked_for = [change.name for change in changes_since(checkpoint, config) if _decides(change)]
+    """Names each difference, as an error unless it is allowed or follows from changed settings."""
+    changed = [change.name for change in changes_since(checkpoint, config)]
     now = corpus.fingerprints()
+    has_other_clips = False
     for name, before in checkpoint.info.corpus.items():
         if now.get(name, before) == before:
             continue
-        count, _, _ = before.rpartition(" ")
-        count_now, _, _ = now[name].rpartition(" ")
-        difference = f"the {name} are not those of the run so far ({_change(count, count_now)})"
-        if name == BATCH_PLAN:
-            difference = f"the {name} is not that of the run so far ({_change(count, count_now)})"
-        if allowed or asked_for or (name == BATCH_PLAN and count != count_now):
-            because = f", since {asked_for[0]} has changed" if asked_for else ""
-            _log.warning("%s: %s%s", checkpoint.folder, difference, because)
-            return
-        raise CheckpointError(
-            f"{checkpoint.folder}: {difference}; restore the corpus as it was, or go on with "
-            "what is there now with --allow-changed-corpus"
-        )
+        is_plan = name == BATCH_PLAN
+        if is_plan and has_other_clips:
+            continue  # it follows from them
+        count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))
+        which = "is not that" if is_plan else "are not those"
+        difference = f"the {name} {which} of the run so far ({_change(count, count_now)})"
+        deciding = _DECIDE_BATCHES if is_plan else _DECIDE_CLIPS
+        asked_for = [setting for setting in changed if setting in deciding]
+        # Another number of shares is one of devices.
+        if not (allowed or asked_for or (is_plan and count != count_now)):
+            raise CheckpointError(
+                f"{checkpoint.folder}: {difference}; restore the corpus as it was, or go on with "
+                "what is there now with --allow-changed-corpus"
+            )
+        because = f", since {asked_for[0]} has changed" if asked_for else ""
+        _log.warning("%s: %s%s", checkpoint.folder, difference, because)
+        has_other_clips |= not is_plan
 
 
 def _change(before: str, now: str) -> str:
     if before == now:
         return f"{now}, in another order or with other content"
     return f"{before} before, {now} now"
-
-
-def _decides(change: Change) -> bool:
-    section = change.name.partition(".")[0]
-    decides = section in _DECIDING_SECTIONS or change.name in _DECIDING_SETTINGS
-    return decides and change.name not in _NOT_DECIDING

@@ -1,6 +1,7 @@
 """What commands show, from files of strangers and on terminals of any kind."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.cli.console import say
+from myxtts.cli.console import say, say_json
 from myxtts.cli.main import main
 from myxtts.cli.screen import (
     Screen,
@@ -27,7 +28,7 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 def test_control_characters_become_escapes_and_text_stays():
     assert printable("سلام می\u200cروم\tä\n") == "سلام می\u200cروم\tä\n"
-    assert printable(ESCAPES) == "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202e"
+    assert printable(ESCAPES) == "\\x1b]0;owned\\x07\\x1b[2J\\u009b31m\\u202e"
 
 
 def test_lines_errors_and_prints_show_no_escapes(capsys):
@@ -93,6 +94,26 @@ def test_a_terminal_that_is_not_utf_8(user_environment, tmp_path):
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_json_for_programs_can_be_read_again(monkeypatch, encoding):
+    below = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", below)
+    content = {"speaker": f"{ESCAPES}\x7f\x85 سلام é 🙂 \udcff"}
+    with careful_screen():
+        say_json(content)
+        sys.stdout.flush()
+    shown = below.buffer.getvalue().decode(encoding)
+    assert {character for character in shown if not character.isprintable()} == {"\n"}
+    assert json.loads(shown) == content
+
+
+def test_json_of_a_command_stays_json_whatever_is_in_a_name(tmp_path, capsys):
+    rows = [f"audio_file|text|speaker_name\nwavs/a.wav|Hello there.|an\x7f{ESCAPES}na"]
+    (tmp_path / "metadata.csv").write_text("\n".join(rows), encoding="utf-8")
+    main(["validate", str(tmp_path), "--json"])
+    assert "metadata.csv" in json.dumps(json.loads(capsys.readouterr().out))
+
+
 class Failing(io.StringIO):
     def write(self, text):
         raise OSError(28, "No space left on device")
@@ -127,8 +148,6 @@ def test_a_broken_pipe_is_replaced_so_that_nothing_fails_at_exit():
 
 @pytest.mark.training
 def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_path, monkeypatch):
-    import json
-
     config = tmp_path / "config.yaml"
     config.write_text(json.dumps(miniature(max_steps=2).as_dict()))
     run_dir = tmp_path / "run"
@@ -146,3 +165,20 @@ def test_a_program_that_was_started_without_standard_output(monkeypatch):
     monkeypatch.setattr("sys.stdout", None)
     with careful_screen():
         say("to nobody")
+
+
+def test_a_program_without_standard_error_goes_on_when_its_output_fails(user_environment):
+    """And no file that it opens gets the number that libraries write their messages to."""
+    program = (
+        "import sys; from myxtts.cli.console import say;"
+        "from myxtts.cli.screen import careful_screen, going_on_without_screen\n"
+        "with careful_screen(), going_on_without_screen():\n"
+        "    say('lost'); print('lost', file=sys.stderr, flush=True)\n"
+        "    with open('/dev/zero') as file: sys.exit(0 if file.fileno() > 2 else 3)"
+    )
+    done = subprocess.run(
+        ["sh", "-c", f'{sys.executable} -c "$0" 0<&- 2>&- >/dev/full', program],
+        env=user_environment,
+        check=False,
+    )
+    assert done.returncode == 0

@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -146,6 +147,30 @@ def test_only_the_right_address_is_answered(server):
     assert asked(server.address, Host="evil.example")[0] == 403
     assert asked(server.address + "wavs/..%2Fmetadata")[0] == 404
     assert asked(server.address + "decide", {"id": 3})[0] == 400
+
+
+def test_clips_of_a_stranger_lead_nowhere_else(corpus, tmp_path):
+    """Names that climb out, a link and a device in the place of a clip."""
+    first, second, *_ = ids(corpus / "review.csv")
+    outside = tmp_path / "outside.wav"
+    (corpus / "wavs" / f"{first}.wav").rename(outside)
+    (corpus / "wavs" / f"{first}.wav").symlink_to(outside)
+    (corpus / "wavs" / f"{second}.wav").unlink()
+    (corpus / "wavs" / f"{second}.wav").symlink_to("/dev/zero")
+    (corpus / "wavs" / f"{second}-a.wav").symlink_to(tmp_path / "new.wav")
+    with open(corpus / "review.csv", "a") as file:
+        file.write("wavs/../../outside.wav|x|x|en|x\n")
+    review = Review(corpus)
+    for clip_id in ("../../outside", first, second):
+        with ReviewServer(review) as opened:
+            thread = threading.Thread(target=opened.handle_request)
+            thread.start()
+            address = f"{opened.address}wavs/{urllib.parse.quote(clip_id, safe='')}"
+            assert asked(address)[0] == 404
+            thread.join()
+    with pytest.raises(DataError, match="expected a plain name"):
+        review.split("../../outside", 1.0, ("one", "two"))
+    assert {file.name for file in tmp_path.glob("*.wav")} == {"outside.wav"}
 
 
 def test_a_form_of_another_site_is_refused(server):

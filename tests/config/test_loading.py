@@ -178,6 +178,7 @@ def test_settings_that_would_take_long_to_understand_are_not_understood(tmp_path
         ("training: {learning_rate: .inf}", "learning_rate: found inf, expected a finite number"),
         ("training: {learning_rate: 1e999}", "learning_rate: found inf, expected a finite number"),
         ("training: {learning_rate: -.inf}", "found -inf, expected a finite number"),
+        ("training: {learning_rate: 1.0e+300}", "learning_rate: found 1e.300, expected a smaller"),
         ("training: {max_steps: 1:30:00}", "max_steps: found '1:30:00'"),
         ("training: {max_steps: !!int '1:30'}", "max_steps: found '1:30'"),
     ],
@@ -185,6 +186,12 @@ def test_settings_that_would_take_long_to_understand_are_not_understood(tmp_path
 def test_numbers_that_no_setting_has(tmp_path, text, problem):
     with pytest.raises(ConfigError, match=problem):
         load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ['"a\\0b"', '"\\ud800"', '"\\udcff"'])
+def test_names_that_no_file_can_have(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"cache_dir: found '.*', which is not UTF-8 text"):
+        load_config(write(tmp_path, f"data: {{cache_dir: {text}}}"))
 
 
 def test_numbers_of_the_command_line_are_bounded_too():

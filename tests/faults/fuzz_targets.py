@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.dashboard.page import exported_page
 from myxtts.dashboard.run_reader import RunReader
+from myxtts.data.corpus.checks import Rejection
 from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, PART_TYPES, PARTS, open_cache
+from myxtts.data.features.chunks import chunk_folder, read_chunk
 from myxtts.data.features.clip_reader import checksum
 from myxtts.data.planning.plan_files import load_shapes
 from myxtts.errors import MyXTTSError
@@ -218,6 +221,44 @@ class CacheFiles(_Files):
         return digest.hexdigest()
 
 
+class ChunkFiles(_Files):
+    """A part of features that are being prepared; what is changed in its arrays is noticed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._build_dir = folder
+        chunk = chunk_folder(folder, 0)
+        chunk.mkdir()
+        generator = np.random.default_rng(0)
+        rows = {"tokens": (6,), "mels": (6, 3), "audio": (6,), "texts": (6,)}
+        records = np.zeros(2, INDEX_TYPE)
+        records["row"] = [0, 1]
+        arrays = {"records": records}
+        for part in PARTS:
+            arrays[part] = generator.integers(0, 9, rows[part]).astype(PART_TYPES[part])
+            records[f"{part}_start"], records[f"{part}_count"] = [0, 3], 3
+        content = {
+            "checksums": {name: checksum(array) for name, array in arrays.items()},
+            "symbols": list("abcdefghi"),
+            "rejections": [asdict(Rejection("metadata.csv:3", "unreadable", "x"))],
+            "levels": [[9, 1.0, 2.0], [9, 1.0, 2.0]],
+        }
+        (chunk / "chunk.json").write_text(json.dumps(content))
+        for name, array in arrays.items():
+            np.save(chunk / f"{name}.npy", array)
+        super().__init__(chunk, ["chunk.json", *(f"{name}.npy" for name in arrays)])
+        self._digest = self._numbers()
+
+    def use(self, *, is_changed: bool) -> None:
+        assert self._numbers() == self._digest, "other numbers, unnoticed"
+
+    def _numbers(self) -> str:
+        chunk = read_chunk(self._build_dir, 0, range(2))
+        digest = hashlib.sha256(chunk.records.tobytes())
+        for part in PARTS:
+            digest.update(chunk.arrays[part].tobytes())
+        return digest.hexdigest()
+
+
 class Links:
     """A run with links and strange files in places that the input chooses."""
 
@@ -298,5 +339,6 @@ TARGETS = {
     "dashboard": Dashboard,
     "voice": VoiceFiles,
     "cache": CacheFiles,
+    "chunk": ChunkFiles,
     "links": Links,
 }

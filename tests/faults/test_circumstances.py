@@ -159,6 +159,43 @@ def test_a_file_system_that_fills_while_features_are_made(tmp_path):
     assert "Traceback" not in errors
 
 
+# No file may grow beyond a kilobyte from where a run has begun.
+STARVED_WRITER = """
+import logging, resource, sys
+import numpy as np
+from myxtts.runs.run_dir import RunDir
+from myxtts.training.watching.reporting import RunWriter
+
+logging.basicConfig(format="%(message)s")
+run = RunDir(sys.argv[1])
+run.make()
+writer = RunWriter(run, 0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+for step in range(1, 40):
+    writer.write_metrics(step, {"loss": 1 / step})
+writer.write_sample(40, np.zeros(50_000, np.float32), 22_050, "text")
+writer.write_alignment(40, np.eye(40, dtype=np.float32))
+writer.close()
+"""
+
+
+def test_a_disk_that_fills_under_metrics_and_tensorboard(user_environment, tmp_path):
+    """Lines, samples and events are lost, each with a warning; what is there is whole."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED_WRITER, str(tmp_path)],
+        env=user_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for what in ("metrics", "events", "the sample", "the alignment"):
+        assert any(line.startswith(f"{what} of step") for line in done.stderr.splitlines()), what
+    steps = [line["step"] for line in RunDir(tmp_path).metric_lines()]
+    assert steps == [*range(1, len(steps) + 1)]
+    assert 1 < len(steps) < 39
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["ulimit -n 64", "ulimit -v 6000000"])
 def test_few_descriptors_and_little_memory(command, tmp_path, limit):
@@ -184,8 +221,17 @@ PHASES = [
 ]
 
 
+def require_interrupted(process, errors):
+    # As a shell and a scheduler see it: the second may end a program that is ending already.
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    assert code in (129, 130, 143), errors
+    assert "Traceback" not in errors
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("numbers", [("INT", "TERM"), ("TERM", "INT"), ("TERM", "TERM")])
+@pytest.mark.parametrize(
+    "numbers", [("INT", "TERM"), ("TERM", "INT"), ("TERM", "TERM"), ("HUP", "TERM")]
+)
 @pytest.mark.parametrize("phase", PHASES)
 def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
     process = subprocess.Popen(
@@ -200,16 +246,37 @@ def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
         process.send_signal(signal.Signals[f"SIG{number}"])
         time.sleep(0.05)
     _, errors = process.communicate(timeout=100)
-    # As a shell and a scheduler see it: the second may end a program that is ending already.
-    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    assert code in (130, 143), errors
-    assert "Traceback" not in errors
+    require_interrupted(process, errors)
     if RunDir(tmp_path / "run").checkpoint_folders():
         find_checkpoint(tmp_path / "run")
     else:
         # The second signal may end the saving of the first checkpoint: the run starts anew.
         again = command(tmp_path / "run", "--max-steps=1")
         subprocess.run(again, env=command.environment, check=True, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", [("INT", "INT"), ("TERM", "INT"), ("HUP", "TERM")])
+def test_two_signals_while_features_are_prepared(user_environment, tmp_path, numbers):
+    """What is finished stays, nothing goes on working, and the next try makes the rest."""
+    corpus = tmp_path / "corpus"
+    make_demo_corpus(corpus, utterances=18, speakers=2)
+    program = [sys.executable, "-m", "myxtts.cli.main", "prepare", str(corpus)]
+    process = subprocess.Popen(
+        program, env=user_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 200
+    while not list(corpus.glob("myxtts-cache/*.build")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    for number in numbers:
+        process.send_signal(signal.Signals[f"SIG{number}"])
+        time.sleep(0.05)
+    _, errors = process.communicate(timeout=100)
+    require_interrupted(process, errors)
+    subprocess.run(program, env=user_environment, check=True, capture_output=True)
+    assert not list(corpus.glob("myxtts-cache/*.build"))
 
 
 def test_a_clock_that_jumps_changes_nothing(trained_run, miniature, corpus, tmp_path, monkeypatch):

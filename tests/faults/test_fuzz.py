@@ -49,6 +49,7 @@ KINDS = [
     "dashboard",
     "voice",
     "cache",
+    "chunk",
     "links",
 ]
 

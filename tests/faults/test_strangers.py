@@ -248,6 +248,24 @@ def test_a_file_with_an_odd_name_does_not_break_the_list_of_voices(run, capsys):
     assert "\x1b" not in shown
 
 
+def test_names_that_are_not_text_are_one_line(demo_corpus, run, tmp_path, capsys):
+    odd = tmp_path / os.fsdecode(b"n\xe4me")
+    shutil.copytree(demo_corpus, odd, ignore=shutil.ignore_patterns("myxtts-cache"))
+    for arguments in (
+        ["validate", odd],
+        ["prepare", odd],
+        ["train", demo_corpus, "--run-dir", odd],
+    ):
+        assert main([*map(str, arguments)]) == 2
+    shutil.rmtree(odd)
+    shutil.move(run, odd)
+    for arguments in (["compare", odd], ["train", "--resume", odd]):
+        assert main([*map(str, arguments)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert all("n\\udce4me" in line and "not UTF-8" in line for line in lines)
+
+
 def resealed(folder, **files):
     """A checkpoint with other files, by somebody who knows the format."""
     content = {file.name: file.read_bytes() for file in folder.iterdir()}

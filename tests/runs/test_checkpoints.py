@@ -1,4 +1,5 @@
 import json
+import os
 import random
 import shutil
 import threading
@@ -10,6 +11,7 @@ from safetensors.numpy import load_file
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoint_writer import CheckpointWriter
 from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
+from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.runs.sealed_folder import write_sealed_folder
 
@@ -18,6 +20,8 @@ STATE = {
     "weights/a/b": np.arange(6, dtype=np.float32).reshape(2, 3),
     "average/a/b": np.full((2, 3), 0.5, np.float32),
 }
+
+PAIRS = ("interval_frames", "frames", "work")
 
 
 def save(run_dir, step, keep=3, state=STATE):
@@ -154,7 +158,12 @@ def test_a_manifest_that_leads_elsewhere_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize(
     "change",
-    [{"step": -1}, {"step": "x"}, {"mel_deviation": 0}, {"mel_mean": 1e999}, {"more": 1}],
+    [
+        *({"step": -1}, {"step": "x"}, {"more": 1}),
+        # What is finite here may be none in 32 bits.
+        *({"mel_deviation": 0}, {"mel_deviation": 1e-300}, {"mel_mean": 1e999}, {"mel_mean": 1e99}),
+        {"so_far": {"steps": 1, "sums": {}} | {name: [0.0, 0.0] for name in PAIRS}},
+    ],
 )
 def test_facts_that_cannot_be_are_refused(tmp_path, change):
     folder = save(tmp_path, 1)
@@ -166,6 +175,21 @@ def test_facts_that_cannot_be_are_refused(tmp_path, change):
         CheckpointError, match=r"checkpoint\.json: (not a valid checkpoint file|cannot be used)"
     ):
         find_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["weights/a/b", "average/a/b"])
+@pytest.mark.parametrize("kind", [np.int64, bool])
+def test_weights_that_are_whole_numbers_are_refused(tmp_path, name, kind):
+    save(tmp_path, 7, state=STATE | {name: np.ones((2, 3), kind)})
+    with pytest.raises(CheckpointError, match=r"a/b has numbers of type .*, expected floating"):
+        find_checkpoint(tmp_path).training_state()
+
+
+def test_a_state_of_another_step_is_refused(tmp_path):
+    """Beyond its last step a run would never end."""
+    save(tmp_path, 6, state=STATE | {"step": np.array(10**15)})
+    with pytest.raises(CheckpointError, match="is not of step 6"):
+        find_checkpoint(tmp_path).training_state()
 
 
 def test_an_unwritable_place(tmp_path):
@@ -203,6 +227,24 @@ def test_checkpoints_are_written_in_a_thread_and_whole_at_the_end(writer, tmp_pa
     assert steps(tmp_path) == [3, 4]
     assert find_checkpoint(tmp_path).info.step == 4
     assert not any(thread.name.startswith("checkpoints") for thread in threading.enumerate())
+
+
+def test_lines_are_on_the_disk_before_a_checkpoint_is_there(writer, tmp_path, monkeypatch):
+    """After a power cut a resumed run can make up the line of its step, and no earlier one."""
+    run = RunDir(tmp_path)
+    append_line(run.metrics_file, 1, {"loss": 1.0})
+    lines, synced = run.metrics_file.stat().st_ino, []
+    sync = os.fsync
+
+    def remember(descriptor):
+        synced.append((os.fstat(descriptor).st_ino, bool(steps(tmp_path))))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", remember)
+    with writer:
+        writer.save(info_of(1), STATE)
+    assert (lines, False) in synced
+    assert steps(tmp_path) == [1]
 
 
 def test_a_failed_checkpoint_is_warned_of_and_the_next_one_tried(writer, tmp_path, caplog):

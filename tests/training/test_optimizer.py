@@ -127,6 +127,27 @@ def test_state_goes_out_and_comes_back(tmp_path):
         fresh.restore(state, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("step", np.array(3.0, np.float32), "step is float32 .*, expected int64"),
+        ("weights/v1", np.ones(3, np.float16), "weights/v1 is float16"),
+        ("loss_scale/value", np.ones(2, np.float32), r"loss_scale/value is float32 \[2\]"),
+        ("loss_scale/value", np.array(0.0, np.float32), "no training gives"),
+        ("second_moment/v1", np.full(3, -1.0, np.float32), "no training gives"),
+        ("rate_factor", np.array(1e30, np.float32), "no training gives"),
+        ("rate_factor", np.array(-1.0, np.float32), "no training gives"),
+    ],
+)
+def test_a_state_that_no_optimizer_has_written(tmp_path, name, value, problem):
+    _, _, optimizer = make(precision="float16")
+    before = optimizer.state()
+    with pytest.raises(CheckpointError, match=problem):
+        optimizer.restore(before | {name: value}, tmp_path)
+    for kept, number in optimizer.state().items():
+        np.testing.assert_array_equal(number, before[kept])
+
+
 def test_the_learning_rate_rises_and_falls():
     training = TrainingConfig(learning_rate=1.0, warmup_steps=10)
     rates = [

@@ -31,7 +31,7 @@ from myxtts.data.corpus.layout import (
 )
 from myxtts.data.corpus.script_check import require_script
 from myxtts.errors import DataError
-from myxtts.plain_files import read_plain
+from myxtts.plain_files import is_text, read_plain
 from myxtts.text.languages import parse_tag
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", *FFMPEG_EXTENSIONS)
@@ -133,6 +133,10 @@ class LJSpeechDataset(Sequence[Utterance]):
 
 def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
     """The training and evaluation metadata files; raises if there is none for `subset`."""
+    if not is_text(folder):
+        raise DataError(
+            f"{folder}: its name is not UTF-8; rename the folder, or use a UTF-8 locale"
+        )
     if folder.is_file():
         raise DataError(f"{folder}: is a file; expected the folder of a corpus")
     if not folder.is_dir():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,12 +144,10 @@ class FeatureCache:
         return self.clip_audio(clip).astype(np.float32) / np.float32(FULL_SCALE)
 
     def text(self, clip: int) -> str:
-        self.part_of(clip, "texts")
-        return self._texts(clip)[0]
+        return self._checked_texts(clip)[0]
 
     def audio_path(self, clip: int) -> Path:
-        self.part_of(clip, "texts")
-        return Path(self._texts(clip)[1])
+        return Path(self._checked_texts(clip)[1])
 
     def part_of(
         self, clip: int, part: str, first: int = 0, count: int | None = None
@@ -172,6 +170,12 @@ class FeatureCache:
             f"{self.folder}: the prepared features of {', '.join(names)} are damaged; delete this "
             "folder, it will be recreated"
         )
+
+    def _checked_texts(self, clip: int) -> tuple[str, str]:
+        try:
+            return self._texts(clip)
+        except (DamagedClipError, UnicodeDecodeError):
+            raise self.damaged([clip]) from None
 
     def _texts(self, clip: int) -> tuple[str, str]:
         content = self.reader.read(clip, "texts").tobytes()
@@ -198,7 +202,12 @@ def open_cache(folder: Path) -> FeatureCache:
             part: StoredArray(folder / f"{part}.npy", PART_TYPES[part], DIMENSIONS[part])
             for part in PARTS
         }
-        _require_whole(index, arrays)
+        if len(index) == 0:
+            raise ValueError("index.npy: has no clips")
+        require_rows(index, arrays)
+        for name in ("speaker", "language"):
+            if not 0 <= index[name].min() <= index[name].max() < len(content[f"{name}s"]):
+                raise ValueError(f"index.npy: has an unknown {name}")
         return FeatureCache(
             folder=folder,
             index=index,
@@ -220,10 +229,10 @@ def open_cache(folder: Path) -> FeatureCache:
         ) from None
 
 
-def _require_whole(index: npt.NDArray[Any], arrays: Mapping[str, StoredArray]) -> None:
-    if len(index) == 0:
-        raise ValueError("index.npy: has no clips")
+def require_rows(index: npt.NDArray[Any], arrays: Mapping[str, Sized]) -> None:
+    """All clips of an index are in its arrays; a ValueError says which are not."""
     for part, array in arrays.items():
         starts, counts = index[f"{part}_start"], index[f"{part}_count"].astype(np.int64)
-        if starts.min() < 0 or counts.min() < 0 or (starts + counts).max() > len(array):
-            raise ValueError(f"{part}.npy: has fewer rows than index.npy says")
+        rows = len(array)
+        if not ((starts >= 0) & (counts >= 0) & (starts <= rows - counts)).all():
+            raise ValueError(f"{part}.npy: has fewer rows than its index says")

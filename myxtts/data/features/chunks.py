@@ -3,7 +3,8 @@
     BUILD/000012/   records.npy tokens.npy mels.npy audio.npy texts.npy chunk.json
 
 A chunk is renamed into place, so one that exists is complete, and two processes may safely make the
-same one. Token ids refer to the chunk's own symbols until all chunks are joined.
+same one. What was damaged since, as by a power failure, is noticed by its checksums when the chunk
+is read. Token ids refer to the chunk's own symbols until all chunks are joined.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from myxtts.data.features.cache import (
     PART_TYPES,
     PARTS,
     FeatureCache,
+    require_rows,
 )
+from myxtts.data.features.clip_reader import checksum
 from myxtts.data.features.stored_array import read_array, save_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
@@ -42,7 +45,13 @@ from myxtts.whole_files import whole_folder
 
 CLIPS_PER_CHUNK = 64
 _READ_BYTES = 1 << 20
-_SCHEMA = {"symbols": [str], "rejections": [{str: (str, int, None)}], "levels": [[float]]}
+_RECORDS = "records"
+_SCHEMA = {
+    "symbols": [str],
+    "rejections": [{str: (str, int, None)}],
+    "levels": [[float]],
+    "checksums": {str: int},
+}
 
 _log = logging.getLogger(__name__)
 
@@ -108,26 +117,45 @@ def rows_of_chunk(number: int, clips: int) -> range:
     return range(number * CLIPS_PER_CHUNK, min(clips, (number + 1) * CLIPS_PER_CHUNK))
 
 
-def read_chunk(build_dir: Path, number: int) -> Chunk:
+def read_chunk(build_dir: Path, number: int, rows: range) -> Chunk:
+    """The chunk of these rows of the metadata."""
     folder = chunk_folder(build_dir, number)
     try:
         content = read_json(folder / "chunk.json", _SCHEMA, most_bytes=1 << 30)
-        return Chunk(
-            records=read_array(folder / "records.npy", INDEX_TYPE),
-            arrays={
-                name: read_array(folder / f"{name}.npy", PART_TYPES[name], DIMENSIONS[name])
-                for name in PARTS
-            },
+        arrays = {
+            name: read_array(folder / f"{name}.npy", PART_TYPES[name], DIMENSIONS[name])
+            for name in PARTS
+        }
+        records = read_array(folder / f"{_RECORDS}.npy", INDEX_TYPE)
+        for name, array in (*arrays.items(), (_RECORDS, records)):
+            if content["checksums"].get(name) != checksum(array):
+                raise ValueError(f"{name}.npy: checksum mismatch")
+        chunk = Chunk(
+            records=records,
+            arrays=arrays,
             symbols=tuple(content["symbols"]),
             rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
             levels=tuple(Level(*sums) for sums in content["levels"]),
         )
+        _require_consistent(chunk, rows)
+        return chunk
     # An OSError is for the caller: another process may have joined the chunks and removed them.
     except (ValueError, TypeError) as error:
         raise DataError(
             f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
             "will be recreated"
         ) from None
+
+
+def _require_consistent(chunk: Chunk, rows: range) -> None:
+    """Whoever has made it: its parts fit each other."""
+    require_rows(chunk.records, chunk.arrays)
+    found = chunk.records["row"]
+    if len(chunk.levels) != len(chunk.records) or not set(found.tolist()) <= set(rows):
+        raise ValueError(f"{_RECORDS}.npy: has other clips")
+    tokens = chunk.arrays["tokens"]
+    if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(chunk.symbols):
+        raise ValueError("tokens.npy: has unknown symbols")
 
 
 def make_chunk(
@@ -280,10 +308,13 @@ class _ChunkWriter:
             "audio": np.zeros(0, np.int16),
             "texts": np.zeros(0, np.uint8),
         }
+        arrays = {_RECORDS: np.array(self._records, INDEX_TYPE)}
         for name in PARTS:
-            save_array(folder / f"{name}.npy", np.concatenate([empty[name], *self._parts[name]]))
-        save_array(folder / "records.npy", np.array(self._records, INDEX_TYPE))
+            arrays[name] = np.concatenate([empty[name], *self._parts[name]])
+        for name, array in arrays.items():
+            save_array(folder / f"{name}.npy", array)
         content = {
+            "checksums": {name: checksum(array) for name, array in arrays.items()},
             "symbols": list(self._symbols),
             "rejections": [asdict(rejection) for rejection in self.rejections],
             "levels": [astuple(level) for level in self._levels],

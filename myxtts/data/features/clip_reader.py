@@ -36,6 +36,9 @@ class ClipReader:
     def nbytes(self, part: str) -> int:
         return self._arrays[part].nbytes
 
+    def row_shape(self, part: str) -> tuple[int, ...]:
+        return self._arrays[part].row_shape
+
     def is_held(self, part: str) -> bool:
         return part in self._held
 

@@ -276,12 +276,13 @@ def _join(
 ) -> None:
     """Joins all chunks into one cache: the same bytes whichever process made them."""
     numbers = range(chunk_count(len(utterances)))
+    chunks = {number: rows_of_chunk(number, len(utterances)) for number in numbers}
     rejections = list(bad_rows)
     symbols: set[str] = set()
     rows: list[int] = []
     sounds: list[bytes] = []
-    for number in numbers:
-        chunk = read_chunk(build_dir, number)
+    for number, rows_of_metadata in chunks.items():
+        chunk = read_chunk(build_dir, number, rows_of_metadata)
         rejections += chunk.rejections
         symbols |= set(chunk.symbols)
         rows += chunk.records["row"].tolist()
@@ -298,7 +299,7 @@ def _join(
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
     with whole_folder(folder) as part:
-        level, index_checksum = _join_arrays(build_dir, numbers, tokenizer, kept, part)
+        level, index_checksum = _join_arrays(build_dir, chunks, tokenizer, kept, part)
         content = {
             "index_checksum": index_checksum,
             "format": CACHE_FORMAT,
@@ -320,7 +321,11 @@ def _join(
 
 
 def _join_arrays(
-    build_dir: Path, numbers: range, tokenizer: Tokenizer, kept: npt.NDArray[np.bool_], part: Path
+    build_dir: Path,
+    chunks: Mapping[int, range],
+    tokenizer: Tokenizer,
+    kept: npt.NDArray[np.bool_],
+    part: Path,
 ) -> tuple[Level, int]:
     """Returns the level and the checksum of the index.
 
@@ -332,8 +337,8 @@ def _join_arrays(
     records = []
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, Any] = {}
-    for number in numbers:
-        chunk = read_chunk(build_dir, number)
+    for number, rows in chunks.items():
+        chunk = read_chunk(build_dir, number, rows)
         level = level.plus(chunk.level_of(kept[clips : clips + len(chunk.records)]))
         clips += len(chunk.records)
         joined = chunk.records.copy()

@@ -25,6 +25,8 @@ class BatchLoader:
     """Copies the clips of a planned batch from the cache into padded arrays."""
 
     def __init__(self, cache: FeatureCache, tokenizer: Tokenizer, config: XTTSConfig) -> None:
+        if cache.reader.row_shape("mels") != (config.data.n_mels,):
+            raise cache.damaged(range(len(cache)))
         self._cache = cache
         self._audio = config.audio
         self._n_mels = config.data.n_mels

@@ -29,6 +29,7 @@ class RunMetrics:
         self._frames = np.zeros(2)
         self._interval_frames = np.zeros(2)
         self._work = np.zeros(2)
+        self._finished: MetricsSoFar | None = None
 
     def add(self, batch: Any, result: StepResult) -> None:
         values = {
@@ -44,7 +45,13 @@ class RunMetrics:
         self._work += (work.real_multiplications, work.computed_multiplications)
 
     def so_far(self) -> MetricsSoFar:
-        """Everything but the times: for a checkpoint."""
+        """Everything but the times: for a checkpoint.
+
+        Until the next step it is that of the finished interval, whose line may be lost.
+        """
+        return self._finished if self._finished and not self._steps else self._present()
+
+    def _present(self) -> MetricsSoFar:
         return MetricsSoFar(
             steps=self._steps,
             sums=numbers_or_null(self._sums),
@@ -84,6 +91,7 @@ class RunMetrics:
 
         What was done since its means were taken, such as an evaluation, is in the next line.
         """
+        self._finished = self._present()
         self._frames = self._frames + self._interval_frames
         self._interval_frames = np.zeros(2)
         self._steps, self._sums = 0, {}

@@ -219,3 +219,10 @@ def test_a_damaged_clip_is_named(corpus, miniature, tmp_path, part, value, check
     planned = next(batch for batch in planned_batches(corpus) if clip in batch.clips)
     with pytest.raises(DataError, match=cache.audio_path(clip).name):
         loader.load(planned)
+
+
+def test_mels_of_another_width_are_refused(corpus, miniature):
+    """A cache from elsewhere may be named like that of these settings."""
+    config = miniature(n_mels=miniature().data.n_mels + 1)
+    with pytest.raises(DataError, match="are damaged; delete this folder"):
+        BatchLoader(corpus.train.cache, corpus.tokenizer, config)

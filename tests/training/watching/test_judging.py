@@ -6,13 +6,20 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from myxtts.config.config import EvaluationConfig
+from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
+from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.training.interruption import Interruption
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.watching.judging import Judge
+from myxtts.training.watching.observer import Observer
+from myxtts.training.watching.reporting import RunWriter
 
 
 @dataclass
@@ -104,6 +111,23 @@ def test_only_every_nth_evaluation_is_measured(miniature, corpus, tmp_path):
     measurer = ScriptedMeasurer(tmp_path / "measured", dict.fromkeys(range(9), 0.5))
     XTTSTrainer(config, corpus, tmp_path / "run", measurer=measurer).fit()
     assert measurer.started == [4, 8]
+
+
+@pytest.mark.parametrize(("measured", "started"), [([], [6]), ([3], [6]), ([3, 6], [])])
+def test_a_measurement_that_a_kill_cut_off_is_made_again(tmp_path, measured, started):
+    run = RunDir(tmp_path / "run")
+    for step in (3, 6):
+        info = CheckpointInfo(step=step, mel_mean=0.0, mel_deviation=1.0)
+        state = {"step": np.array(step), "average/a": np.zeros(2, np.float32)}
+        files = dict.fromkeys(FILES_OF_RUN, b"{}")
+        save_checkpoint(run.checkpoints, info, state, files, keep=3)
+        append_line(run.metrics_file, step, {"validation_loss": 1.0})
+    for step in measured:
+        append_line(run.measures_file, step, {"wer": 0.5})
+    settings = EvaluationConfig(evaluate_every=3, measure_every=1, best_metric="wer")
+    measurer = ScriptedMeasurer(tmp_path / "measured", dict.fromkeys(range(9), 0.5))
+    Judge(run, settings, RunWriter(run, 6), Observer(), measurer)
+    assert measurer.started == started
 
 
 def test_a_run_stops_when_it_gets_no_better_and_a_resumed_one_remembers(
