@@ -130,9 +130,8 @@ def run(options: argparse.Namespace) -> int:
     outcome.notes += [one for one in (note, note_on_voices) if one]
     write_corpus(outcome, page(outcome))
     if options.json:
-        print(json.dumps(as_json(outcome), ensure_ascii=False, indent=1))
-        _require_something(outcome)
         say_json(as_json(outcome))
+        _require_something(outcome)
         return 0
     _say_problems(outcome)
     _require_something(outcome)

@@ -259,7 +259,10 @@ def test_a_run_from_the_base_is_trained_as_the_base_was():
     base = Start.from_run("base").init_from.config().training
     assert base.text_guidance > 0
     training = configuration_of("--init-from=base").training
-    for name in ("text_drop_rate", "text_guidance", "voice_noise", "adversarial_weight", "phoneme_weight"):
+    for name in (
+        *("text_drop_rate", "text_guidance", "voice_noise"),
+        *("adversarial_weight", "phoneme_weight"),
+    ):
         assert getattr(training, name) == getattr(base, name)
     assert training.adversarial_start == 0
     assert configuration_of("--init-from=base").augmentation.speed > 0
