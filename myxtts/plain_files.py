@@ -16,6 +16,7 @@ from typing import IO
 # Windows has neither; O_NONBLOCK keeps open() from waiting for the writer of a FIFO.
 _CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_PIECE_BYTES = 1 << 22
 
 
 def is_text(path: Path) -> bool:
@@ -39,8 +40,13 @@ def read_plain(file: Path, most_bytes: int, *, follow_links: bool = False) -> by
         size = os.fstat(stream.fileno()).st_size
         if size > most_bytes:
             raise OSError(errno.EFBIG, f"{size} bytes, expected at most {most_bytes}", str(file))
-        # Some files of the system declare no size and have content.
-        content = stream.read(most_bytes + 1)
+        # Some files of the system declare no size and have content. In pieces: a read takes the
+        # memory of all it may return before it knows how much that is.
+        pieces, left = [], most_bytes + 1
+        while piece := stream.read(min(left, _PIECE_BYTES)):
+            pieces.append(piece)
+            left -= len(piece)
+    content = b"".join(pieces)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes} bytes", str(file))
     return content

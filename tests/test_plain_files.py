@@ -59,3 +59,9 @@ def test_appending_makes_the_file_and_follows_no_link_of_either_kind(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="not a regular file"):
         open_to_append(tmp_path / "fifo")
+
+
+def test_a_bound_takes_no_memory(tmp_path):
+    """As little memory as `ulimit -v` leaves is enough for a small file."""
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_plain(tmp_path / "file", 1 << 46) == b"content"

@@ -45,6 +45,8 @@ def _user_message(error: Exception) -> str | None:
     """None if the user could not fix it."""
     if isinstance(error, MyXTTSError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory; end other programs, or lower data.batch_size or the model's size"
     if not isinstance(error, OSError):
         return None
     if isinstance(error.filename, str | bytes | os.PathLike):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.cli import doctor
+from myxtts.cli.failures import report_failure
 from myxtts.cli.main import main
 from myxtts.errors import DataError
 
@@ -130,3 +131,8 @@ def test_output_onto_a_full_disk(diagnose_into):
         done = diagnose_into(full)
     assert done.returncode == 2
     assert done.stderr == "myxtts diagnose: standard output: No space left on device\n"
+
+
+def test_too_little_memory_is_one_line(capsys):
+    assert report_failure(MemoryError(), "train", show_traceback=False) == 2
+    assert capsys.readouterr().err.startswith("myxtts train: out of memory; ")
