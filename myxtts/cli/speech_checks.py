@@ -20,8 +20,9 @@ _CHARACTERS_CHECKED = 2_000
 
 
 def look_at_speaker(run: Path, vocoder: str | Path | None) -> FirstLook:
-    """A run that speaks, with a vocoder that exists."""
+    """A run that speaks, with a vocoder for its mels."""
     from myxtts.runs.first_look import first_look
+    from myxtts.runs.vocoder_fit import require_fit
 
     look = first_look(run)
     task = look.config.training.task
@@ -33,11 +34,7 @@ def look_at_speaker(run: Path, vocoder: str | Path | None) -> FirstLook:
     # "griffin-lim" stands in runs.vocoders, which loads TensorFlow.
     if vocoder is not None and str(vocoder) != "griffin-lim":
         found = first_look(vocoder)
-        if found.config.training.task != "vocoder":
-            raise CheckpointError(
-                f"{found.folder}: is a model that speaks, expected a vocoder: a run that was "
-                "trained with --task vocoder"
-            )
+        require_fit(found.folder, found.config, look.config)
     return look
 
 

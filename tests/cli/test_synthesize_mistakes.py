@@ -1,11 +1,14 @@
 """Mistakes of users of `synthesize`: one line each, before TensorFlow is loaded, nothing lost."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from myxtts.runs.base import run_to_start_from
 
 # In one process for all, since starting Python takes longer than finding a mistake.
 PROGRAM = """
@@ -89,6 +92,11 @@ MISTAKES = [
     ([*TEXT, *OUT, *VOICE, "--speed", "fast"], "--speed: found 'fast', expected a number"),
     ([*TEXT, *OUT, *VOICE, "--pich", "2"], "unknown flag --pich; did you mean '--pitch'?"),
     ([*TEXT, *OUT, *VOICE, "--checkpoint", "none"], "none: no such folder"),
+    (
+        [*TEXT, *OUT, "--vocoder", "other_mel"],
+        "other_mel: was trained for another mel: data.n_mels is 40 in the vocoder and 80 in the "
+        "model; train a vocoder with the settings of this model",
+    ),
 ]
 
 
@@ -119,6 +127,9 @@ def folder(tmp_path_factory) -> Path:
         "out.wav": b"an older file",
     }.items():
         (folder / name).write_bytes(content)
+    vocoder = shutil.copytree(run_to_start_from("vocoder"), folder / "other_mel")
+    settings = (vocoder / "config.yaml").read_text()
+    (vocoder / "config.yaml").write_text(settings.replace("n_mels: 80", "n_mels: 40"))
     return folder
 
 

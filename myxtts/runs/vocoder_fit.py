@@ -1,0 +1,45 @@
+"""Whether a vocoder fits the mels of a model. No TensorFlow, so mistakes are found at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import CheckpointError
+
+# Settings of the audio that do not change the mel of given samples.
+_NOT_OF_THE_MEL = ("trim_silence_db", "loudness_dbfs")
+
+
+def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
+    """`trained` is the configuration of the vocoder in the folder."""
+    if trained.training.task != "vocoder":
+        raise CheckpointError(
+            f"{vocoder}: is a model that speaks, expected a vocoder: a run that was trained with "
+            "--task vocoder"
+        )
+    difference = difference_of_mels(trained, model)
+    if difference is not None:
+        raise CheckpointError(
+            f"{vocoder}: was trained for another mel: {difference}; train a vocoder with the "
+            "settings of this model"
+        )
+
+
+def difference_of_mels(vocoder: XTTSConfig, model: XTTSConfig) -> str | None:
+    """The first setting of the mel that differs."""
+    there, here = _settings_of_the_mel(vocoder), _settings_of_the_mel(model)
+    for name, value in there.items():
+        if value != here[name]:
+            return f"{name} is {value} in the vocoder and {here[name]} in the model"
+    return None
+
+
+def _settings_of_the_mel(config: XTTSConfig) -> dict[str, object]:
+    audio = {
+        f"audio.{name}": value
+        for name, value in dataclasses.asdict(config.audio).items()
+        if name not in _NOT_OF_THE_MEL
+    }
+    return audio | {"data.n_mels": config.data.n_mels}
