@@ -29,6 +29,8 @@ _LINES_AT_ONCE = 16
 _WINDOW_POSITIONS = (32, 80, 160)
 # The level of a sentence is measured on at least as much of it, and the first window has more.
 _LEVEL_SECONDS = 0.25
+# So much of a sentence tells its level; less may be a soft or a loud part of it.
+_TELLING_SECONDS = 0.6
 _LARGEST_SAMPLE = 0.99
 
 
@@ -72,7 +74,7 @@ class Speaker:
         gain, held = None, np.zeros(0, np.float32)
         for chunk in self._in_turn(chunks):
             if gain is None:
-                gain = self._gain(chunk)
+                gain = self._gain_by_start(chunk)
                 chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
             # A later part may be louder than the one that the level was measured on.
             levelled = np.clip(chunk * np.float32(gain), -_LARGEST_SAMPLE, _LARGEST_SAMPLE)
@@ -150,6 +152,15 @@ class Speaker:
         levelled = waveform * np.float32(self._gain(waveform))
         start, middle, end = np.split(levelled, [fade, waveform.size - fade])
         return np.concatenate([_faded_in(start), middle, _faded_in(end[::-1])[::-1]])
+
+    def _gain_by_start(self, chunk: FloatArray) -> float:
+        """Of a sentence whose rest is not known yet.
+
+        A model speaks at about the level of its training clips, so as much of the gain as a short
+        chunk cannot tell is none.
+        """
+        seconds = chunk.size / self._audio.sample_rate_hz
+        return float(self._gain(chunk) ** min(seconds / _TELLING_SECONDS, 1.0))
 
     def _gain(self, waveform: FloatArray) -> float:
         return loudness_gain(waveform, self._audio.sample_rate_hz, _SPOKEN_LOUDNESS_DBFS)
