@@ -19,10 +19,10 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _PIECE_BYTES = 1 << 22
 
 
-def is_text(path: Path) -> bool:
+def is_text(name: Path | str) -> bool:
     """Whether a name is valid text; one in another encoding is not."""
     try:
-        str(path).encode()
+        str(name).encode()
     except UnicodeEncodeError:
         return False
     return True

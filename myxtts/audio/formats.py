@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,14 +27,14 @@ FORMATS = {
 AUDIO_ENDINGS = tuple(ending.removeprefix(".") for ending in FORMATS)
 
 
-def require_writable(file: Path) -> None:
+def require_writable(file: Path, endings: Iterable[str] = tuple(FORMATS)) -> None:
     """Raises an error for an ending that is not written, or a place that nothing is written to."""
-    ending = file.suffix.lower()
-    if ending not in FORMATS:
+    ending, expected = file.suffix.lower(), list(endings)
+    if ending not in expected:
         found = f"its name ends in {ending!r}" if ending else "its name has no ending"
         raise DataError(
             f"{file}: cannot be written ({found}, expected "
-            f"{', '.join(FORMATS)}{did_you_mean(ending, list(FORMATS))})"
+            f"{', '.join(expected)}{did_you_mean(ending, expected)})"
         )
     if file.is_dir():
         raise DataError(f"{file}: cannot be written (is a folder)")

@@ -15,6 +15,7 @@ from typing import Any
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
+from myxtts.plain_files import is_text
 
 # Of an integer: counts of steps, bytes and clips are far smaller.
 _MOST_BITS = 62
@@ -106,7 +107,7 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
         problem = "a smaller" if math.isfinite(value) else "a finite"
         raise ConfigError(f"{key}: found {value}, expected {problem} number")
-    if type(value) is str and not _is_text(value):
+    if type(value) is str and ("\0" in value or not is_text(value)):
         raise ConfigError(f"{key}: found {value!r}, which is not UTF-8 text")
     if type(value) is not kind:
         expected = " or ".join(
@@ -114,14 +115,6 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         )
         raise ConfigError(f"{key}: found {value!r} ({type(value).__name__}), expected {expected}")
     return value
-
-
-def _is_text(value: str) -> bool:
-    """Whether it can be the name of a file or folder, as some settings are."""
-    try:
-        return b"\0" not in value.encode()
-    except UnicodeEncodeError:
-        return False
 
 
 def _check_bounds(key: str, value: Any, bounds: Mapping[str, Any]) -> None:

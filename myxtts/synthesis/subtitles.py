@@ -6,28 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from myxtts.config.names import did_you_mean
+from myxtts.audio.formats import require_writable
 from myxtts.errors import DataError
 from myxtts.synthesis.word_times import TimedLine
-from myxtts.whole_files import require_room, write_whole_file
+from myxtts.whole_files import write_whole_file
 
 
 def require_subtitle_file(file: Path) -> None:
-    """Raises an error for an ending that is not written, or a place that nothing is written to."""
-    ending = file.suffix.lower()
-    if ending not in _WRITERS:
-        found = f"ends in '{ending}'" if ending else "has no ending"
-        raise DataError(
-            f"{file}: cannot be written (its name {found}, expected "
-            f"{', '.join(_WRITERS)}{did_you_mean(ending, list(_WRITERS))})"
-        )
-    if file.is_dir() or not file.parent.is_dir():
-        reason = "is a folder" if file.is_dir() else f"no folder {file.parent}"
-        raise DataError(f"{file}: cannot be written ({reason})")
-    try:
-        require_room(file)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be written ({error.strerror})") from None
+    require_writable(file, _WRITERS)
 
 
 def write_subtitles(file: Path, lines: Sequence[TimedLine]) -> None:
