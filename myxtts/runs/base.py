@@ -12,6 +12,7 @@ BASE = "base"
 VOCODER = "vocoder"
 _WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
 _INCLUDED = _WEIGHTS / BASE
+INCLUDED_VOCODER = _WEIGHTS / VOCODER
 
 
 def run_or_base(run: str | Path | None) -> Path:
@@ -28,7 +29,7 @@ def run_or_base(run: str | Path | None) -> Path:
 def run_to_start_from(run: str | Path) -> Path:
     """The folder of a run; "base" and "vocoder" mean what is included."""
     if str(run) == VOCODER and not Path(run).is_dir():
-        return _WEIGHTS / VOCODER
+        return INCLUDED_VOCODER
     return run_or_base(run)
 
 

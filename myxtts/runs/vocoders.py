@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib import resources
 from pathlib import Path
 
 from myxtts.audio.griffin_lim import GriffinLim
@@ -11,6 +10,7 @@ from myxtts.audio.vocoder import Vocoder
 from myxtts.config.config import XTTSConfig
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder import VocoderNetwork
+from myxtts.runs.base import INCLUDED_VOCODER
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.model_loading import model_of
 from myxtts.runs.run_dir import find_checkpoint
@@ -19,7 +19,6 @@ from myxtts.runs.vocoder_fit import difference_of_mels, require_fit
 _log = logging.getLogger(__name__)
 
 GRIFFIN_LIM = "griffin-lim"
-_INCLUDED = resources.files("myxtts") / "weights" / "vocoder"
 
 
 def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool = True) -> Vocoder:
@@ -33,14 +32,13 @@ def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool 
     if name is not None:
         checkpoint = find_checkpoint(name, for_synthesis=True)
         return _load(checkpoint, checkpoint.config(), config, compiled)
-    if not _INCLUDED.is_dir():
+    if not INCLUDED_VOCODER.is_dir():
         return GriffinLim(config.audio)
-    with resources.as_file(_INCLUDED) as folder:
-        checkpoint = find_checkpoint(folder, for_synthesis=True)
-        trained = checkpoint.config()
-        difference = difference_of_mels(trained, config)
-        if difference is None:
-            return _load(checkpoint, trained, config, compiled)
+    checkpoint = find_checkpoint(INCLUDED_VOCODER, for_synthesis=True)
+    trained = checkpoint.config()
+    difference = difference_of_mels(trained, config)
+    if difference is None:
+        return _load(checkpoint, trained, config, compiled)
     _log.warning(
         "the included vocoder was trained for another mel (%s): using Griffin-Lim; train a vocoder "
         "with --task vocoder and pass it with --vocoder",
