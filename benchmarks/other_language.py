@@ -5,11 +5,13 @@
         --language fa --other-sentences FILE [--recordings CORPUS] [--run RUN] [--count 20]
 
 CORPUS of --voices has voices that speak English; they take turns, and each says one sentence of
-either file. --recordings has the other language as it is spoken by others. Similarity to the voice
-is Resemblyzer's, quality DistillMOS; pitch is the median's distance from that of the reference, and
-its spread between the tenth and the ninetieth percentile; agreement is how well the base model
-aligns the sound with its text, about 0 for another text. The base judges itself there, so it
-counts beside the recordings only: no independent recogniser takes part.
+either file. Of the English ones those are taken that have about as many phonemes as the others: the
+shorter a sentence, the less similar any voice is found. --recordings has the other language as it
+is spoken by others. Similarity to the voice is Resemblyzer's, quality DistillMOS; pitch is the
+median's distance from that of the reference, and its spread between the tenth and the ninetieth
+percentile; agreement is how well the base model aligns the sound with its text, about 0 for another
+text. The base judges itself there, so it counts beside the recordings only: no independent
+recogniser takes part.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,9 +115,13 @@ def main() -> None:
 
     tts, judges = TTS(options.run), Judges()
     voices = human_voices(tts, options.voices, options.reference_seconds, judges.vectors)
+    others = _lines(options.other_sentences)[: options.count]
+    of_like_length = paired_by_length(
+        [len(tts.tokenizer.encode(text, options.language)) for text in others],
+        {text: len(tts.tokenizer.encode(text, "en")) for text in _lines(options.sentences)},
+    )
     results: dict[str, list[Trial]] = {}
-    for language, file in (("en", options.sentences), (options.language, options.other_sentences)):
-        sentences = _lines(file, options.count)
+    for language, sentences in (("en", of_like_length), (options.language, others)):
         turns = zip(itertools.cycle(voices), sentences, strict=False)
         spoken = [
             Spoken(text, tts.tts(text, tts.voice_of(voice.reference), language), voice.reference)
@@ -146,9 +152,20 @@ def describe(trials: Sequence[Trial]) -> str:
     )
 
 
-def _lines(file: Path, count: int) -> list[str]:
+def paired_by_length(lengths: Sequence[int], texts: Mapping[str, int]) -> list[str]:
+    """For each length the text, of those not taken yet, whose length is nearest."""
+    left = dict(texts)
+    found = []
+    for length in lengths:
+        text = min(left, key=lambda text: abs(left[text] - length))
+        del left[text]
+        found.append(text)
+    return found
+
+
+def _lines(file: Path) -> list[str]:
     lines = file.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.strip()][:count]
+    return [line for line in lines if line.strip()]
 
 
 if __name__ == "__main__":

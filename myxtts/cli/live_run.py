@@ -36,6 +36,9 @@ class LiveRun(Observer):
     def on_prepare(self, part: str, done: int, total: int) -> None:
         self._count(f"preparing {part} clips", "clip", done, total)
 
+    def on_predicted_mels(self, done: int, total: int) -> None:
+        self._count("predicting mels", "clip", done, total)
+
     def on_warm_up(self, done: int, total: int) -> None:
         if self._progress.prints_lines and done == 0:
             say("... warming up the training step")

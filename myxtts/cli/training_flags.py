@@ -129,6 +129,12 @@ def _add_model_flags(group: Any) -> None:
         f"(default: {_default('task')})",
     )
     group.add_argument(
+        "--mels-from",
+        metavar="RUN",
+        help="with --task vocoder: train on the mels that a trained run, or base, predicts for the "
+        "clips (default: on those of the recordings)",
+    )
+    group.add_argument(
         "--model-size",
         choices=MODEL_SIZES,
         help=f"preset for the model's dimensions (default: {_default('size')})",

@@ -17,7 +17,7 @@ from myxtts.runs.base import run_or_base
 from myxtts.text.languages import find_language
 
 if TYPE_CHECKING:
-    from myxtts.synthesis.loaded_model import LoadedModel
+    from myxtts.runs.loaded_model import LoadedModel
 
 _OTHERS = 4
 _SENTENCES_OF_OTHERS = 160
@@ -40,7 +40,7 @@ def open_listener(language: str) -> Listener | None:
     except CheckpointError:
         return None
     load_tensorflow()
-    from myxtts.synthesis.loaded_model import load_model
+    from myxtts.runs.loaded_model import load_model
 
     model = load_model(folder, compiled=False)
     # One that knows English can judge British English too.

@@ -153,6 +153,11 @@ class XTTSConfig:
             "evaluation.measure_every: measures speech from text, expected null for "
             f"training.task: {self.training.task}",
         )
+        _require(
+            self.training.task == "vocoder" or self.vocoder.mels_from is None,
+            "vocoder.mels_from: is for training.task: vocoder (--task vocoder), expected null for "
+            f"training.task: {self.training.task}",
+        )
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -15,3 +15,8 @@ class VocoderConfig(Section):
     frames_per_segment: int = setting(
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )
+    mels_from: str | None = setting(
+        None,
+        "A trained run, or base: the vocoder is trained on the mels that it predicts for the "
+        "clips, and learns to mend them. Recordings are not changed by augmentation then.",
+    )

@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.models.alignment import align
-from myxtts.models.layers import stack_frames
-from myxtts.models.packing import slots_of
 from myxtts.models.sampler import SpeechSampler
-from myxtts.models.xtts import alignment_scores
+from myxtts.models.text_alignment import align_texts
 
 
 class TextAgreement:
@@ -59,18 +56,6 @@ class TextAgreement:
         self, log_mel: tf.Tensor, token_ids: tf.Tensor, language_id: tf.Tensor, voice: tf.Tensor
     ) -> tf.Tensor:
         """Half the squared distances from the mean mels along the best path, [texts]."""
-        rows, tokens = tf.unstack(tf.shape(token_ids))
-        lengths = tf.fill([rows], tokens)
-        text = self._model.text_encoder(
-            token_ids,
-            lengths,
-            slots_of(lengths, tokens),
-            tf.fill([rows], language_id),
-            tf.repeat(voice, rows, 0),
-        )
-        target = stack_frames(
-            self._model.normalised(log_mel[None]), self._sampler.frames_per_position
-        )
-        scores = alignment_scores(text.mean_mel, tf.repeat(target, rows, 0))
-        path = align(scores, lengths, tf.fill([rows], tf.shape(target)[1]))
-        return tf.reduce_sum(tf.square(target)) / 2 - tf.reduce_sum(path * scores, [1, 2])
+        found = align_texts(self._model, log_mel, token_ids, language_id, voice)
+        own_part = tf.reduce_sum(tf.square(found.target)) / 2
+        return own_part - tf.reduce_sum(found.path * found.scores, [1, 2])

@@ -2,8 +2,9 @@
 
 A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes is the
 mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so that only the difference is
-learnt. The result is scaled so that its mel is the given one. Phases that fit the magnitudes are
-found by `phases`. Only convolutions mix frames, so it works at any length.
+learnt. The result is scaled so that its mel is the given one; a network that is trained on
+predicted mels mends the mel first. Phases that fit the magnitudes are found by `phases`. Only
+convolutions mix frames, so it works at any length.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class VocoderNetwork(keras.Model):
         ]
         small = keras.initializers.RandomNormal(stddev=0.01)
         self.project = keras.layers.Dense(self._bins, kernel_initializer=small, name="project")
+        # Starts with the mel as it is given.
+        self.mend = (
+            keras.layers.Dense(self.n_mels, kernel_initializer="zeros", name="mend")
+            if sizes.mels_from is not None
+            else None
+        )
         # Frames on either side that the magnitudes of a frame depend on.
         self.context_frames = sizes.blocks * (_KERNEL_FRAMES // 2)
         self._build()
@@ -59,6 +66,8 @@ class VocoderNetwork(keras.Model):
         for block in self.blocks:
             block.build()
         self.project.build((None, self._width))
+        if self.mend is not None:
+            self.mend.build((None, self._width))
         self.built = True
 
     def magnitudes(self, log_mel: tf.Tensor) -> tf.Tensor:
@@ -66,9 +75,12 @@ class VocoderNetwork(keras.Model):
         values = tf.cast(dense(self.widen, (log_mel - _MEL_MEAN) / _MEL_DEVIATION), tf.float32)
         for block in self.blocks:
             values = block.call_whole(values)
-        difference = dense(self.project, root_mean_square_norm(values))
+        values = root_mean_square_norm(values)
+        difference = dense(self.project, values)
         logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MOST_LOG_AMPLITUDE)
         magnitudes = tf.exp(logarithm)
+        if self.mend is not None:
+            log_mel += dense(self.mend, values)
         ratio = tf.exp(log_mel) / (tf.matmul(magnitudes, self._to_mel) + _SMALL)
         return magnitudes * (tf.matmul(ratio, self._shares_of_bands) + self._in_no_band)
 

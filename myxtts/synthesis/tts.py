@@ -21,10 +21,10 @@ from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.runs.base import run_or_base
+from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.synthesis.lines import FloatArray, Line, SpokenLine
-from myxtts.synthesis.loaded_model import load_model
 from myxtts.synthesis.provenance import tags_of
 from myxtts.synthesis.references import Paths, read_reference, reference_files, reference_state
 from myxtts.synthesis.script import ScriptWriter

@@ -76,6 +76,8 @@ class AcousticTask:
         # Ids of the symbols whose mean mel and duration are still to be estimated.
         self._unknown_symbols: Sequence[int] = range(len(corpus.tokenizer.symbols))
 
+    def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None: ...
+
     def build(self) -> None:
         self.model = self._made()
 

@@ -32,8 +32,9 @@ _SYMBOLS = "text_encoder/symbols/embeddings"
 _MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
 _LOG_DURATIONS = "text_encoder/symbol_log_duration/embeddings"
 _LANGUAGES = "text_encoder/languages/embeddings"
-# They help to train the rest and are not spoken with; a run may start with, or without, them.
-_CRITICS = ("discriminator/", "phoneme_classifier/")
+# A run may start with, or without, them: the first two help to train the rest and are not spoken
+# with, the last mends nothing at first.
+_OPTIONAL_PARTS = ("discriminator/", "phoneme_classifier/", "mend/")
 _SHOWN_PROBLEMS = 3
 
 
@@ -87,7 +88,7 @@ class StartReport:
             )
         for name, reason in self.settings.items():
             yield f"  different setting: {name}: {reason}"
-        for name, reason in _but_the_critics(self.not_taken).items():
+        for name, reason in _but_optional_parts(self.not_taken).items():
             yield f"  not loaded: {name}: {reason}"
 
     def save(self, file: Path) -> None:
@@ -174,7 +175,7 @@ def matching_weights(
 
     if not any(count["taken"] for count in parts.values()):
         raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
-    problems = _but_the_critics(not_taken)
+    problems = _but_optional_parts(not_taken)
     if not partially and (problems or any(it.changes_what_weights_mean for it in changes)):
         raise CheckpointError(
             f"{checkpoint.folder}: does not fit this model: {_beginning(settings, problems)}; use "
@@ -194,8 +195,8 @@ def matching_weights(
     return StartingWeights(tensors, (), paths, report)
 
 
-def _but_the_critics(not_taken: Mapping[str, str]) -> dict[str, str]:
-    return {name: why for name, why in not_taken.items() if not name.startswith(_CRITICS)}
+def _but_optional_parts(not_taken: Mapping[str, str]) -> dict[str, str]:
+    return {name: why for name, why in not_taken.items() if not name.startswith(_OPTIONAL_PARTS)}
 
 
 def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:

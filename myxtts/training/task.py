@@ -64,6 +64,9 @@ class Task(Protocol):
     def build(self) -> None:
         """Creates the model; call it in the strategy's scope."""
 
+    def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None:
+        """Makes what `source` needs beyond the corpus; says how many clips are done."""
+
     def source(self, *, data_device: str | None, worker: int, workers: int) -> BatchSource:
         """Where the training batches come from."""
 

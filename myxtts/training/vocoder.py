@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.mel import log_mel
 from myxtts.config.config import XTTSConfig
+from myxtts.data.features.stored_array import StoredArray
 from myxtts.data.feeding.segments import (
     SegmentBatch,
     SegmentLoader,
@@ -30,6 +33,7 @@ from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
 from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
+from myxtts.training.predicted_mels import PredictedMels
 from myxtts.training.starting_weights import StartingWeights, matching_weights
 from myxtts.training.task import BatchWork
 from myxtts.training.watching.reporting import RunWriter
@@ -52,14 +56,31 @@ class VocoderObjective:
 
 
 class VocoderTask:
-    """Trains a vocoder on the recordings of a corpus; texts are not used."""
+    """Trains a vocoder on the recordings of a corpus, with their own mels or predicted ones."""
 
     model: TrainedVocoder
 
     def __init__(self, config: XTTSConfig, corpus: Corpus) -> None:
         self._config = config
         self._corpus = corpus
-        self._loader = SegmentLoader(corpus.train, config)
+        run = config.vocoder.mels_from
+        self._predicted_mels = None if run is None else PredictedMels(run, config)
+
+    def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None:
+        for part in (self._corpus.train, self._corpus.validation):
+            self._mels_of(part, on_progress)
+
+    def _mels_of(
+        self, part: CorpusPart, on_progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> StoredArray | None:
+        if self._predicted_mels is None:
+            return None
+        return self._predicted_mels.of(part.cache, on_progress)
+
+    @functools.cached_property
+    def _loader(self) -> SegmentLoader:
+        train = self._corpus.train
+        return SegmentLoader(train, self._config, self._mels_of(train))
 
     def build(self) -> None:
         self.model = TrainedVocoder(self._config)
@@ -72,6 +93,7 @@ class VocoderTask:
         return SegmentSource(
             self._corpus.train,
             self._config,
+            self._mels_of(self._corpus.train),
             data_device=data_device,
             worker=worker,
             workers=workers,
@@ -102,7 +124,8 @@ class VocoderTask:
         return False
 
     def compile_validation(self) -> VocoderValidation:
-        return VocoderValidation(self.model, self._corpus.validation, self._config)
+        part = self._corpus.validation
+        return VocoderValidation(self.model, part, self._config, self._mels_of(part))
 
     def describe_shapes(self) -> str:
         return describe_segments(self._corpus.train.plan, self._config)
@@ -135,9 +158,16 @@ class VocoderTask:
 class VocoderValidation:
     """Losses on fixed segments, their mel distance, and a copy of a whole recording."""
 
-    def __init__(self, model: TrainedVocoder, part: CorpusPart, config: XTTSConfig) -> None:
+    def __init__(
+        self,
+        model: TrainedVocoder,
+        part: CorpusPart,
+        config: XTTSConfig,
+        predicted_mels: StoredArray | None,
+    ) -> None:
         self._part = part
-        self._loader = SegmentLoader(part, config)
+        self._predicted_mels = predicted_mels
+        self._loader = SegmentLoader(part, config, predicted_mels)
         self._config = config
         self._vocoder = NeuralVocoder(model.network)
         self._measured = tf.function(
@@ -163,7 +193,11 @@ class VocoderValidation:
     def _copy(self, step: int, writer: RunWriter) -> None:
         """A copy of the first validation clip."""
         cache, clip = self._part.cache, int(self._part.schedule.batch_at(0).clips[0])
-        waveform = self._vocoder.samples(cache.clip_mel(clip).astype(np.float32))
+        mel: npt.NDArray[Any] = cache.clip_mel(clip)
+        if self._predicted_mels is not None:
+            start = int(cache.index[clip]["mels_start"])
+            mel = self._predicted_mels.rows(start, start + len(mel))
+        waveform = self._vocoder.samples(mel.astype(np.float32))
         rate, text = self._config.audio.sample_rate_hz, cache.text(clip)
         writer.write_recording(step, cache.clip_waveform(clip), rate, text)
         writer.write_sample(step, waveform, rate, f"A copy of: {text}")
@@ -174,8 +208,11 @@ def _losses_and_mel_distance(
 ) -> list[tf.Tensor]:
     draws = model.draw(batch.mel.shape[0], tf.constant([config.training.seed, -1]))
     parts = model.loss_parts(batch, draws, model.count(batch))
-    copied = log_mel(model.copy(batch), config.audio, config.data.n_mels)
+    copied, recorded = (
+        log_mel(samples, config.audio, config.data.n_mels)
+        for samples in (model.copy(batch), batch.samples)
+    )
     # Frames near the ends have windows that reach past the segment.
     inside = slice(4, -4)
-    distance = tf.reduce_mean(tf.abs(copied[:, inside] - batch.mel[:, inside]))
+    distance = tf.reduce_mean(tf.abs(copied[:, inside] - recorded[:, inside]))
     return [parts.spectral, distance]

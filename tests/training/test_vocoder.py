@@ -11,8 +11,12 @@ from safetensors.numpy import load_file
 
 from myxtts.cli.main import main
 from myxtts.data.opening import open_corpus
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, ConfigError
+from myxtts.models.copied_timing import CopiedTiming, Recorded
+from myxtts.runs.base import run_or_base
+from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 from myxtts.training.tasks import task_of
@@ -178,3 +182,97 @@ def test_resuming_or_starting_with_another_size_is_refused(vocoder_run, train, t
         train(vocoder_run, resume=True, max_steps=8, width=24)
     with pytest.raises(CheckpointError, match=r"vocoder\.width"):
         train(tmp_path / "run", init_from=vocoder_run, width=24)
+
+
+@pytest.fixture(scope="module")
+def mending_run(train, trained_run, vocoder_run, tmp_path_factory):
+    run = tmp_path_factory.mktemp("runs") / "mending"
+    train(run, init_from=vocoder_run, mels_from=str(trained_run))
+    return run
+
+
+def test_predicted_mels_have_the_timing_of_the_recordings(corpus):
+    model = load_model(run_or_base(None), compiled=False)
+    cache = corpus.train.cache
+    recorded = cache.clip_mel(3).astype(np.float32)
+    token_ids = model.tokenizer.encode(cache.text(3), "en")
+    said = Recorded(recorded, token_ids, model.tokenizer.language_id("en"))
+    too_short = said._replace(log_mel=recorded[: len(token_ids)])
+    predicted, as_recorded = CopiedTiming(model.sampler).mels([said, too_short])
+    assert predicted.shape == recorded.shape
+    np.testing.assert_array_equal(as_recorded, too_short.log_mel)
+    distance, *distances_later = (
+        np.abs(predicted[:-20] - np.roll(recorded, -shift, axis=0)[:-20]).mean()
+        for shift in (0, 6, 12, 20)
+    )
+    assert 0.1 < distance < 0.8 * min(distances_later)
+
+
+def test_predicted_mels_are_made_once(mending_run, miniature, trained_run):
+    config = miniature(task="vocoder", mels_from=str(trained_run))
+    seen = []
+    task_of(config, open_corpus(config)).prepare_mels(lambda done, total: seen.append(done))
+    assert seen == []
+
+
+def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run, miniature):
+    run = find_checkpoint(mending_run).config().vocoder.mels_from
+    batches = []
+    for changes in ({}, {"mels_from": run}):
+        config = miniature(task="vocoder", pitch_semitones=0, tone_db=0, gain_db=0, **changes)
+        corpus = open_corpus(config)
+        source = task_of(config, corpus).source(data_device=None, worker=0, workers=1)
+        batches.append(source.computed(source.load(5)))
+    recorded, predicted = batches
+    np.testing.assert_array_equal(recorded.samples, predicted.samples)
+    assert recorded.mel.shape == predicted.mel.shape
+    assert np.abs(recorded.mel - predicted.mel).mean() > 0.1
+
+
+def test_a_vocoder_for_predicted_mels_mends_the_mel_and_speaks(mending_run, trained_run, miniature):
+    vocoder = find_vocoder(mending_run, miniature())
+    assert np.abs(vocoder.network.mend.kernel.numpy()).max() > 0
+    mel = np.full((40, miniature().data.n_mels), -5.0, np.float32)
+    assert np.isfinite(vocoder.samples(mel)).all()
+
+
+def test_resuming_with_predicted_mels_equals_never_stopping(
+    mending_run, train, trained_run, vocoder_run
+):
+    run = mending_run.with_name("resumed")
+    mels = {"mels_from": str(trained_run)}
+    train(run, steps=3, init_from=vocoder_run, **mels)
+    train(run, resume=True, **mels)
+    there, here = weights(mending_run), weights(run)
+    for name in there:
+        np.testing.assert_array_equal(there[name], here[name])
+
+
+def test_runs_that_cannot_predict_mels_are_refused(
+    miniature, trained_run, vocoder_run, demo_corpus, tmp_path
+):
+    def refusal(run, **changes):
+        config = miniature(task="vocoder", mels_from=str(run), **changes)
+        with pytest.raises(CheckpointError) as caught:
+            task_of(config, open_corpus(config))
+        return str(caught.value)
+
+    assert "is a vocoder, expected a model that speaks" in refusal(vocoder_run)
+    assert "data.n_mels is 24 in the vocoder" in refusal(trained_run, n_mels=24)
+    assert "no such" in refusal(tmp_path / "none").lower()
+    with pytest.raises(ConfigError, match="--task vocoder"):
+        miniature(mels_from=str(trained_run))
+
+
+def test_words_that_the_model_does_not_know_are_named(miniature, trained_run, tmp_path):
+    rows = ["audio_file|text|speaker_name|language"]
+    for index in range(40):
+        tone = 0.1 * np.sin(np.arange(30_000) / (8 + index / 10))
+        soundfile.write(tmp_path / f"{index}.wav", tone, 22_050)
+        rows.append(f"{index}.wav|schön und gut {index}|one|de")
+    (tmp_path / "metadata.csv").write_text("\n".join(rows), "utf-8")
+    config = miniature(
+        task="vocoder", mels_from=str(trained_run), train_data=str(tmp_path), cache_dir=None
+    )
+    with pytest.raises(CheckpointError, match="does not know the language 'de'"):
+        task_of(config, open_corpus(config)).prepare_mels(lambda done, total: None)

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.mel import log_mel_of_frames, mel_weights, used_bins
+from myxtts.audio.mel import LOG_FLOOR, log_mel_of_frames, mel_weights, used_bins
 from myxtts.audio.mel_geometry import padded_samples, padding_samples, span_samples, window_start
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import FULL_SCALE
 from myxtts.data.features.segment_changes import SegmentChanges
+from myxtts.data.features.stored_array import StoredArray
 from myxtts.data.feeding.sources import HOST
 from myxtts.data.lengths import IntArray
 from myxtts.data.opening import CorpusPart
@@ -33,14 +34,19 @@ class PaddedSegments(NamedTuple):
     """Samples with half a window before and after, to compute mels from."""
 
     samples: Any  # float32 [batch, samples]
+    mel: Any  # float32 [batch, frames, mels]; without frames if it is that of the samples
     frame_counts: Any  # int32 [batch]
 
 
 class SegmentLoader:
-    """Cuts a random segment out of each of some clips."""
+    """Cuts a random segment out of each of some clips; with their predicted mels, if given."""
 
-    def __init__(self, part: CorpusPart, config: XTTSConfig) -> None:
+    def __init__(
+        self, part: CorpusPart, config: XTTSConfig, predicted_mels: StoredArray | None = None
+    ) -> None:
         self._cache = part.cache
+        self._predicted_mels = predicted_mels
+        self._n_mels = config.data.n_mels
         self._audio = config.audio
         self._changes = SegmentChanges(config)
         self._frames = config.vocoder.frames_per_segment
@@ -49,9 +55,13 @@ class SegmentLoader:
     def load(
         self, clips: IntArray, seeds: npt.NDArray[np.int64], *, is_changed: bool
     ) -> PaddedSegments:
-        """As recorded, or changed at random; there is a seed for each clip."""
+        """As recorded, or changed at random; there is a seed for each clip.
+
+        With a predicted mel they are as recorded: it would not fit what was changed.
+        """
+        is_changed = is_changed and self._predicted_mels is None
         width = math.ceil(self._width * self._changes.most_pitch) if is_changed else self._width
-        segments, frame_counts = [], []
+        segments, mels, frame_counts = [], [], []
         for clip, seed in zip(clips.tolist(), seeds.tolist(), strict=True):
             generator = np.random.default_rng(seed)
             frames_there = int(self._cache.index["mels_count"][clip])
@@ -60,8 +70,20 @@ class SegmentLoader:
             if is_changed:
                 samples = self._changes.draw(generator, width).applied_to(samples)
             segments.append(samples[: self._width])
+            mels.append(self._predicted_mel(clip, start))
             frame_counts.append(min(frames_there - start, self._frames))
-        return PaddedSegments(np.stack(segments), np.array(frame_counts, np.int32))
+        return PaddedSegments(np.stack(segments), np.stack(mels), np.array(frame_counts, np.int32))
+
+    def _predicted_mel(self, clip: int, first_frame: int) -> npt.NDArray[np.float32]:
+        """Silence after the end of the clip."""
+        if self._predicted_mels is None:
+            return np.zeros((0, self._n_mels), np.float32)
+        record = self._cache.index[clip]
+        first, last = first_frame, min(first_frame + self._frames, int(record["mels_count"]))
+        mel = np.full((self._frames, self._n_mels), np.log(LOG_FLOOR), np.float32)
+        start = int(record["mels_start"])
+        mel[: last - first] = self._predicted_mels.rows(start + first, start + last)
+        return mel
 
     def _samples(self, clip: int, first_frame: int, width: int) -> npt.NDArray[np.float32]:
         """From half a window before the first frame; zeros before and after the clip."""
@@ -87,6 +109,7 @@ class SegmentSource:
         self,
         part: CorpusPart,
         config: XTTSConfig,
+        predicted_mels: StoredArray | None = None,
         *,
         data_device: str | None = None,
         worker: int = 0,
@@ -98,7 +121,8 @@ class SegmentSource:
         self._schedule = part.schedule
         self._config = config
         self._place = worker, workers
-        self._loader = SegmentLoader(part, config)
+        self._loader = SegmentLoader(part, config, predicted_mels)
+        self._mel_frames = config.vocoder.frames_per_segment if predicted_mels else 0
         numbers = _padded_width(config) + config.vocoder.frames_per_segment * config.data.n_mels
         self.largest_batch_bytes = 4 * part.plan.shapes[0].batch * numbers
 
@@ -106,7 +130,9 @@ class SegmentSource:
     def signature(self) -> PaddedSegments:
         width = _padded_width(self._config)
         return PaddedSegments(
-            tf.TensorSpec([None, width], tf.float32), tf.TensorSpec([None], tf.int32)
+            tf.TensorSpec([None, width], tf.float32),
+            tf.TensorSpec([None, self._mel_frames, self._config.data.n_mels], tf.float32),
+            tf.TensorSpec([None], tf.int32),
         )
 
     def load(self, step: int) -> PaddedSegments:
@@ -133,15 +159,20 @@ class SegmentSource:
 
 def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
     audio = config.audio
-    weights = mel_weights(audio, config.data.n_mels)
-    frames = tf.signal.frame(segments.samples, audio.fft_samples, audio.hop_samples)
     before, _ = padding_samples(audio)
     span = span_samples(config.vocoder.frames_per_segment, audio)
     return SegmentBatch(
         segments.samples[:, before : before + span],
-        log_mel_of_frames(frames, weights[: used_bins(weights)]),
+        segments.mel if segments.mel.shape[1] else _recorded_mel(segments.samples, config),
         segments.frame_counts,
     )
+
+
+def _recorded_mel(samples: Any, config: XTTSConfig) -> tf.Tensor:
+    audio = config.audio
+    weights = mel_weights(audio, config.data.n_mels)
+    frames = tf.signal.frame(samples, audio.fft_samples, audio.hop_samples)
+    return log_mel_of_frames(frames, weights[: used_bins(weights)])
 
 
 def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> SegmentBatch:
