@@ -154,7 +154,7 @@ class XTTSConfig:
             f"training.task: {self.training.task}",
         )
         _require(
-            self.training.task == "vocoder" or self.vocoder.mels_from is None,
+            self.training.task == "vocoder" or not self.vocoder.mels_from,
             "vocoder.mels_from: is for training.task: vocoder (--task vocoder), expected null for "
             f"training.task: {self.training.task}",
         )

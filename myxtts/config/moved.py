@@ -51,7 +51,12 @@ CONSTANT = {
 
 
 # What a saved run from before each of these settings was trained with, where the default differs.
-_BEFORE_IT_WAS_A_SETTING = {"training.adversarial_weight": 0.0, "training.phoneme_weight": 0.0}
+_BEFORE_IT_WAS_A_SETTING = {
+    "training.text_drop_rate": 0.0,
+    "training.text_guidance": 0.0,
+    "training.adversarial_weight": 0.0,
+    "training.phoneme_weight": 0.0,
+}
 
 
 class Move(NamedTuple):

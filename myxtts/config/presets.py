@@ -79,9 +79,8 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
             "ema_decay": 0.9999,
             # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
             "precision": "bfloat16",
-            # Ready for --text-guidance and --voice-guidance. Off unless asked for: after a short
-            # run speech was not clearer with them, and voices that were new were overdone.
-            "text_drop_rate": 0.1,
+            # Ready for --voice-guidance, which is off unless asked for: voices that were new were
+            # overdone by it.
             "voice_drop_rate": 0.1,
         },
         "augmentation": {

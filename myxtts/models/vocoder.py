@@ -54,7 +54,7 @@ class VocoderNetwork(keras.Model):
         # Starts with the mel as it is given.
         self.mend = (
             keras.layers.Dense(self.n_mels, kernel_initializer="zeros", name="mend")
-            if sizes.mels_from is not None
+            if sizes.mels_from
             else None
         )
         # Frames on either side that the magnitudes of a frame depend on.

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
+from myxtts.runs.base import run_or_base
+from myxtts.runs.checkpoints import Checkpoint
+from myxtts.runs.run_dir import find_checkpoint
 
 # Settings of the audio that do not change the mel of given samples.
 _NOT_OF_THE_MEL = ("trim_silence_db", "loudness_dbfs")
@@ -25,6 +28,22 @@ def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
             f"{vocoder}: was trained for another mel: {difference}; train a vocoder with the "
             "settings of this model"
         )
+
+
+def find_predicting_checkpoint(vocoder: XTTSConfig) -> Checkpoint:
+    """Of the model whose mels a vocoder is trained on (vocoder.mels_from)."""
+    checkpoint = find_checkpoint(run_or_base(vocoder.vocoder.mels_from), for_synthesis=True)
+    model = checkpoint.config()
+    if model.training.task != "acoustic":
+        raise CheckpointError(
+            f"vocoder.mels_from: {checkpoint.folder} is a vocoder, expected a model that speaks"
+        )
+    difference = difference_of_mels(vocoder, model)
+    if difference is not None:
+        raise CheckpointError(
+            f"vocoder.mels_from: {checkpoint.folder} makes another mel: {difference}"
+        )
+    return checkpoint
 
 
 def difference_of_mels(vocoder: XTTSConfig, model: XTTSConfig) -> str | None:

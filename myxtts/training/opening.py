@@ -20,6 +20,7 @@ from myxtts.runs.base import run_to_start_from
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since
 from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
@@ -94,6 +95,8 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
     account = TimeAccount()
     require_corpora(config)
+    if config.vocoder.mels_from:
+        find_predicting_checkpoint(config)
     from myxtts.training import describing
 
     if start.resumed and accumulation_split_batches(start.resumed.config_file):

@@ -15,12 +15,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.stored_array import StoredArray
 from myxtts.data.feeding.batches import BatchLoader
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, DataError
 from myxtts.models.copied_timing import CopiedTiming, Recorded
-from myxtts.runs.base import run_or_base
 from myxtts.runs.loaded_model import load_model
-from myxtts.runs.run_dir import find_checkpoint
-from myxtts.runs.vocoder_fit import difference_of_mels
+from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 from myxtts.whole_files import whole_file
 
 # Those of like length are decoded together.
@@ -31,19 +29,9 @@ _DIGITS = 16
 class PredictedMels:
     """By the model of one run; opened, or made where they are not there yet."""
 
-    def __init__(self, run: str, config: XTTSConfig) -> None:
+    def __init__(self, config: XTTSConfig) -> None:
         """`config` is that of the vocoder; raises a CheckpointError if the run does not fit it."""
-        checkpoint = find_checkpoint(run_or_base(run), for_synthesis=True)
-        trained = checkpoint.config()
-        if trained.training.task != "acoustic":
-            raise CheckpointError(
-                f"vocoder.mels_from: {checkpoint.folder} is a vocoder, expected a model that speaks"
-            )
-        difference = difference_of_mels(config, trained)
-        if difference is not None:
-            raise CheckpointError(
-                f"vocoder.mels_from: {checkpoint.folder} makes another mel: {difference}"
-            )
+        checkpoint = find_predicting_checkpoint(config)
         self._folder = checkpoint.folder
         self._weights = checkpoint.weights_checksum()[:_DIGITS]
         self._config = config
@@ -60,7 +48,10 @@ class PredictedMels:
                 np.lib.format.write_array_header_1_0(stream, header)
                 for mel in self._made(cache, on_progress):
                     stream.write(mel.astype(np.float16).tobytes())
-        return StoredArray(file, np.float16, 2)
+        try:
+            return StoredArray(file, np.float16, 2)
+        except ValueError as error:
+            raise DataError(f"{file}: {error}; delete it, it will be recreated") from None
 
     def _made(
         self, cache: FeatureCache, on_progress: Callable[[int, int], None]

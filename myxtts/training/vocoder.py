@@ -63,8 +63,7 @@ class VocoderTask:
     def __init__(self, config: XTTSConfig, corpus: Corpus) -> None:
         self._config = config
         self._corpus = corpus
-        run = config.vocoder.mels_from
-        self._predicted_mels = None if run is None else PredictedMels(run, config)
+        self._predicted_mels = PredictedMels(config) if config.vocoder.mels_from else None
 
     def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None:
         for part in (self._corpus.train, self._corpus.validation):

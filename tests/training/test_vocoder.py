@@ -16,6 +16,7 @@ from myxtts.models.copied_timing import CopiedTiming, Recorded
 from myxtts.runs.base import run_or_base
 from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
@@ -254,7 +255,7 @@ def test_runs_that_cannot_predict_mels_are_refused(
     def refusal(run, **changes):
         config = miniature(task="vocoder", mels_from=str(run), **changes)
         with pytest.raises(CheckpointError) as caught:
-            task_of(config, open_corpus(config))
+            find_predicting_checkpoint(config)
         return str(caught.value)
 
     assert "is a vocoder, expected a model that speaks" in refusal(vocoder_run)

@@ -12,7 +12,11 @@ from myxtts.training.watching.best import BestCheckpoint
 
 @pytest.mark.parametrize(
     ("metric", "values", "best_step"),
-    [("wer", [0.9, 0.4, 0.5], 2), ("similarity", [0.3, 0.8, 0.7], 2), ("wer", [0.9, 0.9], 1)],
+    [
+        ("wer", [0.9, 0.4, 0.5], 2),
+        ("similarity", [0.3, 0.8, 0.7], 2),
+        ("mel_cepstral_distance", [0.9, 0.9], 1),
+    ],
 )
 def test_each_metric_knows_which_way_is_better(metric, values, best_step):
     best = BestCheckpoint(metric)
@@ -20,6 +24,17 @@ def test_each_metric_knows_which_way_is_better(metric, values, best_step):
     assert best.step == best_step
     assert best.value == values[best_step - 1]
     assert max(step for step, is_best in enumerate(told, 1) if is_best) == best_step
+
+
+def test_of_checkpoints_that_differ_by_chance_the_newest_is_best():
+    best = BestCheckpoint("wer", patience_evaluations=3)
+    told = [best.update(step, {"wer": it}) for step, it in enumerate([0.2, 0.15, 0.16, 0.18], 1)]
+    assert told == [True, True, True, False]
+    assert (best.step, best.value) == (3, 0.16)
+    # Compared with the lowest, so that it cannot creep away from it.
+    assert not best.update(5, {"wer": 0.175})
+    # An equal one is no improvement.
+    assert best.should_stop
 
 
 def test_stops_after_so_many_evaluations_without_a_better_one():
