@@ -2,7 +2,7 @@
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
     .venv/bin/python benchmarks/collecting.py CORPUS --minutes 60 --noise -70 --any-voice --work DIR
-    .venv/bin/python benchmarks/collected_voice.py DIR HELD-OUT --steps 700 [--json FILE]
+    .venv/bin/python benchmarks/collected_voice.py DIR HELD-OUT --steps 600 [--json FILE]
 
 The first command glues CORPUS into an hour and collects it. The second writes the same sentences as
 they were, with their true texts, to DIR/true; trains twice from the same base, on DIR/corpus and on
@@ -30,7 +30,8 @@ def main() -> None:
     parser.add_argument("work", type=Path, help="folder that collecting.py worked in")
     parser.add_argument("held_out", type=Path, help="corpus of the same speaker, not trained on")
     parser.add_argument("--init-from", default="base")
-    parser.add_argument("--steps", type=int, default=700)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
     parser.add_argument("--sentences", type=int, default=60)
     parser.add_argument("--only-corpora", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -82,6 +83,7 @@ def train(options: argparse.Namespace, name: str) -> None:
         command.append("--resume")
     else:
         command += ["--init-from", str(options.init_from)]
+        command += ["--set", f"training.learning_rate={options.rate}"]
     subprocess.run(command, check=True)
 
 
