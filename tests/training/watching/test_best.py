@@ -26,13 +26,16 @@ def test_each_metric_knows_which_way_is_better(metric, values, best_step):
     assert max(step for step, is_best in enumerate(told, 1) if is_best) == best_step
 
 
-def test_of_checkpoints_that_differ_by_chance_the_newest_is_best():
-    best = BestCheckpoint("wer", patience_evaluations=3)
-    told = [best.update(step, {"wer": it}) for step, it in enumerate([0.2, 0.15, 0.16, 0.18], 1)]
+def test_of_checkpoints_whose_mels_are_as_near_the_newest_is_best():
+    best = BestCheckpoint("validation_mel_distance", patience_evaluations=3)
+    told = [
+        best.update(step, {"validation_mel_distance": distance})
+        for step, distance in enumerate([0.7, 0.61, 0.62, 0.65], 1)
+    ]
     assert told == [True, True, True, False]
-    assert (best.step, best.value) == (3, 0.16)
+    assert (best.step, best.value) == (3, 0.62)
     # Compared with the lowest, so that it cannot creep away from it.
-    assert not best.update(5, {"wer": 0.175})
+    assert not best.update(5, {"validation_mel_distance": 0.635})
     # An equal one is no improvement.
     assert best.should_stop
 
