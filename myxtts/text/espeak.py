@@ -35,6 +35,8 @@ _LONGEST_DATA_PATH = 120
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
+# Words have six or so on average.
+_MOST_LETTERS_PER_WORD = 18
 _lock = threading.Lock()
 # Loading a voice takes longer than converting a sentence.
 _chosen_voice: str | None = None
@@ -138,13 +140,21 @@ def speak(
     }
     with _lock:
         samples = _spoken(text, voice, parameters)
-        if not samples.any():
-            # Rarely, after many other texts, it says nothing until it is started again.
+        if not _is_whole(samples, text, words_per_minute):
+            # Rarely, after many other texts, it says nothing, or a fraction, until it is started
+            # again.
             _stop()
             samples = _spoken(text, voice, parameters)
     if not samples.size:
         raise DataError(f"espeak-ng produced no audio for {text!r} with voice '{voice}'")
     return samples
+
+
+def _is_whole(samples: npt.NDArray[np.int16], text: str, words_per_minute: int) -> bool:
+    """Whether this may be all of the text; symbols may be silent, letters are not."""
+    most_letters_per_second = words_per_minute / 60 * _MOST_LETTERS_PER_WORD
+    letters = sum(map(str.isalpha, text))
+    return bool(samples.any()) and samples.size > letters / most_letters_per_second * SAMPLE_RATE_HZ
 
 
 def _spoken(text: str, voice: str, parameters: Mapping[int, int]) -> npt.NDArray[np.int16]:

@@ -112,3 +112,11 @@ def test_a_data_folder_with_a_long_name_still_works(tmp_path):
         check=True,
     )
     assert "ɛ" in result.stdout
+
+
+def test_a_fraction_of_a_text_is_not_taken_for_the_whole(monkeypatch):
+    text = "He opened the door and looked into the garden."
+    whole = espeak.speak(text, "en-us")
+    answers = iter([whole[: whole.size // 5], whole])
+    monkeypatch.setattr(espeak, "_spoken", lambda *_: next(answers))
+    assert espeak.speak(text, "en-us").size == whole.size
