@@ -37,6 +37,8 @@ class LiveRun(Observer):
         self._count(f"preparing {part} clips", "clip", done, total)
 
     def on_predicted_mels(self, done: int, total: int) -> None:
+        if self._progress.prints_lines and done == 0:
+            say("... predicting mels")
         self._count("predicting mels", "clip", done, total)
 
     def on_warm_up(self, done: int, total: int) -> None:
