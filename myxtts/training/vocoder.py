@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.mel import log_mel
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features.stored_array import StoredArray
+from myxtts.data.features.clip_mels import ClipMels
 from myxtts.data.feeding.segments import (
     SegmentBatch,
     SegmentLoader,
@@ -71,7 +70,7 @@ class VocoderTask:
 
     def _mels_of(
         self, part: CorpusPart, on_progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> StoredArray | None:
+    ) -> ClipMels | None:
         if self._predicted_mels is None:
             return None
         return self._predicted_mels.of(part.cache, on_progress)
@@ -162,7 +161,7 @@ class VocoderValidation:
         model: TrainedVocoder,
         part: CorpusPart,
         config: XTTSConfig,
-        predicted_mels: StoredArray | None,
+        predicted_mels: ClipMels | None,
     ) -> None:
         self._part = part
         self._predicted_mels = predicted_mels
@@ -192,10 +191,8 @@ class VocoderValidation:
     def _copy(self, step: int, writer: RunWriter) -> None:
         """A copy of the first validation clip."""
         cache, clip = self._part.cache, int(self._part.schedule.batch_at(0).clips[0])
-        mel: npt.NDArray[Any] = cache.clip_mel(clip)
-        if self._predicted_mels is not None:
-            start = int(cache.index[clip]["mels_start"])
-            mel = self._predicted_mels.rows(start, start + len(mel))
+        predicted = self._predicted_mels
+        mel = cache.clip_mel(clip) if predicted is None else predicted.of(clip)
         waveform = self._vocoder.samples(mel.astype(np.float32))
         rate, text = self._config.audio.sample_rate_hz, cache.text(clip)
         writer.write_recording(step, cache.clip_waveform(clip), rate, text)

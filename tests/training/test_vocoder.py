@@ -10,8 +10,10 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from myxtts.cli.main import main
+from myxtts.config.config import XTTSConfig
+from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.opening import open_corpus
-from myxtts.errors import CheckpointError, ConfigError
+from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.models.copied_timing import CopiedTiming, Recorded
 from myxtts.runs.base import run_or_base
 from myxtts.runs.loaded_model import load_model
@@ -277,3 +279,25 @@ def test_words_that_the_model_does_not_know_are_named(miniature, trained_run, tm
     )
     with pytest.raises(CheckpointError, match="does not know the language 'de'"):
         task_of(config, open_corpus(config)).prepare_mels(lambda done, total: None)
+
+
+def test_predicted_mels_are_found_where_clips_were_rejected(tmp_path):
+    rows = ["audio_file|text|speaker_name|language"]
+    for index, pitch in enumerate([8, 8, 9, 10, 11]):  # the second has the sound of the first
+        tone = 0.1 * np.sin(np.arange(30_000 + 512 * pitch) / pitch)
+        soundfile.write(tmp_path / f"{index}.wav", tone, 22_050)
+        rows.append(f"{index}.wav|Good morning to you {index}|one|en")
+    (tmp_path / "metadata.csv").write_text("\n".join(rows), "utf-8")
+    config = XTTSConfig(train_data=str(tmp_path), val_data=str(tmp_path), max_rejected_fraction=0.5)
+    cache = open_corpus(config).train.cache
+    assert len(cache) == 4
+    assert cache.index["mels_start"][-1] > cache.frame_counts[:-1].sum()
+    own = [cache.clip_mel(clip).astype(np.float32) for clip in range(4)]
+    write_clip_mels(tmp_path / "mels.npy", cache, config.data.n_mels, own)
+    mels = ClipMels(tmp_path / "mels.npy", cache)
+    for clip in range(4):
+        np.testing.assert_array_equal(mels.of(clip), own[clip])
+        np.testing.assert_array_equal(mels.of(clip, 3, 1_000), own[clip][3:])
+    write_clip_mels(tmp_path / "short.npy", cache, config.data.n_mels, own[:1])
+    with pytest.raises(DataError, match="delete it"):
+        ClipMels(tmp_path / "short.npy", cache)

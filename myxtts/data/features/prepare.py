@@ -47,7 +47,7 @@ from myxtts.data.features.chunks import (
     rows_of_chunk,
 )
 from myxtts.data.features.clip_reader import checksum
-from myxtts.data.features.stored_array import save_array
+from myxtts.data.features.stored_array import save_array, write_header
 from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
@@ -366,12 +366,7 @@ def _join_arrays(
 def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
     """Prepends NumPy's header, copying block by block."""
     with open(raw, "rb") as source, open(raw.with_suffix(".npy"), "wb") as target:
-        header = {
-            "descr": np.lib.format.dtype_to_descr(dtype),
-            "fortran_order": False,
-            "shape": shape,
-        }
-        np.lib.format.write_array_header_2_0(target, header)
+        write_header(target, dtype, shape)
         shutil.copyfileobj(source, target, _JOIN_BLOCK)
     raw.unlink()
 

@@ -97,6 +97,16 @@ def _read_shape(stream: IO[bytes], dtype: np.dtype[Any]) -> tuple[int, ...]:
     return sizes
 
 
+def write_header(stream: IO[bytes], dtype: Any, shape: tuple[int, ...]) -> None:
+    """Of a file whose rows are written after it."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_2_0(stream, header)
+
+
 def save_array(file: Path, array: Any) -> None:
     """Like np.save, whose error on a full disk does not say that it is full."""
     buffer = io.BytesIO()

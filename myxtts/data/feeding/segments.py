@@ -15,8 +15,8 @@ from myxtts.audio.mel import LOG_FLOOR, log_mel_of_frames, mel_weights, used_bin
 from myxtts.audio.mel_geometry import padded_samples, padding_samples, span_samples, window_start
 from myxtts.config.config import XTTSConfig
 from myxtts.data.features.cache import FULL_SCALE
+from myxtts.data.features.clip_mels import ClipMels
 from myxtts.data.features.segment_changes import SegmentChanges
-from myxtts.data.features.stored_array import StoredArray
 from myxtts.data.feeding.sources import HOST
 from myxtts.data.lengths import IntArray
 from myxtts.data.opening import CorpusPart
@@ -42,7 +42,7 @@ class SegmentLoader:
     """Cuts a random segment out of each of some clips; with their predicted mels, if given."""
 
     def __init__(
-        self, part: CorpusPart, config: XTTSConfig, predicted_mels: StoredArray | None = None
+        self, part: CorpusPart, config: XTTSConfig, predicted_mels: ClipMels | None = None
     ) -> None:
         self._cache = part.cache
         self._predicted_mels = predicted_mels
@@ -78,11 +78,9 @@ class SegmentLoader:
         """Silence after the end of the clip."""
         if self._predicted_mels is None:
             return np.zeros((0, self._n_mels), np.float32)
-        record = self._cache.index[clip]
-        first, last = first_frame, min(first_frame + self._frames, int(record["mels_count"]))
+        found = self._predicted_mels.of(clip, first_frame, self._frames)
         mel = np.full((self._frames, self._n_mels), np.log(LOG_FLOOR), np.float32)
-        start = int(record["mels_start"])
-        mel[: last - first] = self._predicted_mels.rows(start + first, start + last)
+        mel[: len(found)] = found
         return mel
 
     def _samples(self, clip: int, first_frame: int, width: int) -> npt.NDArray[np.float32]:
@@ -109,7 +107,7 @@ class SegmentSource:
         self,
         part: CorpusPart,
         config: XTTSConfig,
-        predicted_mels: StoredArray | None = None,
+        predicted_mels: ClipMels | None = None,
         *,
         data_device: str | None = None,
         worker: int = 0,
