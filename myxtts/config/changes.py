@@ -10,7 +10,12 @@ Settings = dict[str, dict[str, Any]]
 
 # Weights and prepared features mean something only with these.
 _SECTIONS_OF_THE_MODEL = ("model", "audio", "text")
-_SETTINGS_OF_THE_MODEL = ("data.n_mels", "training.task", "vocoder.width", "vocoder.blocks")
+_SIZES_OF_THE_VOCODER = ("width", "blocks", "refining_blocks")
+_SETTINGS_OF_THE_MODEL = (
+    "data.n_mels",
+    "training.task",
+    *(f"vocoder.{name}" for name in _SIZES_OF_THE_VOCODER),
+)
 # With others of these, weights of the same shape mean something else.
 _MEANING_OF_WEIGHTS = (
     "audio.sample_rate_hz",
@@ -58,7 +63,7 @@ def settings_of_the_model(config: XTTSConfig) -> Settings:
         "text": {"tokens": config.text.tokens},
         "data": {"n_mels": config.data.n_mels},
         "model": settings["model"],
-        "vocoder": {name: settings["vocoder"][name] for name in ("width", "blocks")},
+        "vocoder": {name: settings["vocoder"][name] for name in _SIZES_OF_THE_VOCODER},
         "training": {"task": config.training.task},
     }
 

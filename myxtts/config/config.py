@@ -158,6 +158,13 @@ class XTTSConfig:
             "vocoder.mels_from: is for training.task: vocoder (--task vocoder), expected null for "
             f"training.task: {self.training.task}",
         )
+        least_frames = 4 * audio.fft_samples // audio.hop_samples
+        _require(
+            self.training.task == "acoustic" or self.vocoder.frames_per_segment >= least_frames,
+            f"vocoder.frames_per_segment: found {self.vocoder.frames_per_segment}, expected at "
+            f"least {least_frames}: four times audio.fft_samples ({audio.fft_samples}) in hops of "
+            f"audio.hop_samples ({audio.hop_samples})",
+        )
 
 
 SECTIONS: dict[str, type[Section]] = {

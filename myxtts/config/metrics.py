@@ -23,6 +23,8 @@ class VocoderLossParts(NamedTuple):
     """The same for `myxtts.models.vocoder_training`."""
 
     spectral: Any
+    refining: Any
+    discriminator: Any
 
 
 TRAINING_LOSSES = (

@@ -56,6 +56,7 @@ _BEFORE_IT_WAS_A_SETTING = {
     "training.text_guidance": 0.0,
     "training.adversarial_weight": 0.0,
     "training.phoneme_weight": 0.0,
+    "vocoder.refining_blocks": 0,
 }
 
 

@@ -10,8 +10,17 @@ class VocoderConfig(Section):
     """Size and training of the vocoder (`training.task: vocoder`)."""
 
     section_name = "vocoder"
-    width: int = setting(256, "Channels of the vocoder.", least=8, most=2_048)
-    blocks: int = setting(5, "Blocks of the vocoder.", least=1, most=64)
+    width: int = setting(224, "Channels of the vocoder.", least=8, most=2_048)
+    blocks: int = setting(
+        4, "Blocks of the part that predicts magnitudes from a mel.", least=1, most=64
+    )
+    refining_blocks: int = setting(
+        4,
+        "Blocks of the part that corrects the spectrum after the search for phases; 0 does without "
+        "it, which is a little faster and sounds rougher.",
+        least=0,
+        most=64,
+    )
     frames_per_segment: int = setting(
         64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
     )

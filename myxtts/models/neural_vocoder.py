@@ -11,7 +11,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.mel import LOG_FLOOR
-from myxtts.models.phases import context_frames, waveform_with_magnitudes
 from myxtts.models.vocoder import VocoderNetwork
 
 FloatArray = npt.NDArray[np.float32]
@@ -27,7 +26,6 @@ class NeuralVocoder:
     def __init__(self, network: VocoderNetwork, *, compiled: bool = True) -> None:
         """Without `compiled` the first mel is spoken sooner, and all others later."""
         self.network = network
-        self._context_frames = context_frames(network.audio) + network.context_frames
         self._traced = tf.function(
             self._window,
             input_signature=[
@@ -70,13 +68,13 @@ class NeuralVocoder:
         before = _SILENT_FRAMES
         for chunk, is_last in chunks:
             window = np.concatenate([window, chunk, *([silence] if is_last else [])])
-            after = _SILENT_FRAMES if is_last else self._context_frames
+            after = _SILENT_FRAMES if is_last else self.network.context_frames
             spoken = len(window) - 1 - before - after
             if spoken < 1:
                 continue
             noise = _noise(noise_start, (len(window) - 1) * hop)
             yield self._speak(window, noise, before, after).numpy()
-            left_behind = max(before + spoken - self._context_frames, 0)
+            left_behind = max(before + spoken - self.network.context_frames, 0)
             window = window[left_behind:]
             noise_start += left_behind * hop
             before += spoken - left_behind
@@ -86,8 +84,7 @@ class NeuralVocoder:
     ) -> tf.Tensor:
         """Samples of all frames but some at both ends."""
         hop = self.network.audio.hop_samples
-        magnitudes = self.network.magnitudes(log_mel[None])
-        samples = waveform_with_magnitudes(magnitudes, noise[None], self.network.audio)[0]
+        samples = self.network.waveform(log_mel[None], noise[None])[0]
         return samples[before * hop : tf.size(samples) - after * hop]
 
 

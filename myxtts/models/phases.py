@@ -14,7 +14,7 @@ from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_win
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
-SPEAKING_ITERATIONS = 16
+SPEAKING_ITERATIONS = 24
 _FELT_ITERATIONS = 8
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
@@ -36,8 +36,12 @@ def context_frames(audio: AudioConfig) -> int:
     Every iteration reaches one overlap farther, but what came through more than `_FELT_ITERATIONS`
     changes no sample by more than 1e-6.
     """
-    overlap = (audio.fft_samples - 1) // audio.hop_samples
-    return _FELT_ITERATIONS * overlap
+    return _FELT_ITERATIONS * overlapping_frames(audio)
+
+
+def overlapping_frames(audio: AudioConfig) -> int:
+    """Frames on either side that share samples with a frame."""
+    return (audio.fft_samples - 1) // audio.hop_samples
 
 
 def waveform_with_magnitudes(
@@ -64,8 +68,12 @@ def waveform_with_magnitudes(
     waveform, _ = tf.while_loop(
         lambda *_: True, improve, (first, first), maximum_iterations=iterations
     )
-    before, after = padding_samples(audio)
-    return waveform[:, before : tf.shape(waveform)[1] - after]
+    return _without_padding(waveform, audio)
+
+
+def waveform_of(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """[batch, frames, bins] -> [batch, samples from the first to the last frame]."""
+    return _without_padding(_waveform(spectrum, audio), audio)
 
 
 def fluctuation(of_noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
@@ -91,8 +99,14 @@ def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
     return add_frames(frames * undo, audio.hop_samples)
 
 
+def _without_padding(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    before, after = padding_samples(audio)
+    return waveform[:, before : tf.shape(waveform)[1] - after]
+
+
 def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
-    return spectrum * tf.cast(magnitudes / (tf.abs(spectrum) + _SMALL), spectrum.dtype)
+    scale = magnitudes * tf.math.rsqrt(squared_magnitude(spectrum) + _SMALL**2)
+    return spectrum * tf.cast(scale, spectrum.dtype)
 
 
 def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:

@@ -63,7 +63,6 @@ class RealSpectra:
 
         The search begins with the phases of `noise`, [frames * hop + padding].
         """
-        before, after = padding_samples(self._audio)
         real, imaginary = _scaled(*self.analyse(noise), magnitudes)
 
         def iterate(
@@ -81,7 +80,10 @@ class RealSpectra:
             iterate,
             (tf.constant(0), (real, imaginary), nothing),
         )
-        samples = self.synthesise(real, imaginary)
+        return self.without_padding(self.synthesise(real, imaginary))
+
+    def without_padding(self, samples: tf.Tensor) -> tf.Tensor:
+        before, after = padding_samples(self._audio)
         return samples[before : tf.shape(samples)[0] - after]
 
 

@@ -1,13 +1,15 @@
-"""The vocoder network: from a log-mel to the magnitudes of a short-time spectrum, frame by frame.
+"""The vocoder network: from a log-mel to a waveform.
 
-A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes is the
-mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so that only the difference is
-learnt. The result is scaled so that its mel is the given one; a network that is trained on
-predicted mels mends the mel first. Phases that fit the magnitudes are found by `phases`. Only
-convolutions mix frames, so it works at any length.
+A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes of a
+short-time spectrum is the mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so
+that only the difference is learnt. The result is scaled so that its mel is the given one. Phases
+that fit the magnitudes are found by `phases`, and a second network, the refiner, corrects what the
+search leaves. Only convolutions mix frames, so it works at any length.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -17,14 +19,27 @@ import tensorflow as tf
 from myxtts.audio.mel import mel_weights
 from myxtts.config.config import XTTSConfig
 from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
+from myxtts.models.phases import (
+    SPEAKING_ITERATIONS,
+    context_frames,
+    overlapping_frames,
+    spectrum,
+    waveform_of,
+    waveform_with_magnitudes,
+)
+from myxtts.models.refiner import KERNEL_FRAMES, Spectrum, SpectrumRefiner
 
-_KERNEL_FRAMES = 7
 # Log-mels of speech at the usual level have about this mean and deviation.
 _MEL_MEAN, _MEL_DEVIATION = -5.5, 2.5
 _LEAST_AMPLITUDE, _MOST_LOG_AMPLITUDE = 1e-4, 6.0
 # Bands at the upper edge whose mean continues above it.
 _EDGE_BINS = 12
 _SMALL = 1e-8
+
+
+class Prediction(NamedTuple):
+    magnitudes: tf.Tensor  # [batch, frames, bins]
+    states: tf.Tensor  # [batch, frames, width]: what the network found out about each frame
 
 
 class VocoderNetwork(keras.Model):
@@ -46,19 +61,24 @@ class VocoderNetwork(keras.Model):
         self._in_no_band = (weights.sum(1) == 0).astype(np.float32)
         self.widen = keras.layers.Dense(sizes.width, dtype=policy, name="widen")
         self.blocks = [
-            ConvBlock(sizes.width, _KERNEL_FRAMES, dtype=policy, name=f"block_{index}")
+            ConvBlock(sizes.width, KERNEL_FRAMES, dtype=policy, name=f"block_{index}")
             for index in range(sizes.blocks)
         ]
         small = keras.initializers.RandomNormal(stddev=0.01)
         self.project = keras.layers.Dense(self._bins, kernel_initializer=small, name="project")
-        # Starts with the mel as it is given.
-        self.mend = (
-            keras.layers.Dense(self.n_mels, kernel_initializer="zeros", name="mend")
-            if sizes.mels_from
+        self.refiner = (
+            SpectrumRefiner(
+                config.audio, sizes.width, sizes.refining_blocks, dtype=policy, name="refiner"
+            )
+            if sizes.refining_blocks
             else None
         )
-        # Frames on either side that the magnitudes of a frame depend on.
-        self.context_frames = sizes.blocks * (_KERNEL_FRAMES // 2)
+        # Frames on either side that the samples of a frame depend on.
+        self.context_frames = sizes.blocks * (KERNEL_FRAMES // 2) + context_frames(config.audio)
+        if self.refiner is not None:
+            self.context_frames += self.refiner.context_frames + 2 * overlapping_frames(
+                config.audio
+            )
         self._build()
 
     def _build(self) -> None:
@@ -66,12 +86,30 @@ class VocoderNetwork(keras.Model):
         for block in self.blocks:
             block.build()
         self.project.build((None, self._width))
-        if self.mend is not None:
-            self.mend.build((None, self._width))
+        if self.refiner is not None:
+            self.refiner.build()
         self.built = True
 
-    def magnitudes(self, log_mel: tf.Tensor) -> tf.Tensor:
-        """[batch, frames, mels] -> [batch, frames, bins]."""
+    def waveform(
+        self, log_mel: tf.Tensor, noise: tf.Tensor, iterations: int = SPEAKING_ITERATIONS
+    ) -> tf.Tensor:
+        """[batch, frames, mels] -> [batch, samples from the first to the last frame].
+
+        The search for phases begins with those of white noise, [batch, samples].
+        """
+        magnitudes, states = self.predict_magnitudes(log_mel)
+        found = waveform_with_magnitudes(magnitudes, noise, self.audio, iterations)
+        return self.refined(found, states)
+
+    def refined(self, waveform: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+        """A waveform whose phases were found by a search, [batch, samples]."""
+        if self.refiner is None:
+            return waveform
+        found = spectrum(waveform, self.audio)
+        parts = self.refiner(Spectrum(tf.math.real(found), tf.math.imag(found)), states)
+        return waveform_of(tf.complex(*parts), self.audio)
+
+    def predict_magnitudes(self, log_mel: tf.Tensor) -> Prediction:
         values = tf.cast(dense(self.widen, (log_mel - _MEL_MEAN) / _MEL_DEVIATION), tf.float32)
         for block in self.blocks:
             values = block.call_whole(values)
@@ -79,10 +117,9 @@ class VocoderNetwork(keras.Model):
         difference = dense(self.project, values)
         logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MOST_LOG_AMPLITUDE)
         magnitudes = tf.exp(logarithm)
-        if self.mend is not None:
-            log_mel += dense(self.mend, values)
         ratio = tf.exp(log_mel) / (tf.matmul(magnitudes, self._to_mel) + _SMALL)
-        return magnitudes * (tf.matmul(ratio, self._shares_of_bands) + self._in_no_band)
+        magnitudes *= tf.matmul(ratio, self._shares_of_bands) + self._in_no_band
+        return Prediction(magnitudes, values)
 
     def _log_amplitude(self, log_mel: tf.Tensor) -> tf.Tensor:
         """Of the bins, by the mel; bins above the highest band have the level below its edge."""

@@ -1,4 +1,9 @@
-"""The vocoder network with its training loss: the distance of its magnitudes from recordings."""
+"""The vocoder network with its training losses.
+
+Magnitudes are compared with those of the recording. The refiner corrects waveforms whose phases
+were found by a search. They have other phases than the recording, so it is trained by spectra
+without phases, and by discriminators.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,18 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from myxtts.audio.mel import log_mel
 from myxtts.audio.mel_geometry import span_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
+from myxtts.models.gradients import gradients_only
 from myxtts.models.phases import spectrum, squared_magnitude, waveform_with_magnitudes
-from myxtts.models.vocoder import VocoderNetwork
+from myxtts.models.vocoder import Prediction, VocoderNetwork
+from myxtts.models.waveform_discriminator import (
+    SpectrumDiscriminator,
+    log_levels,
+    window_lengths,
+)
 
 # Frames at both ends of a segment whose windows reach past it.
 _INCOMPLETE_FRAMES = 2
@@ -20,10 +32,20 @@ _LINEAR_WEIGHT = 2.0
 # Quieter parts of a spectrum hardly count; speech at the usual level is at 0.06.
 _LOG_FLOOR = 5e-4
 _SMALL = 1e-9
+# Half of those that it is spoken with: the refiner sees more clearly what a search leaves, and a
+# step is a third faster.
+_TRAINING_ITERATIONS = 12
+_REFINED_MEL_WEIGHT = 5.0
+# Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the magnitudes.
+_REFINING_WEIGHT = 0.1
 
 
-class NoDraws(NamedTuple):
-    """The loss of a vocoder has nothing random."""
+class SegmentDraws(NamedTuple):
+    """Random numbers of a step, drawn for the whole batch before it is split."""
+
+    noise: tf.Tensor  # [batch, samples]
+    is_predicted: tf.Tensor  # [batch]: whether the refiner gets the mel of a model, if there is one
+    is_refined: tf.Tensor  # [batch], the same for all
 
 
 class SegmentCounts(NamedTuple):
@@ -36,28 +58,123 @@ class TrainedVocoder(keras.Model):
         self._audio = config.audio
         self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
         self.network = VocoderNetwork(config, precision=config.training.precision)
+        self._adversarial_weight = config.training.adversarial_weight
+        is_adversarial = self.network.refiner is not None and self._adversarial_weight > 0.0
+        self.discriminators = [
+            SpectrumDiscriminator(name=f"discriminator_{samples}")
+            for samples in (window_lengths(config.audio) if is_adversarial else ())
+        ]
+        for discriminator in self.discriminators:
+            discriminator.build()
         self.built = True
 
-    def draw(self, batch_size: Any, seed: tf.Tensor) -> NoDraws:
-        return NoDraws()
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
+        """`seed` is int32 [2]."""
+        return SegmentDraws(
+            tf.random.stateless_normal([batch_size, self._span], seed, alg="philox"),
+            tf.range(batch_size) % 2 == 0,
+            tf.zeros([batch_size], tf.bool),
+        )
 
     def count(self, batch: Any) -> SegmentCounts:
         return SegmentCounts(tf.cast(tf.shape(batch.samples)[0], tf.float32))
 
-    def loss_parts(self, batch: Any, draws: NoDraws, counts: SegmentCounts) -> VocoderLossParts:
+    def loss_parts(
+        self, batch: Any, draws: SegmentDraws, counts: SegmentCounts
+    ) -> VocoderLossParts:
         """Of a batch of segments; sums over segments, divided by those of the whole batch."""
-        predicted = self.network.magnitudes(batch.mel)
+        prediction = self.network.predict_magnitudes(batch.mel)
         recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL)
         # White noise then has the level of its samples.
         scale = (2.0 / self._audio.fft_samples) ** 0.5
-        distances = _distances(predicted * scale, recorded * scale)
-        return VocoderLossParts(tf.reduce_sum(distances) / counts.segments)
+        distances = _distances(prediction.magnitudes * scale, recorded * scale)
+        refining, discriminator = self._refining_losses(batch, prediction, draws, counts)
+        return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
+
+    def _refining_losses(
+        self, batch: Any, prediction: Prediction, draws: SegmentDraws, counts: SegmentCounts
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of the refiner and of the discriminators; neither changes how magnitudes are predicted.
+
+        Where the mel is that of a model, its pitch is not that of the recording, and the two can
+        only be compared by what the discriminators say of each.
+        """
+        if self.network.refiner is None:
+            return tf.zeros([]), tf.zeros([])
+        of_refiner = [it.value for it in self.network.refiner.trainable_variables]
+        of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
+
+        def losses_and_gradients() -> tuple[tf.Tensor, ...]:
+            mel, states, found = self._searched(batch, prediction, draws)
+            is_paired = 1.0 - tf.cast(self._has_predicted_mel(batch, draws), tf.float32)
+            with tf.GradientTape(persistent=True) as tape:
+                refined = self.network.refined(found, states)
+                errors = _REFINED_MEL_WEIGHT * self._mel_error(refined, mel)
+                mistakes = tf.zeros_like(errors)
+                for index, samples in enumerate(window_lengths(self._audio)):
+                    levels, target = (
+                        log_levels(self._inside(it), samples) for it in (refined, batch.samples)
+                    )
+                    errors += is_paired * tf.reduce_mean(tf.abs(levels - target), [1, 2])
+                    if self.discriminators:
+                        judged = self.discriminators[index].errors(levels, target)
+                        adversarial = judged.of_copy + is_paired * judged.of_copied_features
+                        errors += self._adversarial_weight * adversarial
+                        mistakes += judged.of_discriminator
+                refining, judging = (
+                    tf.reduce_sum(it) * _REFINING_WEIGHT / counts.segments
+                    for it in (errors, mistakes)
+                )
+            return (
+                refining,
+                judging,
+                *tape.gradient(refining, of_refiner),
+                *tape.gradient(judging, of_judges),
+            )
+
+        # Gradients are taken inside: what a branch keeps for a gradient outside has no static shape
+        # under XLA.
+        learning = list(map(tf.convert_to_tensor, [*of_refiner, *of_judges]))
+        refining, judging, *gradients = tf.cond(
+            tf.reduce_any(draws.is_refined),
+            losses_and_gradients,
+            lambda: (tf.zeros([]), tf.zeros([]), *map(tf.zeros_like, learning)),
+        )
+        pull = gradients_only(learning, gradients)
+        return tf.stop_gradient(refining) + pull, tf.stop_gradient(judging)
+
+    def _searched(
+        self, batch: Any, prediction: Prediction, draws: SegmentDraws
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The mel that is spoken, the states of its frames, and a waveform without refinement."""
+        mel = batch.mel
+        if batch.predicted_mel.shape[1]:
+            mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
+            prediction = self.network.predict_magnitudes(mel)
+        magnitudes, states = map(tf.stop_gradient, prediction)
+        found = waveform_with_magnitudes(magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS)
+        return mel, states, tf.stop_gradient(found)
+
+    def _has_predicted_mel(self, batch: Any, draws: SegmentDraws) -> tf.Tensor:
+        """[batch]"""
+        return draws.is_predicted & bool(batch.predicted_mel.shape[1])
+
+    def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
+        """Without the ends of segments, whose frames are not complete."""
+        margin = self._audio.fft_samples
+        return waveform[:, margin : self._span - margin]
+
+    def _mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
+        """[batch]"""
+        distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
+        margin = self._audio.fft_samples // self._audio.hop_samples
+        return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
 
     def copy(self, batch: Any) -> tf.Tensor:
         """Waveforms for validation."""
         shape = [tf.shape(batch.mel)[0], self._span]
         noise = tf.random.stateless_normal(shape, tf.constant([0, -1]))
-        return waveform_with_magnitudes(self.network.magnitudes(batch.mel), noise, self._audio)
+        return self.network.waveform(batch.mel, noise)
 
 
 def _distances(predicted: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:

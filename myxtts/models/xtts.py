@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -14,6 +13,7 @@ from myxtts.config.metrics import LossParts
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.discriminator import MelDiscriminator
+from myxtts.models.gradients import gradients_only
 from myxtts.models.layers import length_mask, stack_frames
 from myxtts.models.phoneme_classifier import PhonemeClassifier
 from myxtts.models.text_encoder import EncodedText, TextEncoder
@@ -300,7 +300,7 @@ class XTTS(keras.Model):
             loss_and_gradients,
             lambda: (tf.zeros([]), *map(tf.zeros_like, learning)),
         )
-        return tf.stop_gradient(loss) + _pull(learning, gradients)
+        return tf.stop_gradient(loss) + gradients_only(learning, gradients)
 
     def _phoneme_loss(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
         """The phoneme classifier's loss, which brings the decoder its gradient like the
@@ -314,7 +314,7 @@ class XTTS(keras.Model):
         weight = draws.phoneme_weight * draws.condition_mask[:, 0] * flow_scale
         gradient = (segment.gradient_norm * weight)[:, None, None] * direction
         loss = tf.reduce_sum(error) * _CLASSIFIER_WEIGHT * flow_scale * self.channels
-        return loss + _pull([segment.predicted], [gradient])
+        return loss + gradients_only([segment.predicted], [gradient])
 
     def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
         """Mean mel and state of each position's token, and the position within the token."""
@@ -389,17 +389,6 @@ class XTTS(keras.Model):
         )
         frames = tf.reshape(mel, [batch, -1, self.n_mels])
         return frames * self.mel_deviation + self.mel_mean
-
-
-def _pull(values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Zero, with these gradients."""
-    pull = tf.add_n(
-        [
-            tf.reduce_sum(value * tf.stop_gradient(gradient))
-            for value, gradient in zip(values, gradients, strict=True)
-        ]
-    )
-    return pull - tf.stop_gradient(pull)
 
 
 def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:

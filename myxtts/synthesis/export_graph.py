@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from myxtts.audio.griffin_lim import spectrum_from_mel
 from myxtts.audio.mel import mel_weights
+from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import Guidance, XTTSConfig
 from myxtts.models.phases import SPEAKING_ITERATIONS, fluctuation
 from myxtts.models.real_spectra import RealSpectra
+from myxtts.models.refiner import Spectrum
 from myxtts.models.sharpening import sharpened
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.vocoder import VocoderNetwork
@@ -128,7 +130,15 @@ class ExportedSpeech(tf.Module):
         if self._vocoder is None:
             magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
             return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
-        magnitudes = self._vocoder.magnitudes(log_mel[None])[0]
+        predicted, states = self._vocoder.predict_magnitudes(log_mel[None])
         real, imaginary = self._spectra.analyse(noise)
-        magnitudes *= fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
-        return self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)
+        magnitudes = predicted[0] * fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
+        found = self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)
+        if self._vocoder.refiner is None:
+            return found
+        padded = tf.pad(found, [padding_samples(self._audio)])
+        spectrum = Spectrum(*(part[None] for part in self._spectra.analyse(padded)))
+        refined = self._vocoder.refiner(spectrum, states)
+        return self._spectra.without_padding(
+            self._spectra.synthesise(refined.real[0], refined.imaginary[0])
+        )

@@ -32,9 +32,9 @@ _SYMBOLS = "text_encoder/symbols/embeddings"
 _MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
 _LOG_DURATIONS = "text_encoder/symbol_log_duration/embeddings"
 _LANGUAGES = "text_encoder/languages/embeddings"
-# A run may start with, or without, them: the first two help to train the rest and are not spoken
-# with, the last mends nothing at first.
-_OPTIONAL_PARTS = ("discriminator/", "phoneme_classifier/", "mend/")
+# A run may start with, or without, them: they help to train the rest and are not spoken with, but
+# for the refiner, which changes nothing at first.
+_OPTIONAL_PARTS = ("discriminator", "phoneme_classifier/", "refiner/")
 _SHOWN_PROBLEMS = 3
 
 

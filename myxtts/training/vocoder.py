@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import log_mel
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.features.clip_mels import ClipMels
 from myxtts.data.feeding.segments import (
     SegmentBatch,
@@ -26,7 +26,7 @@ from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.segments import describe_segments
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.models.neural_vocoder import NeuralVocoder
-from myxtts.models.vocoder_training import NoDraws, SegmentCounts, TrainedVocoder
+from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
@@ -41,16 +41,22 @@ _MOST_BATCHES = 8
 
 
 class VocoderObjective:
-    def __init__(self, model: TrainedVocoder) -> None:
-        self._model = model
+    """Magnitudes from the first step on; in the later part of a run the refiner as well."""
 
-    def draw(self, batch_size: Any, seed: tf.Tensor) -> NoDraws:
-        return self._model.draw(batch_size, seed)
+    def __init__(self, model: TrainedVocoder, training: TrainingConfig, total_steps: int) -> None:
+        self._model = model
+        self._first_refining_step = round(training.adversarial_start * total_steps)
+
+    def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
+        _, step = tf.unstack(seed)
+        draws = self._model.draw(batch_size, seed)
+        is_refined = tf.fill([batch_size], step >= self._first_refining_step)
+        return draws._replace(is_refined=is_refined)
 
     def count(self, batch: SegmentBatch) -> SegmentCounts:
         return self._model.count(batch)
 
-    def losses(self, batch: SegmentBatch, draws: NoDraws, counts: SegmentCounts) -> Any:
+    def losses(self, batch: SegmentBatch, draws: SegmentDraws, counts: SegmentCounts) -> Any:
         return self._model.loss_parts(batch, draws, counts)
 
 
@@ -85,7 +91,9 @@ class VocoderTask:
 
     @property
     def objective(self) -> VocoderObjective:
-        return VocoderObjective(self.model)
+        training = self._config.training
+        steps = self._corpus.train.schedule.planned_steps(training)
+        return VocoderObjective(self.model, training, steps)
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> SegmentSource:
         return SegmentSource(

@@ -46,9 +46,14 @@ def weights(run_dir) -> dict[str, np.ndarray]:
 
 
 def stepped(miniature, *, accumulation=1, xla=False, seed=0):
-    """The compiled step after a few real batches, its losses and the weights."""
+    """The compiled step after a few real batches, its losses and the weights.
+
+    The refiner and the discriminators take part in all but the first.
+    """
     config = miniature(
         task="vocoder",
+        adversarial_weight=1.0,
+        adversarial_start=0.2,
         batch_size=4 // accumulation,
         gradient_accumulation_steps=accumulation,
         seed=seed,
@@ -62,8 +67,8 @@ def stepped(miniature, *, accumulation=1, xla=False, seed=0):
         task.objective, optimizer, task.signature(), config.training, xla=xla
     )
     batches = [task.load(corpus.train.schedule.batch_at(index)) for index in range(4)]
-    losses = [float(step(batch, tf.constant(True)).loss) for batch in batches]
-    return step, np.array(losses), optimizer.weights().numpy()
+    parts = [step(batch, tf.constant(True)).parts for batch in batches]
+    return step, np.array(parts), optimizer.weights().numpy()
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +76,43 @@ def plain(miniature):
     return stepped(miniature)
 
 
+def test_the_refiner_and_the_discriminators_are_trained_from_their_step_on(plain):
+    spectral, refining, discriminator = plain[1].T
+    assert (spectral > 0).all()
+    assert refining[0] == discriminator[0] == 0
+    assert (refining[1:] > 0).all()
+    assert (discriminator[1:] > 0).all()
+
+
+def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
+    """Otherwise it could make its own work easier at the expense of the mel."""
+    config = miniature(task="vocoder", adversarial_weight=1.0, adversarial_start=0.0)
+    corpus = open_corpus(config)
+    task = task_of(config, corpus)
+    task.build()
+    network, objective = task.model.network, task.objective
+    batch = task.load(corpus.train.schedule.batch_at(0))
+    draws = objective.draw(4, tf.constant([0, 0]))
+    with tf.GradientTape(persistent=True) as tape:
+        parts = objective.losses(batch, draws, objective.count(batch))
+        others = parts.refining + parts.discriminator
+    of_magnitudes, of_refiner = network.project.kernel.value, network.refiner.project.kernel.value
+    assert tape.gradient(others, of_magnitudes) is None
+    assert np.abs(tape.gradient(others, of_refiner)).max() > 0
+    assert np.abs(tape.gradient(parts.spectral, of_magnitudes)).max() > 0
+
+
 def test_accumulation_equals_the_large_batch(plain, miniature):
     _, losses, weights = plain
     for accumulation in (2, 4):
         _, split_losses, split_weights = stepped(miniature, accumulation=accumulation)
-        np.testing.assert_allclose(split_losses, losses, rtol=1e-5)
-        np.testing.assert_allclose(split_weights, weights, atol=1e-5)
+        np.testing.assert_allclose(split_losses[:, 0], losses[:, 0], rtol=1e-5)
+        np.testing.assert_allclose(split_losses, losses, rtol=1e-4)
+        # Adam makes much of a rounding error where a gradient is next to nothing, so a few weights
+        # of the refiner differ by more.
+        differences = np.abs(split_weights - weights)
+        assert np.quantile(differences, 0.99) < 1e-4
+        assert differences.max() < 5e-3
 
 
 def test_the_same_seed_gives_the_same_weights(plain, miniature):
@@ -85,7 +121,7 @@ def test_the_same_seed_gives_the_same_weights(plain, miniature):
 
 
 def test_xla_agrees(plain, miniature):
-    np.testing.assert_allclose(stepped(miniature, xla=True)[1], plain[1], rtol=1e-3)
+    np.testing.assert_allclose(stepped(miniature, xla=True)[1], plain[1], rtol=2e-3)
 
 
 def test_a_segment_of_another_length_is_refused(plain, miniature):
@@ -228,13 +264,18 @@ def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run,
         batches.append(source.computed(source.load(5)))
     recorded, predicted = batches
     np.testing.assert_array_equal(recorded.samples, predicted.samples)
-    assert recorded.mel.shape == predicted.mel.shape
-    assert np.abs(recorded.mel - predicted.mel).mean() > 0.1
+    np.testing.assert_array_equal(recorded.mel, predicted.mel)
+    assert predicted.predicted_mel.shape == predicted.mel.shape
+    assert np.abs(predicted.predicted_mel - predicted.mel).mean() > 0.1
+    assert recorded.predicted_mel.shape[1] == 0
 
 
-def test_a_vocoder_for_predicted_mels_mends_the_mel_and_speaks(mending_run, trained_run, miniature):
+def test_a_vocoder_for_predicted_mels_is_refined_by_them_and_speaks(
+    mending_run, vocoder_run, miniature
+):
     vocoder = find_vocoder(mending_run, miniature())
-    assert np.abs(vocoder.network.mend.kernel.numpy()).max() > 0
+    before = find_vocoder(vocoder_run, miniature()).network.refiner.project.kernel
+    assert np.abs(vocoder.network.refiner.project.kernel - before).max() > 0
     mel = np.full((40, miniature().data.n_mels), -5.0, np.float32)
     assert np.isfinite(vocoder.samples(mel)).all()
 

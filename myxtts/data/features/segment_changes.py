@@ -27,9 +27,9 @@ class SegmentChange(NamedTuple):
     noise: FloatArray | None  # of the standard deviation that is to be added
 
     def applied_to(self, samples: FloatArray) -> FloatArray:
-        """Changing the pitch shortens the segment by the same factor."""
+        """A higher pitch shortens the segment by the same factor; a lower one cuts off its end."""
         if self.pitch != 1.0:
-            samples = soxr.resample(samples, self.pitch, 1.0)
+            samples = soxr.resample(samples, self.pitch, 1.0)[: samples.size]
         if self.tone_db is not None:
             spectrum = np.fft.rfft(samples)
             places = np.linspace(0, _TONE_BANDS - 1, spectrum.size)
@@ -52,7 +52,7 @@ class SegmentChanges:
         self.most_pitch = 2.0 ** (self._semitones / 12)
 
     def draw(self, generator: np.random.Generator, width: int) -> SegmentChange:
-        """The changes of a segment whose changed form has at most `width` samples."""
+        """The changes of a segment of `width` samples."""
         semitones = self._semitones * generator.uniform(-1.0, 1.0)
         gain_db = self._gain_db * generator.uniform(-1.0, 1.0)
         curves = tone_curves(_TONE_BANDS)

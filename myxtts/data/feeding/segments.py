@@ -27,6 +27,7 @@ from myxtts.data.random_streams import Stream, generator_at
 class SegmentBatch(NamedTuple):
     samples: Any  # float32 [batch, samples from the first to the last frame]
     mel: Any  # float32 [batch, frames, mels]
+    predicted_mel: Any  # the same by a model; without frames if there is none
     frame_counts: Any  # int32 [batch]: frames up to the end of the clip
 
 
@@ -34,7 +35,7 @@ class PaddedSegments(NamedTuple):
     """Samples with half a window before and after, to compute mels from."""
 
     samples: Any  # float32 [batch, samples]
-    mel: Any  # float32 [batch, frames, mels]; without frames if it is that of the samples
+    predicted_mel: Any  # float32 [batch, frames, mels]; without frames if there is none
     frame_counts: Any  # int32 [batch]
 
 
@@ -120,7 +121,6 @@ class SegmentSource:
         self._config = config
         self._place = worker, workers
         self._loader = SegmentLoader(part, config, predicted_mels)
-        self._mel_frames = config.vocoder.frames_per_segment if predicted_mels else 0
         numbers = _padded_width(config) + config.vocoder.frames_per_segment * config.data.n_mels
         self.largest_batch_bytes = 4 * part.plan.shapes[0].batch * numbers
 
@@ -129,7 +129,7 @@ class SegmentSource:
         width = _padded_width(self._config)
         return PaddedSegments(
             tf.TensorSpec([None, width], tf.float32),
-            tf.TensorSpec([None, self._mel_frames, self._config.data.n_mels], tf.float32),
+            _predicted_mel_spec(self._config, None),
             tf.TensorSpec([None], tf.int32),
         )
 
@@ -161,7 +161,8 @@ def with_mels(segments: PaddedSegments, config: XTTSConfig) -> SegmentBatch:
     span = span_samples(config.vocoder.frames_per_segment, audio)
     return SegmentBatch(
         segments.samples[:, before : before + span],
-        segments.mel if segments.mel.shape[1] else _recorded_mel(segments.samples, config),
+        _recorded_mel(segments.samples, config),
+        segments.predicted_mel,
         segments.frame_counts,
     )
 
@@ -179,8 +180,14 @@ def segment_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Segm
     return SegmentBatch(
         tf.TensorSpec([size, span_samples(frames, config.audio)], tf.float32),
         tf.TensorSpec([size, frames, config.data.n_mels], tf.float32),
+        _predicted_mel_spec(config, size),
         tf.TensorSpec([size], tf.int32),
     )
+
+
+def _predicted_mel_spec(config: XTTSConfig, size: int | None) -> tf.TensorSpec:
+    frames = config.vocoder.frames_per_segment if config.vocoder.mels_from else 0
+    return tf.TensorSpec([size, frames, config.data.n_mels], tf.float32)
 
 
 def _padded_width(config: XTTSConfig) -> int:
