@@ -19,6 +19,7 @@ class LiveRun(Observer):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._progress = Progress(clock=clock)
+        self._time_of_steps: Callable[[int], float] = float
 
     def __enter__(self) -> LiveRun:
         self._progress.__enter__()
@@ -52,17 +53,20 @@ class LiveRun(Observer):
         if self._progress.prints_lines and done == total:
             say(f"... {what}: {done}")
 
+    def on_training(self, time_of_steps: Callable[[int], float]) -> None:
+        self._time_of_steps = time_of_steps
+
     def on_progress(self, step: int, total: int) -> None:
         self._progress.begin("step", "step")
         self._progress.stage.resume()
-        self._progress.stage.count(step, total)
+        self._progress.stage.count(step, total, self._time_of_steps)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
         self._progress.begin("step", "step")
         stage = self._progress.stage
         if stage.total is None:
             # What a killed run still owed its last checkpoint comes before any step.
-            stage.count(step, total)
+            stage.count(step, total, self._time_of_steps)
         is_first = not stage.details
         stage.details = [
             f"loss {metrics['loss']:.3f}",

@@ -26,12 +26,12 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ticks: deque[tuple[float, int]] = deque()
-        self._last: tuple[float, int] | None = None
+        self._ticks: deque[tuple[float, float]] = deque()
+        self._last: tuple[float, float] | None = None
         self._resumed = float("-inf")
         self._rate_before_pause: float | None = None
 
-    def tick(self, done: int) -> None:
+    def tick(self, done: float) -> None:
         now = self._clock()
         self._last = now, done
         if not self._ticks or now - self._ticks[-1][0] >= _SECONDS_BETWEEN_TICKS:
@@ -51,7 +51,7 @@ class Pace:
         """Over the last seconds; None before there is anything to go by."""
         return self._rate(_SECONDS_OF_RATE, self._resumed) or self._rate_before_pause
 
-    def seconds_left(self, total: int) -> float | None:
+    def seconds_left(self, total: float) -> float | None:
         rate = self._rate(_SECONDS_OF_ETA)
         if rate is None or self._last is None:
             return None
@@ -91,11 +91,16 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.pace = Pace(self.clock)
+        self._pace_of_time = Pace(self.clock)
+        self._total_time = 0.0
         self._started = self.clock()
 
-    def count(self, done: int, total: int) -> None:
+    def count(self, done: int, total: int, time_of: Callable[[int], float] = float) -> None:
+        """`time_of` says how long the first so many take, if not all take as long."""
         self.done, self.total = done, total
         self.pace.tick(done)
+        self._pace_of_time.tick(time_of(done))
+        self._total_time = time_of(total)
 
     def pause(self, note: str) -> None:
         """Something else is done in between."""
@@ -116,7 +121,7 @@ class Stage:
         return f"{rate:.2f} {self.unit}s/s" if rate < 10 else f"{rate:,.0f} {self.unit}s/s"
 
     def eta(self) -> str:
-        seconds = None if self.total is None else self.pace.seconds_left(self.total)
+        seconds = self._pace_of_time.seconds_left(self._total_time)
         return "" if seconds is None else f"ETA {clock_time(seconds)}"
 
     def elapsed(self) -> str:

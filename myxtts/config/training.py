@@ -150,6 +150,9 @@ class TrainingConfig(Section):
         check=parse_optional_gpu_ids,
     )
 
+    def first_adversarial_step(self, total_steps: int) -> int:
+        return round(self.adversarial_start * total_steps)
+
     @property
     def default_guidance(self) -> Guidance:
         """Off for what was never dropped in training: the decoder has no output without it."""

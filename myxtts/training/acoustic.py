@@ -30,8 +30,11 @@ from myxtts.training.describing import trial_of_voice
 from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, starting_weights
-from myxtts.training.task import BatchWork
+from myxtts.training.task import BatchWork, LaterPart
 from myxtts.work import computed_multiplications, real_multiplications
+
+# A step with the discriminator, by a step without.
+_ADVERSARIAL_STEP_TIME = 1.4
 
 
 class AcousticObjective:
@@ -45,7 +48,7 @@ class AcousticObjective:
         self._voice_noise = training.voice_noise
         self._adversarial_weight = training.adversarial_weight
         self._phoneme_weight = training.phoneme_weight
-        self._first_adversarial_step = round(training.adversarial_start * total_steps)
+        self._first_adversarial_step = training.first_adversarial_step(total_steps)
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
         _, step = tf.unstack(seed)
@@ -151,6 +154,12 @@ class AcousticTask:
         set_symbol_means(self.model, self._loader, schedule, self._config, self._unknown_symbols)
         self._unknown_symbols = ()
         return True
+
+    def time_of_steps(self, count: int) -> float:
+        training = self._config.training
+        steps = self._corpus.train.schedule.planned_steps(training)
+        ratio = _ADVERSARIAL_STEP_TIME if training.adversarial_weight else 1.0
+        return LaterPart(training.first_adversarial_step(steps), ratio).time_of_steps(count)
 
     def compile_validation(self) -> AcousticValidation:
         config, part = self._config, self._corpus.validation

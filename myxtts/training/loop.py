@@ -87,6 +87,7 @@ class TrainingLoop:
         self.interruption.begin_training()
         self.account.settle("host")
         state = self._make_up(self.resumed.info) if self.resumed else None
+        self.observer.on_training(self.task.time_of_steps)
         if state is None:
             self.observer.on_phase("first step")
         while state is None:

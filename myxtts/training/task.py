@@ -56,6 +56,16 @@ class Objective(Protocol):
         """
 
 
+class LaterPart(NamedTuple):
+    """Of a run, with more to compute in every step."""
+
+    first_step: int
+    times_as_long: float
+
+    def time_of_steps(self, count: int) -> float:
+        return count + max(0, count - self.first_step) * (self.times_as_long - 1.0)
+
+
 class Task(Protocol):
     """`build` creates the model; everything except `source` and what a run shows needs it."""
 
@@ -89,6 +99,9 @@ class Task(Protocol):
     def work_of(self, batch: Any) -> BatchWork: ...
 
     # Around the steps.
+
+    def time_of_steps(self, count: int) -> float:
+        """How long the first `count` steps of a run take, in the time of the shortest one."""
 
     def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
         """Sets weights that can be estimated without training; returns whether it set any."""

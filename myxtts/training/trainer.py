@@ -131,7 +131,14 @@ class XTTSTrainer:
     def expected_seconds(self) -> float | None:
         """For the steps that are left, once `prepare` has tried one."""
         seconds = None if self.stepper is None else self.stepper.expected_seconds
-        return None if seconds is None else seconds * self.steps_left
+        if seconds is None:
+            return None
+        now = self._step_now()
+        tried, to_end = (
+            self.task.time_of_steps(step) - self.task.time_of_steps(now)
+            for step in (now + 1, self.total_steps)
+        )
+        return seconds * to_end / tried
 
     def resume(
         self, checkpoint: Checkpoint | None = None, *, allow_changed_corpus: bool = False

@@ -34,10 +34,12 @@ from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
 from myxtts.training.predicted_mels import PredictedMels
 from myxtts.training.starting_weights import StartingWeights, matching_weights
-from myxtts.training.task import BatchWork
+from myxtts.training.task import BatchWork, LaterPart
 from myxtts.training.watching.reporting import RunWriter
 
 _MOST_BATCHES = 8
+# A step with the refiner and the discriminators, by a step without.
+_REFINING_STEP_TIME = 4.0
 
 
 class VocoderObjective:
@@ -45,7 +47,7 @@ class VocoderObjective:
 
     def __init__(self, model: TrainedVocoder, training: TrainingConfig, total_steps: int) -> None:
         self._model = model
-        self._first_refining_step = round(training.adversarial_start * total_steps)
+        self._first_refining_step = training.first_adversarial_step(total_steps)
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
         _, step = tf.unstack(seed)
@@ -128,6 +130,12 @@ class VocoderTask:
 
     def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
         return False
+
+    def time_of_steps(self, count: int) -> float:
+        training = self._config.training
+        steps = self._corpus.train.schedule.planned_steps(training)
+        ratio = _REFINING_STEP_TIME if self._config.vocoder.refining_blocks else 1.0
+        return LaterPart(training.first_adversarial_step(steps), ratio).time_of_steps(count)
 
     def compile_validation(self) -> VocoderValidation:
         part = self._corpus.validation

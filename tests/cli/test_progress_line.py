@@ -102,3 +102,18 @@ def test_times():
         "59:59",
         "1:02:05",
     ]
+
+
+def test_the_remaining_time_knows_that_later_steps_take_longer():
+    clock = Clock()
+    stage = Stage("step", "step", clock=clock)
+
+    def time_of_steps(count: int) -> float:
+        return count + 3.0 * max(0, count - 20)
+
+    for step in range(31):
+        stage.count(step, 40, time_of_steps)
+        if step in (10, 20, 30):
+            left = time_of_steps(40) - time_of_steps(step)
+            assert stage.eta() == f"ETA {clock_time(left)}"
+        clock.now += 1.0 if step < 20 else 4.0

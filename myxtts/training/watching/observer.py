@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ class Observer:
     def on_predicted_mels(self, done: int, total: int) -> None: ...
 
     def on_warm_up(self, done: int, total: int) -> None: ...
+
+    def on_training(self, time_of_steps: Callable[[int], float]) -> None:
+        """Before the first step; later steps may take longer than earlier ones."""
 
     def on_progress(self, step: int, total: int) -> None:
         """After every step; `on_step` only when there are metrics of it."""
