@@ -95,8 +95,8 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
 
 # By task; none sets a section that a level sets.
 TASKS: dict[str, Layer] = {
-    # It speaks mels as they are, so theirs tell little of it.
-    "vocoder": {"evaluation": {"best_metric": "validation_loss"}},
+    # There is no text to be understood, and what the losses say of sound is little.
+    "vocoder": {"evaluation": {"best_metric": "validation_mel_distance"}},
 }
 
 

@@ -1,8 +1,9 @@
 """The vocoder network with its training losses.
 
-Magnitudes are compared with those of the recording. The refiner corrects waveforms whose phases
-were found by a search. They have other phases than the recording, so it is trained by spectra
-without phases, and by discriminators.
+Magnitudes are compared with those of the recording, in the first part of a run only: after some
+hundred steps their distance still falls, but a search finds worse phases for what is ever sharper
+and not quite right. The refiner corrects waveforms whose phases were found by a search. They have
+other phases than the recording, so it is trained by spectra without phases, and by discriminators.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SMALL = 1e-9
 _TRAINING_ITERATIONS = 12
 _REFINED_MEL_WEIGHT = 5.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the magnitudes.
-_REFINING_WEIGHT = 0.1
+_REFINING_WEIGHT = 0.02
 
 
 class SegmentDraws(NamedTuple):
@@ -88,6 +89,7 @@ class TrainedVocoder(keras.Model):
         # White noise then has the level of its samples.
         scale = (2.0 / self._audio.fft_samples) ** 0.5
         distances = _distances(prediction.magnitudes * scale, recorded * scale)
+        distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
         refining, discriminator = self._refining_losses(batch, prediction, draws, counts)
         return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
 

@@ -43,7 +43,7 @@ _REFINING_STEP_TIME = 4.0
 
 
 class VocoderObjective:
-    """Magnitudes from the first step on; in the later part of a run the refiner as well."""
+    """Magnitudes in the first part of a run, the refiner in the rest."""
 
     def __init__(self, model: TrainedVocoder, training: TrainingConfig, total_steps: int) -> None:
         self._model = model
