@@ -93,10 +93,19 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
     },
 }
 
-# By task; none sets a section that a level sets.
+# By task; none sets what a level sets.
 TASKS: dict[str, Layer] = {
-    # There is no text to be understood, and what the losses say of sound is little.
-    "vocoder": {"evaluation": {"best_metric": "validation_mel_distance"}},
+    "vocoder": {
+        "training": {
+            # Some hundred steps of some thousand for the magnitudes: longer training sharpens them
+            # more than sounds well.
+            "adversarial_start": 0.07,
+            # Magnitudes, once learnt, must not shrink.
+            "weight_decay": 0.0,
+        },
+        # There is no text to be understood, and the losses say little of the sound.
+        "evaluation": {"best_metric": "validation_mel_distance"},
+    },
 }
 
 
@@ -126,5 +135,6 @@ def presets_of(given: Layer) -> Layer:
     presets: Layer = {"model": SIZES.get(size, {}) if isinstance(size, str) else {}}
     for name, named in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
         chosen = training.get(name)
-        presets |= named.get(chosen, {}) if isinstance(chosen, str) else {}
+        for section, values in (named.get(chosen, {}) if isinstance(chosen, str) else {}).items():
+            presets[section] = presets.get(section, {}) | values
     return presets

@@ -104,14 +104,16 @@ class TrainingConfig(Section):
         1.0,
         "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "
         "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
-        "A step with it takes about 1.4 times as long.",
+        "A step with it takes about 1.4 times as long. Of a vocoder: weight of the discriminators "
+        "of spectra beside distances from the recording.",
         least=0,
         most=10,
     )
     adversarial_start: float = setting(
         0.5,
         "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "
-        "its mean squared error alone.",
+        "its mean squared error alone. Of a vocoder: fraction after which it learns to correct "
+        "spectra, and no longer to predict magnitudes.",
         least=0,
         most=1,
     )

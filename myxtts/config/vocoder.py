@@ -26,6 +26,6 @@ class VocoderConfig(Section):
     )
     mels_from: str | None = setting(
         None,
-        "A trained run, or base: the vocoder is trained on the mels that it predicts for the "
-        "clips, and learns to mend them. Recordings are not changed by augmentation then.",
+        "A trained run, or base: the vocoder is trained on the mels that it predicts for the clips "
+        "as well, and learns to mend them. Recordings are not changed by augmentation then.",
     )

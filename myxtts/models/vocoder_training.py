@@ -69,12 +69,12 @@ class TrainedVocoder(keras.Model):
             discriminator.build()
         self.built = True
 
-    def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
+    def draw(self, batch_size: Any, seed: tf.Tensor, *, is_refined: tf.Tensor) -> SegmentDraws:
         """`seed` is int32 [2]."""
         return SegmentDraws(
             tf.random.stateless_normal([batch_size, self._span], seed, alg="philox"),
             tf.range(batch_size) % 2 == 0,
-            tf.zeros([batch_size], tf.bool),
+            tf.fill([batch_size], is_refined),
         )
 
     def count(self, batch: Any) -> SegmentCounts:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from myxtts.audio.mel import log_mel
 from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.config.metrics import VocoderLossParts
 from myxtts.data.features.clip_mels import ClipMels
 from myxtts.data.feeding.segments import (
     SegmentBatch,
@@ -51,9 +52,11 @@ class VocoderObjective:
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
         _, step = tf.unstack(seed)
-        draws = self._model.draw(batch_size, seed)
-        is_refined = tf.fill([batch_size], step >= self._first_refining_step)
-        return draws._replace(is_refined=is_refined)
+        return self._model.draw(batch_size, seed, is_refined=self.is_refined(step))
+
+    def is_refined(self, step: Any) -> Any:
+        """Whether the refiner takes part in the step that follows so many others."""
+        return step >= self._first_refining_step
 
     def count(self, batch: SegmentBatch) -> SegmentCounts:
         return self._model.count(batch)
@@ -139,7 +142,9 @@ class VocoderTask:
 
     def compile_validation(self) -> VocoderValidation:
         part = self._corpus.validation
-        return VocoderValidation(self.model, part, self._config, self._mels_of(part))
+        return VocoderValidation(
+            self.model, self.objective, part, self._config, self._mels_of(part)
+        )
 
     def describe_shapes(self) -> str:
         return describe_segments(self._corpus.train.plan, self._config)
@@ -175,32 +180,38 @@ class VocoderValidation:
     def __init__(
         self,
         model: TrainedVocoder,
+        objective: VocoderObjective,
         part: CorpusPart,
         config: XTTSConfig,
         predicted_mels: ClipMels | None,
     ) -> None:
         self._part = part
+        self._objective = objective
         self._predicted_mels = predicted_mels
         self._loader = SegmentLoader(part, config, predicted_mels)
         self._config = config
         self._vocoder = NeuralVocoder(model.network)
         self._measured = tf.function(
-            lambda batch: _losses_and_mel_distance(model, batch, config),
-            input_signature=[segment_signature(config, part.plan)],
+            lambda batch, is_refined: _losses_and_mel_distance(model, batch, is_refined, config),
+            input_signature=[segment_signature(config, part.plan), tf.TensorSpec([], tf.bool)],
             autograph=False,
         )
 
     def run(self, step: int, writer: RunWriter) -> dict[str, float]:
         schedule, results = self._part.schedule, []
+        # Of the step just done.
+        is_refined = tf.constant(self._objective.is_refined(step - 1))
         for index in range(min(_MOST_BATCHES, schedule.batches_per_epoch)):
             clips = schedule.batch_at(index).clips
             segments = self._loader.load(clips, clips.astype(np.int64), is_changed=False)
-            results.append([float(it) for it in self._measured(with_mels(segments, self._config))])
-        loss, mel_distance = np.mean(results, axis=0).tolist()
+            measured = self._measured(with_mels(segments, self._config), is_refined)
+            results.append([float(it) for it in measured])
+        *parts, mel_distance = np.mean(results, axis=0).tolist()
         self._copy(step, writer)
+        names = (f"validation_{name}_loss" for name in VocoderLossParts._fields)
         return {
-            "validation_loss": loss,
-            "validation_spectral_loss": loss,
+            "validation_loss": sum(parts),
+            **dict(zip(names, parts, strict=True)),
             "validation_mel_distance": mel_distance,
         }
 
@@ -216,9 +227,10 @@ class VocoderValidation:
 
 
 def _losses_and_mel_distance(
-    model: TrainedVocoder, batch: SegmentBatch, config: XTTSConfig
+    model: TrainedVocoder, batch: SegmentBatch, is_refined: tf.Tensor, config: XTTSConfig
 ) -> list[tf.Tensor]:
-    draws = model.draw(batch.mel.shape[0], tf.constant([config.training.seed, -1]))
+    seed = tf.constant([config.training.seed, -1])
+    draws = model.draw(batch.mel.shape[0], seed, is_refined=is_refined)
     parts = model.loss_parts(batch, draws, model.count(batch))
     copied, recorded = (
         log_mel(samples, config.audio, config.data.n_mels)
@@ -227,4 +239,4 @@ def _losses_and_mel_distance(
     # Frames near the ends have windows that reach past the segment.
     inside = slice(4, -4)
     distance = tf.reduce_mean(tf.abs(copied[:, inside] - recorded[:, inside]))
-    return [parts.spectral, distance]
+    return [*parts, distance]

@@ -66,9 +66,11 @@ const WORDS = {
     metrics: {
       loss: "زیان", prior_loss: "زیان پیشین", duration_loss: "زیان دیرش", flow_loss: "زیان جریان",
       adversarial_loss: "زیان تمیزدهنده", validation_adversarial_loss: "زیان تمیزدهنده در ارزیابی",
-      spectral_loss: "زیان طیفی", validation_loss: "زیان ارزیابی", validation_prior_loss: "زیان پیشین ارزیابی",
+      spectral_loss: "زیان طیفی", refining_loss: "زیان تصحیح", discriminator_loss: "زیان تمیزدهنده‌ها",
+      validation_loss: "زیان ارزیابی", validation_prior_loss: "زیان پیشین ارزیابی",
       validation_duration_loss: "زیان دیرش ارزیابی", validation_flow_loss: "زیان جریان ارزیابی",
-      validation_spectral_loss: "زیان طیفی ارزیابی", validation_mel_distance: "فاصلهٔ مل در ارزیابی",
+      validation_spectral_loss: "زیان طیفی ارزیابی", validation_refining_loss: "زیان تصحیح ارزیابی",
+      validation_discriminator_loss: "زیان تمیزدهنده‌ها در ارزیابی", validation_mel_distance: "فاصلهٔ مل در ارزیابی",
       wer: "نرخ خطای واژه", cer: "نرخ خطای نویسه", similarity: "شباهت صدا",
       own_similarity: "شباهت صدا (رمزگذار خود مدل)", dnsmos: "کیفیت (DNSMOS)",
       distillmos: "کیفیت (DistillMOS)", mel_cepstral_distance: "فاصلهٔ مل‌کپستروم", pitch_error: "خطای زیروبمی",
