@@ -99,9 +99,7 @@ TASKS: dict[str, Layer] = {
         "training": {
             # Some hundred steps of some thousand for the magnitudes: longer training sharpens them
             # more than sounds well.
-            "adversarial_start": 0.07,
-            # Magnitudes, once learnt, must not shrink.
-            "weight_decay": 0.0,
+            "adversarial_start": 0.1,
         },
         # There is no text to be understood, and the losses say little of the sound.
         "evaluation": {"best_metric": "validation_mel_distance"},

@@ -103,6 +103,8 @@ class AcousticTask:
         steps = self._corpus.train.schedule.planned_steps(training)
         return AcousticObjective(self.model, training, steps)
 
+    rest = None
+
     def source(self, *, data_device: str | None, worker: int, workers: int) -> AcousticSource:
         return AcousticSource(
             self._corpus.train,

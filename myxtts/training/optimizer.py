@@ -4,15 +4,16 @@ Clipping, the check for non-finite values, the update and the EMA are each a few
 vector instead of a few per variable. With some 190 variables that cuts tracing from seconds to a
 fraction of one, and the optimizer's state is three arrays.
 
-Frozen weights are not in the vector, so no update can touch them. They are their own EMA.
+Frozen weights are not in the vector, so no update can touch them. They are their own EMA. Weights
+that rest in the later part of a run are in it, take their EMA values there and keep them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -33,11 +34,22 @@ _RATE_FACTOR = "rate_factor"
 _SECOND_MOMENT = "second_moment/"
 
 
+class Rest(NamedTuple):
+    """Weights that are learnt in the first part of a run only."""
+
+    first_step: int
+    paths: frozenset[str]
+
+
 class FlatAdamW(tf.Module):
     """Moments, EMA weights and step count for a fixed list of Keras variables."""
 
     def __init__(
-        self, variables: Sequence[keras.Variable], training: TrainingConfig, total_steps: int
+        self,
+        variables: Sequence[keras.Variable],
+        training: TrainingConfig,
+        total_steps: int,
+        rest: Rest | None = None,
     ) -> None:
         super().__init__(name="flat_adamw")
         frozen = frozen_paths(training.freeze, [variable.path for variable in variables])
@@ -48,14 +60,10 @@ class FlatAdamW(tf.Module):
         self._total_steps = total_steps
         self._sizes = _sizes(self.trained)
         # Only matrices decay: shrinking a bias or a scale regularises nothing.
-        self._decay = tf.constant(
-            np.concatenate(
-                [
-                    np.full(size, training.weight_decay if len(variable.shape) > 1 else 0.0)
-                    for size, variable in zip(self._sizes, self.trained, strict=True)
-                ]
-            ).astype(np.float32)
-        )
+        self._decay = self._of_each(lambda it: training.weight_decay * (len(it.shape) > 1))
+        self._rest = rest
+        if rest is not None:
+            self._rests = self._of_each(lambda it: float(it.path in rest.paths))
         zeros = tf.zeros([sum(self._sizes)])
         self.first_moment = tf.Variable(zeros, trainable=False, name="first_moment")
         self.second_moment = tf.Variable(zeros, trainable=False, name="second_moment")
@@ -64,6 +72,10 @@ class FlatAdamW(tf.Module):
         self.loss_scale = LossScale() if training.precision == "float16" else None
         # Multiplies the scheduled learning rate; lowered when a run diverges.
         self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
+
+    def _of_each(self, value: Callable[[keras.Variable], float]) -> tf.Tensor:
+        """One number for each weight, the same for all of a variable."""
+        return tf.constant(np.repeat([*map(value, self.trained)], self._sizes), tf.float32)
 
     @property
     def variables_here(self) -> list[tf.Variable]:
@@ -230,7 +242,12 @@ class FlatAdamW(tf.Module):
         bias_2 = 1.0 - tf.pow(training.beta_2, step)
         deviation = tf.sqrt(second * (tf.square(bias_1) / bias_2)) + bias_1 * _EPSILON
         old = self.weights()
-        new = old - if_usable(rate) * (first / deviation + self._decay * old)
+        change: Any = if_usable(rate)
+        if self._rest is not None:
+            begins_to_rest = tf.where(update & (self.step == self._rest.first_step), 1.0, 0.0)
+            old += begins_to_rest * self._rests * (self.ema - old)
+            change *= 1.0 - tf.where(self.step >= self._rest.first_step, 1.0, 0.0) * self._rests
+        new = old - change * (first / deviation + self._decay * old)
         new_share = tf.where(update, 1.0 - ema_decay_at(step, training), 0.0)
         _assign_on_every_replica(
             [

@@ -18,6 +18,7 @@ from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.shapes import Shape, ShapePlan
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.tensor_files import Tensors
+from myxtts.training.optimizer import Rest
 from myxtts.training.starting_weights import StartingWeights
 from myxtts.training.watching.reporting import RunWriter
 
@@ -82,6 +83,10 @@ class Task(Protocol):
 
     @property
     def objective(self) -> Objective: ...
+
+    @property
+    def rest(self) -> Rest | None:
+        """Which weights are learnt in the first part of a run only."""
 
     # Shapes and work.
 

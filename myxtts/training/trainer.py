@@ -110,7 +110,10 @@ class XTTSTrainer:
         with self.strategy.scope():
             self.task.build()
             self.optimizer = FlatAdamW(
-                self.model.trainable_variables, config.training, self.total_steps
+                self.model.trainable_variables,
+                config.training,
+                self.total_steps,
+                self.task.rest,
             )
         if self.optimizer.frozen:
             self.observer.on_notice(self._describe_frozen())

@@ -33,6 +33,7 @@ from myxtts.runs.model_loading import require_model
 from myxtts.runs.tensor_files import Tensors
 from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
+from myxtts.training.optimizer import Rest
 from myxtts.training.predicted_mels import PredictedMels
 from myxtts.training.starting_weights import StartingWeights, matching_weights
 from myxtts.training.task import BatchWork, LaterPart
@@ -99,6 +100,17 @@ class VocoderTask:
         training = self._config.training
         steps = self._corpus.train.schedule.planned_steps(training)
         return VocoderObjective(self.model, training, steps)
+
+    @property
+    def rest(self) -> Rest | None:
+        """Magnitudes, once the refiner is trained on them."""
+        network, training = self.model.network, self._config.training
+        if network.refiner is None:
+            return None
+        paths = {it.path for it in network.trainable_variables}
+        paths -= {it.path for it in network.refiner.trainable_variables}
+        steps = self._corpus.train.schedule.planned_steps(training)
+        return Rest(training.first_adversarial_step(steps), frozenset(paths))
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> SegmentSource:
         return SegmentSource(

@@ -6,7 +6,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
 from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
-from myxtts.training.optimizer import BETA_1, FlatAdamW
+from myxtts.training.optimizer import BETA_1, FlatAdamW, Rest
 from myxtts.training.schedules import ema_decay_at, learning_rate
 
 TOTAL = 50
@@ -268,3 +268,22 @@ def test_what_is_frozen_may_be_another_when_a_run_goes_on(tmp_path):
     for name in ("v1", "v2"):
         assert not np.array_equal(after[f"weights/{name}"], state[f"weights/{name}"])
     assert int(after["step"]) == 4
+
+
+def test_resting_weights_take_their_averages_and_keep_them():
+    variables, training, _ = make(ema_decay=0.9)
+    resting = variables[2]
+    optimizer = FlatAdamW(variables, training, TOTAL, Rest(10, frozenset({resting.path})))
+    for step in range(1, 21):
+        if step == 11:
+            average = optimizer._by_name(optimizer.ema)[resting.path]
+            moving = variables[0].numpy()
+            # Trying a step changes nothing.
+            before = resting.numpy()
+            optimizer.apply(optimizer.flatten(gradients(step)), LOSS, tf.constant(False))
+            np.testing.assert_array_equal(resting.numpy(), before)
+        optimizer.apply(optimizer.flatten(gradients(step)), LOSS, UPDATE)
+        if step >= 11:
+            np.testing.assert_allclose(resting.numpy(), average, rtol=1e-6)
+    assert np.abs(average - before).max() > 1e-4
+    assert np.abs(variables[0].numpy() - moving).min() > 0

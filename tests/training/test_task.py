@@ -83,6 +83,8 @@ class LinearTask:
     def find_first_weights(self, on_phase):
         return False
 
+    rest = None
+
     def time_of_steps(self, count):
         return count
 
