@@ -37,7 +37,7 @@ _WINDOW_RATIOS = (0.5, 1.25)
 _OVERLAP = 4
 # Levels of speech in nepers have about this mean and deviation; quieter ones hardly count.
 _LEVEL_MEAN, _LEVEL_DEVIATION, _LEAST_LEVEL = -4.0, 2.0, 5e-4
-_FEATURE_MATCHING_WEIGHT = 1.0
+_FEATURE_MATCHING_WEIGHT = 2.0
 _SMALL = 1e-9
 
 
