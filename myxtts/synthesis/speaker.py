@@ -24,9 +24,9 @@ _SPOKEN_LOUDNESS_DBFS = -23.0
 # Lines that are computed before the first of them is given: enough to fill batches, few enough
 # for a text of any length.
 _LINES_AT_ONCE = 16
-# Positions of the windows of a stream; the last number is that of all others. 32 are about 0.7 s,
-# the later half of which the vocoder holds back.
-_WINDOW_POSITIONS = (32, 80, 160)
+# Positions of the windows of a stream; the last number is that of all others. 40 are about 0.9 s,
+# the later two thirds of which the vocoder holds back.
+_WINDOW_POSITIONS = (40, 80, 160)
 # The level of a sentence is measured on at least as much of it, and the first window has more.
 _LEVEL_SECONDS = 0.25
 # So much of a sentence tells its level; less may be a soft or a loud part of it.
