@@ -101,6 +101,11 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
             "model.segment_frames: found 50, expected a multiple of 4 times "
             "model.frames_per_position (8)",
         ),
+        (
+            {"task": "vocoder", "fft_samples": 2_048, "frames_per_segment": 31},
+            "vocoder.frames_per_segment: found 31, expected at least 32: four times "
+            "audio.fft_samples (2048) in hops of audio.hop_samples (256)",
+        ),
     ],
 )
 def test_wrong_settings_are_named(settings, line):
@@ -119,6 +124,12 @@ def test_a_copy_with_some_settings_changed():
     assert changed.with_(batch_size=8, augmentation={"speed": 0.0}, save_every=500) == config
     with pytest.raises(ConfigError, match="unknown setting 'batch_sise'; did you mean"):
         config.with_(batch_sise=4)
+
+
+def test_a_task_and_a_level_may_set_different_things_of_one_section():
+    both = XTTSConfig(task="vocoder", optimization_level="enhanced").training
+    assert both.adversarial_start == XTTSConfig(task="vocoder").training.adversarial_start < 0.5
+    assert both.warmup_steps == XTTSConfig(optimization_level="enhanced").training.warmup_steps > 50
 
 
 def test_a_copy_of_another_size_or_level_has_all_that_it_sets():

@@ -123,6 +123,11 @@ def test_a_run_saved_before_there_was_a_discriminator_has_none():
     assert of_new.adversarial_weight > 0.0 < of_new.phoneme_weight
 
 
+def test_a_vocoder_saved_before_there_was_a_refiner_has_none():
+    of_saved, of_new = find_checkpoint(GOLDEN).config().vocoder, load_config(None).vocoder
+    assert of_saved.refining_blocks == 0 < of_new.refining_blocks
+
+
 def test_old_names_with_set_are_announced_on_a_saved_run_too(notices):
     config = load_config(
         GOLDEN / "config.yaml", assignments=["training.save_every=7"], is_saved_run=True
