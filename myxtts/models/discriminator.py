@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.models.plane_convolution import plane_convolution
+from myxtts.models.plane_convolution import add_convolution_weights, plane_convolution
 
 
 class _Convolution(NamedTuple):
@@ -56,17 +56,14 @@ class MelDiscriminator(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
 
     def build(self, input_shape: Any = None) -> None:
-        self.kernels, self.biases = [], []
-        inputs = _INPUT_CHANNELS
-        for index, (channels, size, _) in enumerate(_CONVOLUTIONS):
-            shape = (size, size, inputs, channels)
-            self.kernels.append(
-                self.add_weight(name=f"kernel_{index}", shape=shape, initializer="he_normal")
-            )
-            self.biases.append(
-                self.add_weight(name=f"bias_{index}", shape=(channels,), initializer="zeros")
-            )
-            inputs = channels
+        inputs = (_INPUT_CHANNELS, *(it.channels for it in _CONVOLUTIONS))
+        self.kernels, self.biases = add_convolution_weights(
+            self,
+            (
+                (it.kernel_size, it.kernel_size, channels, it.channels)
+                for it, channels in zip(_CONVOLUTIONS, inputs, strict=False)
+            ),
+        )
 
     def call(self, mel: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor) -> Judgement:
         """`mel` and `expected` [batch, frames, mels], `mask` [batch, frames, 1]."""

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from myxtts.models.convolution_forms import convolves_for_xla_on_cpus
+
+
+def add_convolution_weights(
+    layer: keras.layers.Layer, shapes: Iterable[tuple[int, int, int, int]]
+) -> tuple[list[keras.Variable], list[keras.Variable]]:
+    """Kernels of these shapes, [height, width, channels, outputs], and their biases."""
+    kernels, biases = [], []
+    for index, shape in enumerate(shapes):
+        kernels.append(
+            layer.add_weight(name=f"kernel_{index}", shape=shape, initializer="he_normal")
+        )
+        biases.append(layer.add_weight(name=f"bias_{index}", shape=shape[-1:], initializer="zeros"))
+    return kernels, biases
 
 
 def plane_convolution(values: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from myxtts.audio.frames import cut_frames, hann_window
 from myxtts.config.config import AudioConfig
 from myxtts.models.phases import squared_magnitude
+from myxtts.models.plane_convolution import add_convolution_weights
 
 
 class _Convolution(NamedTuple):
@@ -62,17 +63,14 @@ class SpectrumDiscriminator(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
 
     def build(self, input_shape: Any = None) -> None:
-        self.kernels, self.biases = [], []
-        inputs = _INPUT_CHANNELS
-        for index, (channels, size, _) in enumerate(_CONVOLUTIONS):
-            shape = (*size, inputs, channels)
-            self.kernels.append(
-                self.add_weight(name=f"kernel_{index}", shape=shape, initializer="he_normal")
-            )
-            self.biases.append(
-                self.add_weight(name=f"bias_{index}", shape=(channels,), initializer="zeros")
-            )
-            inputs = channels
+        inputs = (_INPUT_CHANNELS, *(it.channels for it in _CONVOLUTIONS))
+        self.kernels, self.biases = add_convolution_weights(
+            self,
+            (
+                (*it.kernel_size, channels, it.channels)
+                for it, channels in zip(_CONVOLUTIONS, inputs, strict=False)
+            ),
+        )
 
     def call(self, levels: tf.Tensor) -> Judgement:
         """Of what `log_levels` gives."""
