@@ -56,14 +56,8 @@ class MelDiscriminator(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
 
     def build(self, input_shape: Any = None) -> None:
-        inputs = (_INPUT_CHANNELS, *(it.channels for it in _CONVOLUTIONS))
-        self.kernels, self.biases = add_convolution_weights(
-            self,
-            (
-                (it.kernel_size, it.kernel_size, channels, it.channels)
-                for it, channels in zip(_CONVOLUTIONS, inputs, strict=False)
-            ),
-        )
+        sizes = ((it.kernel_size, it.kernel_size, it.channels) for it in _CONVOLUTIONS)
+        self.kernels, self.biases = add_convolution_weights(self, _INPUT_CHANNELS, sizes)
 
     def call(self, mel: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor) -> Judgement:
         """`mel` and `expected` [batch, frames, mels], `mask` [batch, frames, 1]."""

@@ -12,14 +12,19 @@ from myxtts.models.convolution_forms import convolves_for_xla_on_cpus
 
 
 def add_convolution_weights(
-    layer: keras.layers.Layer, shapes: Iterable[tuple[int, int, int, int]]
+    layer: keras.layers.Layer, channels: int, sizes: Iterable[tuple[int, int, int]]
 ) -> tuple[list[keras.Variable], list[keras.Variable]]:
-    """Kernels of these shapes, [height, width, channels, outputs], and their biases."""
+    """Kernels and biases of a stack whose input has so many channels.
+
+    `sizes` are height, width and outputs of each kernel.
+    """
     kernels, biases = [], []
-    for index, shape in enumerate(shapes):
+    for index, (height, width, outputs) in enumerate(sizes):
+        shape = (height, width, channels, outputs)
         kernels.append(
             layer.add_weight(name=f"kernel_{index}", shape=shape, initializer="he_normal")
         )
+        channels = outputs
         biases.append(layer.add_weight(name=f"bias_{index}", shape=shape[-1:], initializer="zeros"))
     return kernels, biases
 

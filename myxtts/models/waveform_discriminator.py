@@ -63,14 +63,8 @@ class SpectrumDiscriminator(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
 
     def build(self, input_shape: Any = None) -> None:
-        inputs = (_INPUT_CHANNELS, *(it.channels for it in _CONVOLUTIONS))
-        self.kernels, self.biases = add_convolution_weights(
-            self,
-            (
-                (*it.kernel_size, channels, it.channels)
-                for it, channels in zip(_CONVOLUTIONS, inputs, strict=False)
-            ),
-        )
+        sizes = ((*it.kernel_size, it.channels) for it in _CONVOLUTIONS)
+        self.kernels, self.biases = add_convolution_weights(self, _INPUT_CHANNELS, sizes)
 
     def call(self, levels: tf.Tensor) -> Judgement:
         """Of what `log_levels` gives."""

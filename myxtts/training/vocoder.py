@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import log_mel
-from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
 from myxtts.data.features.clip_mels import ClipMels
 from myxtts.data.feeding.segments import (
@@ -47,9 +47,9 @@ _REFINING_STEP_TIME = 4.0
 class VocoderObjective:
     """Magnitudes in the first part of a run, the refiner in the rest."""
 
-    def __init__(self, model: TrainedVocoder, training: TrainingConfig, total_steps: int) -> None:
+    def __init__(self, model: TrainedVocoder, first_refining_step: int) -> None:
         self._model = model
-        self._first_refining_step = training.first_adversarial_step(total_steps)
+        self._first_refining_step = first_refining_step
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> SegmentDraws:
         _, step = tf.unstack(seed)
@@ -97,20 +97,23 @@ class VocoderTask:
 
     @property
     def objective(self) -> VocoderObjective:
+        return VocoderObjective(self.model, self._first_refining_step)
+
+    @functools.cached_property
+    def _first_refining_step(self) -> int:
         training = self._config.training
         steps = self._corpus.train.schedule.planned_steps(training)
-        return VocoderObjective(self.model, training, steps)
+        return training.first_adversarial_step(steps)
 
     @property
     def rest(self) -> Rest | None:
         """Magnitudes, once the refiner is trained on them."""
-        network, training = self.model.network, self._config.training
+        network = self.model.network
         if network.refiner is None:
             return None
         paths = {it.path for it in network.trainable_variables}
         paths -= {it.path for it in network.refiner.trainable_variables}
-        steps = self._corpus.train.schedule.planned_steps(training)
-        return Rest(training.first_adversarial_step(steps), frozenset(paths))
+        return Rest(self._first_refining_step, frozenset(paths))
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> SegmentSource:
         return SegmentSource(
@@ -147,10 +150,8 @@ class VocoderTask:
         return False
 
     def time_of_steps(self, count: int) -> float:
-        training = self._config.training
-        steps = self._corpus.train.schedule.planned_steps(training)
         ratio = _REFINING_STEP_TIME if self._config.vocoder.refining_blocks else 1.0
-        return LaterPart(training.first_adversarial_step(steps), ratio).time_of_steps(count)
+        return LaterPart(self._first_refining_step, ratio).time_of_steps(count)
 
     def compile_validation(self) -> VocoderValidation:
         part = self._corpus.validation
