@@ -20,6 +20,9 @@ _FELT_ITERATIONS = 8
 _MOMENTUM = 0.99
 # Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
 _FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
+# Of the logarithm of what is added to that of noise: the search and the refiner take a part of the
+# fluctuation away. With this, waveforms fluctuate as recordings do.
+_FLUCTUATION = 1.5
 # Of the logarithm of the magnitude of complex white noise with variance one.
 _MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
 _SMALL = 1e-6
@@ -46,16 +49,14 @@ def overlapping_frames(audio: AudioConfig) -> int:
 
 def waveform_with_magnitudes(
     magnitudes: tf.Tensor,
-    noise: tf.Tensor,
+    start: tf.Tensor,
     audio: AudioConfig,
     iterations: int = SPEAKING_ITERATIONS,
 ) -> tf.Tensor:
     """[batch, frames, bins] -> [batch, samples from the first to the last frame].
 
-    The search begins with the phases of white noise, [batch, samples].
+    The search begins with the phases of the spectrum `start`.
     """
-    start = spectrum(noise, audio)
-    magnitudes *= fluctuation(squared_magnitude(start), audio)
     first = _waveform(_with_magnitudes(start, magnitudes), audio)
 
     def improve(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -83,7 +84,7 @@ def fluctuation(of_noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
     power = np.sum(np.square(hann_window(audio.fft_samples)))
     log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
     hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
-    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, 1.0)).astype(np.float32)
+    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, _FLUCTUATION)).astype(np.float32)
     logarithm = tf.math.log(of_noise + _SMALL) / 2 - log_mean
     return tf.exp(share * logarithm)
 

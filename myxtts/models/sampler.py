@@ -215,7 +215,7 @@ class SpeechSampler:
             tf.constant(options.steps, tf.int32),
             tf.constant(options.temperature, tf.float32),
             tf.constant(options.sharpness, tf.float32),
-            tf.constant(self._guidance(options), tf.float32),
+            tf.constant(self.guidance(options), tf.float32),
             tf.constant([options.seed, 0], tf.int32),
         ).numpy()
         frames = self.frames_per_position
@@ -224,7 +224,8 @@ class SpeechSampler:
             for mel, (_, w) in zip(spoken, stretches, strict=True)
         ]
 
-    def _guidance(self, options: SpeechOptions) -> list[float]:
+    def guidance(self, options: SpeechOptions) -> list[float]:
+        """For text and voice, as asked for or as the run was trained for."""
         asked = (options.text_guidance, options.voice_guidance)
         return [
             usual if one is None else one

@@ -18,7 +18,7 @@ from myxtts.audio.mel_geometry import span_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
 from myxtts.models.gradients import gradients_only
-from myxtts.models.phases import spectrum, squared_magnitude, waveform_with_magnitudes
+from myxtts.models.phases import spectrum, squared_magnitude
 from myxtts.models.vocoder import Prediction, VocoderNetwork
 from myxtts.models.waveform_discriminator import (
     SpectrumDiscriminator,
@@ -96,32 +96,26 @@ class TrainedVocoder(keras.Model):
     def _refining_losses(
         self, batch: Any, prediction: Prediction, draws: SegmentDraws, counts: SegmentCounts
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of the refiner and of the discriminators; neither changes how magnitudes are predicted.
-
-        Where the mel is that of a model, its pitch is not that of the recording, and the two can
-        only be compared by what the discriminators say of each.
-        """
+        """Of the refiner and of the discriminators; neither changes predicted magnitudes."""
         if self.network.refiner is None:
             return tf.zeros([]), tf.zeros([])
         of_refiner = [it.value for it in self.network.refiner.trainable_variables]
         of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
 
         def losses_and_gradients() -> tuple[tf.Tensor, ...]:
-            mel, states, found = self._searched(batch, prediction, draws)
-            is_paired = 1.0 - tf.cast(self._has_predicted_mel(batch, draws), tf.float32)
+            found, states = self._searched(batch, prediction, draws)
             with tf.GradientTape(persistent=True) as tape:
                 refined = self.network.refined(found, states)
-                errors = _REFINED_MEL_WEIGHT * self._mel_error(refined, mel)
+                errors = _REFINED_MEL_WEIGHT * self._mel_error(refined, batch.mel)
                 mistakes = tf.zeros_like(errors)
                 for index, samples in enumerate(window_lengths(self._audio)):
                     levels, target = (
                         log_levels(self._inside(it), samples) for it in (refined, batch.samples)
                     )
-                    errors += is_paired * tf.reduce_mean(tf.abs(levels - target), [1, 2])
+                    errors += tf.reduce_mean(tf.abs(levels - target), [1, 2])
                     if self.discriminators:
                         judged = self.discriminators[index].errors(levels, target)
-                        adversarial = judged.of_copy + is_paired * judged.of_copied_features
-                        errors += self._adversarial_weight * adversarial
+                        errors += self._adversarial_weight * judged.of_copy
                         mistakes += judged.of_discriminator
                 refining, judging = (
                     tf.reduce_sum(it) * _REFINING_WEIGHT / counts.segments
@@ -147,19 +141,15 @@ class TrainedVocoder(keras.Model):
 
     def _searched(
         self, batch: Any, prediction: Prediction, draws: SegmentDraws
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The mel that is spoken, the states of its frames, and a waveform without refinement."""
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Waveforms without refinement, and the states of their frames."""
         mel = batch.mel
         if batch.predicted_mel.shape[1]:
             mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
             prediction = self.network.predict_magnitudes(mel)
         magnitudes, states = map(tf.stop_gradient, prediction)
-        found = waveform_with_magnitudes(magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS)
-        return mel, states, tf.stop_gradient(found)
-
-    def _has_predicted_mel(self, batch: Any, draws: SegmentDraws) -> tf.Tensor:
-        """[batch]"""
-        return draws.is_predicted & bool(batch.predicted_mel.shape[1])
+        found = self.network.searched(mel, magnitudes, draws.noise, _TRAINING_ITERATIONS)
+        return tf.stop_gradient(found), states
 
     def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
         """Without the ends of segments, whose frames are not complete."""
@@ -167,10 +157,16 @@ class TrainedVocoder(keras.Model):
         return waveform[:, margin : self._span - margin]
 
     def _mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
-        """[batch]"""
-        distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
+        """[batch]: of each frame, and of the mean over frames.
+
+        Noise that is too soft is nearer to other noise than noise of the right level is, so all
+        distances from a recording pull it down. A mean over frames shows it.
+        """
+        difference = log_mel(waveform, self._audio, mel.shape[2]) - mel
         margin = self._audio.fft_samples // self._audio.hop_samples
-        return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
+        difference = difference[:, margin:-margin]
+        of_mean = tf.reduce_mean(tf.abs(tf.reduce_mean(difference, 1)), 1)
+        return tf.reduce_mean(tf.abs(difference), [1, 2]) + of_mean
 
     def copy(self, batch: Any) -> tf.Tensor:
         """Waveforms for validation."""

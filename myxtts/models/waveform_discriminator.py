@@ -52,8 +52,6 @@ class AdversarialErrors(NamedTuple):
 
     of_discriminator: tf.Tensor
     of_copy: tf.Tensor
-    of_copied_features: tf.Tensor
-    """Their distance from those of the recording."""
 
 
 class SpectrumDiscriminator(keras.layers.Layer):
@@ -92,8 +90,7 @@ class SpectrumDiscriminator(keras.layers.Layer):
         return AdversarialErrors(
             _clip_means(tf.square(of_recorded.scores - 1.0))
             + _clip_means(tf.square(of_copied.scores)),
-            _clip_means(tf.square(of_copied.scores - 1.0)),
-            _FEATURE_MATCHING_WEIGHT * features,
+            _clip_means(tf.square(of_copied.scores - 1.0)) + _FEATURE_MATCHING_WEIGHT * features,
         )
 
 

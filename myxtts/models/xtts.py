@@ -344,19 +344,21 @@ class XTTS(keras.Model):
         condition: tf.Tensor,
         lengths: tf.Tensor,
         voice: Voice,
-        noise: tf.Tensor,
+        start: tf.Tensor,
         *,
         steps: tf.Tensor,
         guidance: tf.Tensor,
+        first_step: int = 0,
     ) -> tf.Tensor:
         """Samples log-mels [batch, frames, mels] with Euler's method.
 
-        `condition` as from `conditions`, `lengths` [batch] in positions, `noise` [batch,
-        positions, channels of a position]. Classifier-free guidance, for text and voice: the
-        decoder also predicts without that condition, and the prediction is extrapolated away from
-        the unconditional one by `guidance`.
+        `condition` as from `conditions`, `lengths` [batch] in positions. `start` [batch, positions,
+        channels of a position] is noise, or what the steps before `first_step` would leave.
+        Classifier-free guidance, for text and voice: the decoder also predicts without that
+        condition, and the prediction is extrapolated away from the unconditional one by
+        `guidance`.
         """
-        batch, positions, _ = tf.unstack(tf.shape(noise))
+        batch, positions, _ = tf.unstack(tf.shape(start))
         mask = length_mask(lengths, positions)
         is_used = tf.concat([[True], guidance > 0.0], 0)
         masks = tf.boolean_mask(tf.constant([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), is_used)
@@ -384,7 +386,7 @@ class XTTS(keras.Model):
         _, mel = tf.while_loop(
             lambda step, _: step < steps,
             advance,
-            (tf.constant(0), noise),
+            (tf.constant(first_step), start),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, None, self.channels])),
         )
         frames = tf.reshape(mel, [batch, -1, self.n_mels])

@@ -44,9 +44,15 @@ def test_a_clip_is_judged_alone(discriminator):
         np.testing.assert_allclose(one, all_[1:2], rtol=1e-4)
 
 
-def test_equal_spectra_have_equal_features(discriminator):
-    levels = log_levels(noise(2, 0), WINDOW)
-    np.testing.assert_allclose(discriminator.errors(levels, levels).of_copied_features, 0.0)
+def test_a_copy_is_told_by_its_scores_and_by_features_unlike_those_of_its_recording(discriminator):
+    recorded, other = (log_levels(noise(2, seed), WINDOW) for seed in range(2))
+
+    def of_scores(levels: tf.Tensor) -> np.ndarray:
+        return np.mean(np.square(discriminator(levels).scores - 1.0), axis=(1, 2))
+
+    same, different = (discriminator.errors(it, recorded).of_copy for it in (recorded, other))
+    np.testing.assert_allclose(same, of_scores(recorded), rtol=1e-5)
+    assert np.all(different > of_scores(other) + 0.1)
 
 
 def test_it_learns_to_tell_steady_magnitudes_from_those_of_noise():

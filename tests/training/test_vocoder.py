@@ -6,15 +6,19 @@ import shlex
 import numpy as np
 import pytest
 import soundfile
+import soxr
 import tensorflow as tf
 from safetensors.numpy import load_file
 
+from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.cli.main import main
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError, ConfigError, DataError
-from myxtts.models.copied_timing import CopiedTiming, Recorded
+from myxtts.evaluation.measure import MEASURED_RATE_HZ
+from myxtts.evaluation.pitch import pitch_hz
+from myxtts.models.resynthesis import Recorded, Resynthesis
 from myxtts.runs.base import run_or_base
 from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir, find_checkpoint
@@ -229,21 +233,29 @@ def mending_run(train, trained_run, vocoder_run, tmp_path_factory):
     return run
 
 
-def test_predicted_mels_have_the_timing_of_the_recordings(corpus):
+def pitch_of(mel: np.ndarray) -> np.ndarray:
+    waveform = GriffinLim(AudioConfig()).samples(mel)
+    return pitch_hz(soxr.resample(waveform, 22_050, MEASURED_RATE_HZ), 160)
+
+
+def test_predicted_mels_have_the_timing_and_the_pitch_of_the_recordings(corpus):
     model = load_model(run_or_base(None), compiled=False)
     cache = corpus.train.cache
     recorded = cache.clip_mel(3).astype(np.float32)
     token_ids = model.tokenizer.encode(cache.text(3), "en")
     said = Recorded(recorded, token_ids, model.tokenizer.language_id("en"))
     too_short = said._replace(log_mel=recorded[: len(token_ids)])
-    predicted, as_recorded = CopiedTiming(model.sampler).mels([said, too_short])
+    speech = Resynthesis(model.sampler)
+    predicted = speech.mel(said)
     assert predicted.shape == recorded.shape
-    np.testing.assert_array_equal(as_recorded, too_short.log_mel)
+    np.testing.assert_array_equal(speech.mel(too_short), too_short.log_mel)
     distance, *distances_later = (
         np.abs(predicted[:-20] - np.roll(recorded, -shift, axis=0)[:-20]).mean()
         for shift in (0, 6, 12, 20)
     )
-    assert 0.1 < distance < 0.8 * min(distances_later)
+    assert 0.1 < distance < 0.5 * min(distances_later)
+    ours, theirs = (pitch_of(mel) for mel in (predicted, recorded))
+    assert np.nanmedian(np.abs(np.log2(ours / theirs))) < 1 / 24
 
 
 def test_predicted_mels_are_made_once(mending_run, miniature, trained_run):
