@@ -1,7 +1,8 @@
 """The mels that a trained model predicts for the clips of a corpus, to train a vocoder on.
 
-They have the timing of the recordings, so that each frame belongs to the samples at its place. They
-are kept beside the prepared features: CACHE/<fingerprint>-mels-<weights>.npy.
+They have the timing and the pitch of the recordings, so that each frame belongs to the samples at
+its place. They are kept beside the prepared features, in
+CACHE/<fingerprint>-resynthesis-<weights>.npy.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.errors import CheckpointError
-from myxtts.models.copied_timing import CopiedTiming, Recorded
+from myxtts.models.resynthesis import Recorded, Resynthesis
 from myxtts.runs.loaded_model import load_model
 from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 
-# Those of like length are decoded together.
-_CLIPS_AT_ONCE = 64
 _DIGITS = 16
 
 
@@ -36,7 +35,7 @@ class PredictedMels:
         self._config = config
 
     def of(self, cache: FeatureCache, on_progress: Callable[[int, int], None]) -> ClipMels:
-        file = cache.folder.with_name(f"{cache.folder.name}-mels-{self._weights}.npy")
+        file = cache.folder.with_name(f"{cache.folder.name}-resynthesis-{self._weights}.npy")
         if not file.exists():
             made = self._made(cache, on_progress)
             write_clip_mels(file, cache, self._config.data.n_mels, made)
@@ -57,17 +56,14 @@ class PredictedMels:
                     "the corpus; give a run that was trained on it"
                 )
         loader = BatchLoader(cache, model.tokenizer, self._config)
-        speech = CopiedTiming(model.sampler)
-        for first in range(0, len(cache), _CLIPS_AT_ONCE):
-            on_progress(first, len(cache))
-            yield from speech.mels(
-                [
-                    Recorded(
-                        cache.clip_mel(clip).astype(np.float32),
-                        loader.token_ids(clip).tolist(),
-                        loader.language_id(clip),
-                    )
-                    for clip in range(len(cache))[first : first + _CLIPS_AT_ONCE]
-                ]
+        speech = Resynthesis(model.sampler)
+        for clip in range(len(cache)):
+            on_progress(clip, len(cache))
+            yield speech.mel(
+                Recorded(
+                    cache.clip_mel(clip).astype(np.float32),
+                    loader.token_ids(clip).tolist(),
+                    loader.language_id(clip),
+                )
             )
         on_progress(len(cache), len(cache))
