@@ -12,10 +12,10 @@ class VocoderConfig(Section):
     section_name = "vocoder"
     width: int = setting(224, "Channels of the vocoder.", least=8, most=2_048)
     blocks: int = setting(
-        3, "Blocks of the part that predicts magnitudes from a mel.", least=1, most=64
+        4, "Blocks of the part that predicts magnitudes from a mel.", least=1, most=64
     )
     refining_blocks: int = setting(
-        5,
+        4,
         "Blocks of the part that corrects the spectrum after the search for phases; 0 does without "
         "it, which is a little faster and sounds rougher.",
         least=0,

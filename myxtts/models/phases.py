@@ -14,7 +14,7 @@ from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_win
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
-SPEAKING_ITERATIONS = 24
+SPEAKING_ITERATIONS = 32
 _FELT_ITERATIONS = 8
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
@@ -22,7 +22,7 @@ _MOMENTUM = 0.99
 _FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
 # Of the logarithm of what is added to that of noise: the search and the refiner take a part of the
 # fluctuation away. With this, waveforms fluctuate as recordings do.
-_FLUCTUATION = 1.5
+_FLUCTUATION = 1.25
 # Of the logarithm of the magnitude of complex white noise with variance one.
 _MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
 _SMALL = 1e-6
@@ -37,7 +37,7 @@ def context_frames(audio: AudioConfig) -> int:
     """Frames on either side that a frame depends on.
 
     Every iteration reaches one overlap farther, but what came through more than `_FELT_ITERATIONS`
-    changes no sample by more than 1e-6.
+    changes samples no more than rounding does.
     """
     return _FELT_ITERATIONS * overlapping_frames(audio)
 
@@ -49,14 +49,16 @@ def overlapping_frames(audio: AudioConfig) -> int:
 
 def waveform_with_magnitudes(
     magnitudes: tf.Tensor,
-    start: tf.Tensor,
+    noise: tf.Tensor,
     audio: AudioConfig,
     iterations: int = SPEAKING_ITERATIONS,
 ) -> tf.Tensor:
     """[batch, frames, bins] -> [batch, samples from the first to the last frame].
 
-    The search begins with the phases of the spectrum `start`.
+    The search begins with the phases of white noise, [batch, samples].
     """
+    start = spectrum(noise, audio)
+    magnitudes *= fluctuation(squared_magnitude(start), audio)
     first = _waveform(_with_magnitudes(start, magnitudes), audio)
 
     def improve(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -24,8 +24,9 @@ KERNEL_FRAMES = 7
 _SHARE_WITH_PHASES = 0.5
 # Levels of speech in nepers have about this mean and deviation.
 _LEVEL_MEAN, _LEVEL_DEVIATION = -4.0, 2.0
-# Phases of bins below this level hardly count.
-_LEAST_LEVEL = 5e-4
+# Quieter bins hardly count. Fewer count with their phases, for those of the quietest depend on how
+# sums were rounded, and so on how a mel was cut into chunks.
+_LEAST_LEVEL, _LEAST_LEVEL_WITH_PHASE = 5e-4, 2e-3
 _LEAST_LOG_FACTOR, _MOST_LOG_FACTOR = -6.0, 3.0
 
 
@@ -85,7 +86,7 @@ class SpectrumRefiner(keras.layers.Layer):
         power = (tf.square(spectrum.real) + tf.square(spectrum.imaginary)) * self._level_scale**2
         level = tf.math.log(power + _LEAST_LEVEL**2) / 2.0
         bins = self._bins_with_phases
-        size = tf.math.rsqrt(power[..., :bins] + _LEAST_LEVEL**2) * self._level_scale
+        size = tf.math.rsqrt(power[..., :bins] + _LEAST_LEVEL_WITH_PHASE**2) * self._level_scale
         real, imaginary = spectrum.real[..., :bins] * size, spectrum.imaginary[..., :bins] * size
         over_time = _product_with_conjugate(
             real[:, 1:], imaginary[:, 1:], real[:, :-1], imaginary[:, :-1]

@@ -22,10 +22,8 @@ from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
 from myxtts.models.phases import (
     SPEAKING_ITERATIONS,
     context_frames,
-    fluctuation,
     overlapping_frames,
     spectrum,
-    squared_magnitude,
     waveform_of,
     waveform_with_magnitudes,
 )
@@ -100,24 +98,8 @@ class VocoderNetwork(keras.Model):
         The search for phases begins with those of white noise, [batch, samples].
         """
         magnitudes, states = self.predict_magnitudes(log_mel)
-        return self.refined(self.searched(log_mel, magnitudes, noise, iterations), states)
-
-    def searched(
-        self, log_mel: tf.Tensor, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
-    ) -> tf.Tensor:
-        """A waveform without refinement, for predicted magnitudes."""
-        start = spectrum(noise, self.audio)
-        magnitudes = self.fluctuating(log_mel, magnitudes, squared_magnitude(start))
-        return waveform_with_magnitudes(magnitudes, start, self.audio, iterations)
-
-    def fluctuating(
-        self, log_mel: tf.Tensor, magnitudes: tf.Tensor, of_noise: tf.Tensor
-    ) -> tf.Tensor:
-        """Predicted magnitudes as they may be: a prediction is their mean where speech is noise.
-
-        `of_noise` are the squared magnitudes of white noise with variance one.
-        """
-        return self._with_mel(log_mel, magnitudes * fluctuation(of_noise, self.audio))
+        found = waveform_with_magnitudes(magnitudes, noise, self.audio, iterations)
+        return self.refined(found, states)
 
     def refined(self, waveform: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
         """A waveform whose phases were found by a search, [batch, samples]."""
@@ -134,12 +116,10 @@ class VocoderNetwork(keras.Model):
         values = root_mean_square_norm(values)
         difference = dense(self.project, values)
         logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MOST_LOG_AMPLITUDE)
-        return Prediction(self._with_mel(log_mel, tf.exp(logarithm)), values)
-
-    def _with_mel(self, log_mel: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
-        """Magnitudes scaled so that their mel is the given one."""
+        magnitudes = tf.exp(logarithm)
         ratio = tf.exp(log_mel) / (tf.matmul(magnitudes, self._to_mel) + _SMALL)
-        return magnitudes * (tf.matmul(ratio, self._shares_of_bands) + self._in_no_band)
+        magnitudes *= tf.matmul(ratio, self._shares_of_bands) + self._in_no_band
+        return Prediction(magnitudes, values)
 
     def _log_amplitude(self, log_mel: tf.Tensor) -> tf.Tensor:
         """Of the bins, by the mel; bins above the highest band have the level below its edge."""

@@ -18,7 +18,7 @@ from myxtts.audio.mel_geometry import span_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
 from myxtts.models.gradients import gradients_only
-from myxtts.models.phases import spectrum, squared_magnitude
+from myxtts.models.phases import spectrum, squared_magnitude, waveform_with_magnitudes
 from myxtts.models.vocoder import Prediction, VocoderNetwork
 from myxtts.models.waveform_discriminator import (
     SpectrumDiscriminator,
@@ -33,8 +33,8 @@ _LINEAR_WEIGHT = 2.0
 # Quieter parts of a spectrum hardly count; speech at the usual level is at 0.06.
 _LOG_FLOOR = 5e-4
 _SMALL = 1e-9
-# Half of those that it is spoken with: the refiner sees more clearly what a search leaves, and a
-# step is a third faster.
+# Fewer than it is spoken with: the refiner sees more clearly what a search leaves, and steps are
+# faster.
 _TRAINING_ITERATIONS = 12
 _REFINED_MEL_WEIGHT = 5.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the magnitudes.
@@ -148,7 +148,7 @@ class TrainedVocoder(keras.Model):
             mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
             prediction = self.network.predict_magnitudes(mel)
         magnitudes, states = map(tf.stop_gradient, prediction)
-        found = self.network.searched(mel, magnitudes, draws.noise, _TRAINING_ITERATIONS)
+        found = waveform_with_magnitudes(magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS)
         return tf.stop_gradient(found), states
 
     def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
@@ -157,16 +157,10 @@ class TrainedVocoder(keras.Model):
         return waveform[:, margin : self._span - margin]
 
     def _mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
-        """[batch]: of each frame, and of the mean over frames.
-
-        Noise that is too soft is nearer to other noise than noise of the right level is, so all
-        distances from a recording pull it down. A mean over frames shows it.
-        """
-        difference = log_mel(waveform, self._audio, mel.shape[2]) - mel
+        """[batch]"""
+        distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
         margin = self._audio.fft_samples // self._audio.hop_samples
-        difference = difference[:, margin:-margin]
-        of_mean = tf.reduce_mean(tf.abs(tf.reduce_mean(difference, 1)), 1)
-        return tf.reduce_mean(tf.abs(difference), [1, 2]) + of_mean
+        return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
 
     def copy(self, batch: Any) -> tf.Tensor:
         """Waveforms for validation."""

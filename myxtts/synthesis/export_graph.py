@@ -11,7 +11,7 @@ from myxtts.audio.griffin_lim import spectrum_from_mel
 from myxtts.audio.mel import mel_weights
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import Guidance, XTTSConfig
-from myxtts.models.phases import SPEAKING_ITERATIONS
+from myxtts.models.phases import SPEAKING_ITERATIONS, fluctuation
 from myxtts.models.real_spectra import RealSpectra
 from myxtts.models.refiner import Spectrum
 from myxtts.models.sharpening import sharpened
@@ -132,9 +132,8 @@ class ExportedSpeech(tf.Module):
             return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
         predicted, states = self._vocoder.predict_magnitudes(log_mel[None])
         real, imaginary = self._spectra.analyse(noise)
-        of_noise = tf.square(real) + tf.square(imaginary)
-        magnitudes = self._vocoder.fluctuating(log_mel[None], predicted, of_noise[None])
-        found = self._spectra.with_magnitudes(magnitudes[0], noise, SPEAKING_ITERATIONS)
+        magnitudes = predicted[0] * fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
+        found = self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)
         if self._vocoder.refiner is None:
             return found
         padded = tf.pad(found, [padding_samples(self._audio)])

@@ -41,7 +41,7 @@ from myxtts.training.watching.reporting import RunWriter
 
 _MOST_BATCHES = 8
 # A step with the refiner and the discriminators, by a step without.
-_REFINING_STEP_TIME = 5.0
+_REFINING_STEP_TIME = 4.0
 
 
 class VocoderObjective:

@@ -78,15 +78,3 @@ def test_the_magnitudes_have_the_given_mel(vocoder):
     magnitudes = vocoder.network.predict_magnitudes(mel[None]).magnitudes[0].numpy()
     found = np.log(magnitudes @ mel_weights(CONFIG.audio, CONFIG.data.n_mels))
     assert np.abs(found - mel).mean() < 0.02
-
-
-def test_fluctuating_magnitudes_have_the_given_mel_too(vocoder):
-    mel = some_mel(30)[None]
-    network = vocoder.network
-    predicted = network.predict_magnitudes(mel).magnitudes
-    of_noise = np.random.default_rng(1).exponential(400.0, predicted.shape).astype(np.float32)
-    fluctuating = network.fluctuating(mel, predicted, of_noise).numpy()
-    # Bands overlap, and each bin has one factor for all that it is in.
-    assert np.abs(np.log(fluctuating @ mel_weights(CONFIG.audio, mel.shape[2])) - mel).mean() < 0.05
-    deviations = np.log(fluctuating / predicted).std(axis=(0, 1))
-    assert deviations[:100].max() < 0.01 < 0.3 < deviations[200:].min()

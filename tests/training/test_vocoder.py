@@ -202,6 +202,14 @@ def test_the_included_vocoder_can_be_trained_further(demo_corpus, tmp_path):
 
 
 @pytest.mark.slow
+def test_chunks_of_a_recording_joined_equal_the_whole(corpus):
+    vocoder = find_vocoder(None, XTTSConfig())
+    for clip in range(4):
+        mel = corpus.train.cache.clip_mel(clip).astype(np.float32)
+        joined = np.concatenate(list(vocoder.stream(np.array_split(mel, 7))))
+        np.testing.assert_allclose(joined, vocoder.samples(mel), atol=1e-4)
+
+
 def test_training_brings_copies_nearer(train, tmp_path):
     train(tmp_path / "run", max_steps=150, learning_rate=5e-3, evaluate_every=10)
     lines = RunDir(tmp_path / "run").metric_lines()
