@@ -201,7 +201,6 @@ def test_the_included_vocoder_can_be_trained_further(demo_corpus, tmp_path):
     assert sum(part["taken"] for part in report["parts"].values()) > 2e6
 
 
-@pytest.mark.slow
 def test_chunks_of_a_recording_joined_equal_the_whole(corpus):
     vocoder = find_vocoder(None, XTTSConfig())
     for clip in range(4):
@@ -210,11 +209,13 @@ def test_chunks_of_a_recording_joined_equal_the_whole(corpus):
         np.testing.assert_allclose(joined, vocoder.samples(mel), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_training_brings_copies_nearer(train, tmp_path):
     train(tmp_path / "run", max_steps=150, learning_rate=5e-3, evaluate_every=10)
+    measured = "validation_mel_distance"
     lines = RunDir(tmp_path / "run").metric_lines()
-    losses = [line["validation_loss"] for line in lines if "validation_loss" in line]
-    assert losses[-1] < losses[0] - 0.02
+    distances = [line[measured] for line in lines if measured in line]
+    assert distances[-1] < 0.9 * distances[0]
 
 
 def test_starting_from_another_run_takes_its_averaged_weights(vocoder_run, miniature, tmp_path):
