@@ -13,8 +13,8 @@ Choose voices that no vocoder was trained on.
 FILE has a clip's id or file name per line. Figures are means with bootstrapped standard errors;
 the JSON also has every clip, and differences from the recordings, clip by clip. The real-time
 factor is that of the vocoder alone, all vocoders taking turns in one run after a first second.
-Copies that are in --save already are not made again (CARGAN takes a quarter of a minute of CPU time
-for a second of speech), and have no real-time factor.
+Copies that are in --save already are not made again (CARGAN takes about as long as the speech), and
+have no real-time factor.
 """
 
 from __future__ import annotations
