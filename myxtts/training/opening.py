@@ -130,6 +130,8 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
             config, corpus = recommended_batches(devices.strategy, config, corpus)
         config = with_best_metric(config, corpus.own_tokenizer.languages)
         opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
+        # Whatever opens the feed would wait for them without a word.
+        opened.task.prepare_mels(observer.on_predicted_mels)
         observer.on_notice(describing.configuration_block(opened))
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):

@@ -83,7 +83,6 @@ def _start(
             # Before the model is built: a run from elsewhere may declare one of any size.
             opened.task.require_model(start.resumed)
         opened.task.require_memory()
-        opened.task.prepare_mels(observer.on_predicted_mels)
         opened = _with_started_feed(opened)
         on_failure.callback(opened.feed.close)
         trainer = XTTSTrainer(
