@@ -7,7 +7,6 @@ then that of the recording, harmonics included, and the fine structure is the mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +21,6 @@ FloatArray = npt.NDArray[np.float32]
 
 # Earlier, the model chooses a pitch of its own; later, it leaves the recording as it is.
 _FIRST_TIME = 0.5
-
-
-class Recorded(NamedTuple):
-    """A recording and what is said in it."""
-
-    log_mel: FloatArray  # [frames, mels]
-    token_ids: Sequence[int]
-    language_id: int
 
 
 class Resynthesis:
@@ -52,13 +43,12 @@ class Resynthesis:
             autograph=False,
         )
 
-    def mel(self, recording: Recorded) -> FloatArray:
-        """As many frames as the recording has.
+    def mel(self, log_mel: FloatArray, token_ids: Sequence[int], language_id: int) -> FloatArray:
+        """As many frames as the recording has, [frames, mels].
 
         Frames that no whole position has are recorded ones; so is a recording with fewer positions
         than its text has tokens.
         """
-        log_mel, token_ids, language_id = recording
         positions = len(log_mel) // self._sampler.frames_per_position
         if positions < len(token_ids):
             return log_mel

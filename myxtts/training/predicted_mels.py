@@ -17,7 +17,7 @@ from myxtts.data.features.cache import FeatureCache
 from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.feeding.batches import BatchLoader
 from myxtts.errors import CheckpointError
-from myxtts.models.resynthesis import Recorded, Resynthesis
+from myxtts.models.resynthesis import Resynthesis
 from myxtts.runs.loaded_model import load_model
 from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 
@@ -60,10 +60,8 @@ class PredictedMels:
         for clip in range(len(cache)):
             on_progress(clip, len(cache))
             yield speech.mel(
-                Recorded(
-                    cache.clip_mel(clip).astype(np.float32),
-                    loader.token_ids(clip).tolist(),
-                    loader.language_id(clip),
-                )
+                cache.clip_mel(clip).astype(np.float32),
+                loader.token_ids(clip).tolist(),
+                loader.language_id(clip),
             )
         on_progress(len(cache), len(cache))

@@ -18,16 +18,18 @@ from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.evaluation.measure import MEASURED_RATE_HZ
 from myxtts.evaluation.pitch import pitch_hz
-from myxtts.models.resynthesis import Recorded, Resynthesis
+from myxtts.models.resynthesis import Resynthesis
 from myxtts.runs.base import run_or_base
 from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 from myxtts.runs.vocoders import find_vocoder
+from myxtts.training.opening import Start, open_run
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 from myxtts.training.tasks import task_of
 from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.watching.observer import Observer
 
 
 @pytest.fixture(scope="module")
@@ -252,12 +254,12 @@ def test_predicted_mels_have_the_timing_and_the_pitch_of_the_recordings(corpus):
     cache = corpus.train.cache
     recorded = cache.clip_mel(3).astype(np.float32)
     token_ids = model.tokenizer.encode(cache.text(3), "en")
-    said = Recorded(recorded, token_ids, model.tokenizer.language_id("en"))
-    too_short = said._replace(log_mel=recorded[: len(token_ids)])
+    said = token_ids, model.tokenizer.language_id("en")
+    too_short = recorded[: len(token_ids)]
     speech = Resynthesis(model.sampler)
-    predicted = speech.mel(said)
+    predicted = speech.mel(recorded, *said)
     assert predicted.shape == recorded.shape
-    np.testing.assert_array_equal(speech.mel(too_short), too_short.log_mel)
+    np.testing.assert_array_equal(speech.mel(too_short, *said), too_short)
     distance, *distances_later = (
         np.abs(predicted[:-20] - np.roll(recorded, -shift, axis=0)[:-20]).mean()
         for shift in (0, 6, 12, 20)
@@ -272,6 +274,20 @@ def test_predicted_mels_are_made_once(mending_run, miniature, trained_run):
     seen = []
     task_of(config, open_corpus(config)).prepare_mels(lambda done, total: seen.append(done))
     assert seen == []
+
+
+def test_making_predicted_mels_shows_its_progress(miniature, trained_run, tmp_path):
+    seen = []
+
+    class Watching(Observer):
+        def on_predicted_mels(self, done: int, total: int) -> None:
+            seen.append((done, total))
+
+    config = miniature(task="vocoder", mels_from=str(trained_run), cache_dir=str(tmp_path))
+    with open_run(config, Start(), Watching()) as opened:
+        parts = opened.corpus.train, opened.corpus.validation
+    clips = [len(part.cache) for part in parts]
+    assert seen == [(done, total) for total in clips for done in range(total + 1)]
 
 
 def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run, miniature):
