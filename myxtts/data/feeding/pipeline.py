@@ -9,6 +9,7 @@ Knows nothing of the content of a batch; that is the source's job.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -136,7 +137,9 @@ class Feed:
 
     def _batches(self, first_step: int) -> Iterator[Any]:
         """Lazy: nothing is computed before the first batch is requested."""
-        source = iter(self._dataset(first_step))
+        # The end of a tf.data iterator is an error status in TensorFlow, which operations that
+        # other threads run at that moment can fail with: it is never asked for more than it has.
+        source = itertools.islice(self._dataset(first_step), self._last_step - first_step)
         return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 
     def _dataset(self, first_step: int) -> tf.data.Dataset:

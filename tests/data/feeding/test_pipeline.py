@@ -70,6 +70,27 @@ def test_a_feed_brings_the_batches_of_the_schedule(open_feed, corpus):
         next(feed)
 
 
+@pytest.mark.parametrize("options", [{}, {"data_device": "CPU:0"}], ids=["single", "multi"])
+def test_the_end_of_the_data_is_no_error_in_tensorflow(open_feed, options):
+    """Operations of other threads can fail with its status."""
+    ends = []
+
+    def watch(frame, event, argument):
+        if event == "exception" and issubclass(argument[0], tf.errors.OutOfRangeError):
+            ends.append(argument[1])
+        return watch
+
+    threading.settrace(watch)
+    try:
+        feed = open_feed(last_step=2, **options)
+    finally:
+        threading.settrace(None)
+    assert len(taken(feed, 2)) == 2
+    with pytest.raises(StopIteration):
+        next(feed)
+    assert not ends
+
+
 def test_both_modes_bring_the_same_batches(open_feed):
     plain = taken(open_feed(), 4)
     produced = open_feed(data_device="CPU:0")
