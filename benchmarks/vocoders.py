@@ -24,7 +24,7 @@ import dataclasses
 import itertools
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,10 @@ def choose_clips(
         for corpus in corpora
         for clip in LJSpeechDataset(corpus, validation_fraction=None)
     ]
+    counts = Counter(clip.audio_path.stem for _, clip in known)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise DataError(f"--corpus: two clips are called '{twice[0]}', expected different names")
     if names is not None:
         wanted = [Path(line).stem for line in names.read_text(encoding="utf-8").split()]
         by_name = {clip.audio_path.stem: (corpus, clip) for corpus, clip in known}

@@ -76,6 +76,11 @@ def run(options: argparse.Namespace) -> int:
     config = configuration(options, settings)
     if config.data.train_data is None:
         raise ConfigError("which corpus? The best settings depend on it. Use myxtts tune CORPUS")
+    if config.training.task != "acoustic":
+        raise ConfigError(
+            "training.task: found vocoder, expected acoustic: tune measures settings of the model; "
+            "a vocoder's segments have one shape, and its batch size is data.batch_size"
+        )
     if not _LEAST_MINUTES <= options.minutes <= _MOST_MINUTES:
         raise ConfigError(
             f"--minutes: found {options.minutes:g}, allowed: {_LEAST_MINUTES:g} to "

@@ -75,8 +75,9 @@ def settings_to_start_with(config: XTTSConfig) -> Settings:
     settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}
     # Without it the durations of a small corpus are learnt by heart.
     settings["augmentation"] = {"speed": config.augmentation.speed}
-    if training.adversarial_weight:
-        # Weights that a discriminator has sharpened would be blurred without one.
+    if training.adversarial_weight or training.task == "vocoder":
+        # Weights that a discriminator has sharpened would be blurred without one, and magnitudes
+        # of a vocoder that have been learnt long enough would get worse.
         settings["training"]["adversarial_start"] = 0.0
     return settings
 

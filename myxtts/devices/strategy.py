@@ -83,6 +83,17 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
         sum_over_replicas(strategy, lambda: tf.constant(1.0)).numpy()
 
 
+@contextlib.contextmanager
+def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """The chief does it before the others, which find it done if they share its disk."""
+    is_chief = place_of(strategy).is_chief
+    if not is_chief:
+        wait_for_all(strategy)
+    yield
+    if is_chief:
+        wait_for_all(strategy)
+
+
 def machines_strategy(
     cluster: Cluster, accelerators: Accelerators, multi_gpu: bool
 ) -> tf.distribute.Strategy:

@@ -11,13 +11,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.audio.mel import LOG_FLOOR
+from myxtts.models.phases import overlapping_frames
 from myxtts.models.vocoder import VocoderNetwork
 
 FloatArray = npt.NDArray[np.float32]
 
 _NOISE_SAMPLES = 1 << 18
-# Silence before and after a mel: as many frames as a sample is part of, and one to spare.
-_SILENT_FRAMES = 5
 
 
 class NeuralVocoder:
@@ -26,6 +25,8 @@ class NeuralVocoder:
     def __init__(self, network: VocoderNetwork, *, compiled: bool = True) -> None:
         """Without `compiled` the first mel is spoken sooner, and all others later."""
         self.network = network
+        # Before and after a mel: as many as a sample is part of, and one to spare.
+        self._silent_frames = overlapping_frames(network.audio) + 2
         self._traced = tf.function(
             self._window,
             input_signature=[
@@ -62,13 +63,14 @@ class NeuralVocoder:
     ) -> Iterator[FloatArray]:
         """Chunks of a mel, and whether each is the last."""
         hop = self.network.audio.hop_samples
-        silence = np.full((_SILENT_FRAMES, self.network.n_mels), np.log(LOG_FLOOR), np.float32)
+        shape = self._silent_frames, self.network.n_mels
+        silence = np.full(shape, np.log(LOG_FLOOR), np.float32)
         window = silence
         noise_start = int(np.random.default_rng(seed).integers(_NOISE_SAMPLES))
-        before = _SILENT_FRAMES
+        before = self._silent_frames
         for chunk, is_last in chunks:
             window = np.concatenate([window, chunk, *([silence] if is_last else [])])
-            after = _SILENT_FRAMES if is_last else self.network.context_frames
+            after = self._silent_frames if is_last else self.network.context_frames
             spoken = len(window) - 1 - before - after
             if spoken < 1:
                 continue

@@ -15,14 +15,14 @@ from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 SPEAKING_ITERATIONS = 32
+# Of the fluctuation of noise: the search and the refiner take a part of it away. With this,
+# waveforms fluctuate as recordings do.
+SPEAKING_EMPHASIS = 1.25
 _FELT_ITERATIONS = 8
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
 # Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
 _FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
-# Of the logarithm of what is added to that of noise: the search and the refiner take a part of the
-# fluctuation away. With this, waveforms fluctuate as recordings do.
-_FLUCTUATION = 1.25
 # Of the logarithm of the magnitude of complex white noise with variance one.
 _MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
 _SMALL = 1e-6
@@ -52,13 +52,15 @@ def waveform_with_magnitudes(
     noise: tf.Tensor,
     audio: AudioConfig,
     iterations: int = SPEAKING_ITERATIONS,
+    emphasis: float = SPEAKING_EMPHASIS,
 ) -> tf.Tensor:
     """[batch, frames, bins] -> [batch, samples from the first to the last frame].
 
-    The search begins with the phases of white noise, [batch, samples].
+    The search begins with the phases of white noise, [batch, samples]. `emphasis` is the power of
+    its fluctuation.
     """
     start = spectrum(noise, audio)
-    magnitudes *= fluctuation(squared_magnitude(start), audio)
+    magnitudes *= fluctuation(squared_magnitude(start), audio, emphasis)
     first = _waveform(_with_magnitudes(start, magnitudes), audio)
 
     def improve(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -79,14 +81,16 @@ def waveform_of(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
     return _without_padding(_waveform(spectrum, audio), audio)
 
 
-def fluctuation(of_noise: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+def fluctuation(
+    of_noise: tf.Tensor, audio: AudioConfig, emphasis: float = SPEAKING_EMPHASIS
+) -> tf.Tensor:
     """Of the squared magnitudes of white noise with variance one, around a geometric mean of one,
     where speech is noise.
     """
     power = np.sum(np.square(hann_window(audio.fft_samples)))
     log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
     hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
-    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, _FLUCTUATION)).astype(np.float32)
+    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, emphasis)).astype(np.float32)
     logarithm = tf.math.log(of_noise + _SMALL) / 2 - log_mean
     return tf.exp(share * logarithm)
 

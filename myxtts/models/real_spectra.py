@@ -61,7 +61,7 @@ class RealSpectra:
     ) -> tf.Tensor:
         """Samples from the first to the last frame, with phases by fast Griffin-Lim.
 
-        The search begins with the phases of `noise`, [frames * hop + padding].
+        The search begins with the phases of `noise`, [samples with the padding].
         """
         real, imaginary = _scaled(*self.analyse(noise), magnitudes)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.mel import mel_weights
+from myxtts.audio.mel import mel_weights, used_bins
 from myxtts.config.config import XTTSConfig
 from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
 from myxtts.models.phases import (
@@ -52,7 +52,8 @@ class VocoderNetwork(keras.Model):
         self._width = sizes.width
         self._bins = config.audio.fft_samples // 2 + 1
         weights = mel_weights(config.audio, self.n_mels)
-        self._covered_bins = int(np.flatnonzero(weights.any(axis=1))[-1])
+        # The highest bin of the highest band has next to no weight in it.
+        self._covered_bins = used_bins(weights) - 1
         self._from_mel = _pseudo_inverse(weights)
         self._to_mel = weights
         # Shares of the bands in each bin; bins in no band are not scaled.

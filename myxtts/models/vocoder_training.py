@@ -8,6 +8,7 @@ other phases than the recording, so it is trained by spectra without phases, and
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import keras
@@ -26,8 +27,6 @@ from myxtts.models.waveform_discriminator import (
     window_lengths,
 )
 
-# Frames at both ends of a segment whose windows reach past it.
-_INCOMPLETE_FRAMES = 2
 # Weight of the magnitudes beside their logarithms.
 _LINEAR_WEIGHT = 2.0
 # Quieter parts of a spectrum hardly count; speech at the usual level is at 0.06.
@@ -36,9 +35,14 @@ _SMALL = 1e-9
 # Fewer than it is spoken with: the refiner sees more clearly what a search leaves, and steps are
 # faster.
 _TRAINING_ITERATIONS = 12
+# That of noise itself: what is added for speaking, the refiner would learn to take away.
+_TRAINING_EMPHASIS = 1.0
 _REFINED_MEL_WEIGHT = 5.0
-# Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the magnitudes.
+# Beside the distance of magnitudes in what is shown, and small enough for the clipped norm.
 _REFINING_WEIGHT = 0.02
+# Keeps the gradients of single bins above the smallest float16: loss scaling does not reach what is
+# computed inside a branch.
+_GRADIENT_SCALE = 2.0**12
 
 
 class SegmentDraws(NamedTuple):
@@ -57,6 +61,8 @@ class TrainedVocoder(keras.Model):
     def __init__(self, config: XTTSConfig) -> None:
         super().__init__(name="vocoder_training")
         self._audio = config.audio
+        # At both ends of a segment, whose windows reach past it.
+        self._incomplete_frames = math.ceil(config.audio.fft_samples / 2 / config.audio.hop_samples)
         self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
         self.network = VocoderNetwork(config, precision=config.training.precision)
         self._adversarial_weight = config.training.adversarial_weight
@@ -73,7 +79,8 @@ class TrainedVocoder(keras.Model):
         """`seed` is int32 [2]."""
         return SegmentDraws(
             tf.random.stateless_normal([batch_size, self._span], seed, alg="philox"),
-            tf.range(batch_size) % 2 == 0,
+            # Not the same rows in every step: clips of similar length tend to have the same row.
+            (tf.range(batch_size) + seed[1]) % 2 == 0,
             tf.fill([batch_size], is_refined),
         )
 
@@ -88,8 +95,12 @@ class TrainedVocoder(keras.Model):
         recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL)
         # White noise then has the level of its samples.
         scale = (2.0 / self._audio.fft_samples) ** 0.5
-        distances = _distances(prediction.magnitudes * scale, recorded * scale)
-        distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
+        complete = slice(self._incomplete_frames, -self._incomplete_frames)
+        distances = _distances(
+            prediction.magnitudes[:, complete] * scale, recorded[:, complete] * scale
+        )
+        if self.network.refiner is not None:
+            distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
         refining, discriminator = self._refining_losses(batch, prediction, draws, counts)
         return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
 
@@ -106,7 +117,7 @@ class TrainedVocoder(keras.Model):
             found, states = self._searched(batch, prediction, draws)
             with tf.GradientTape(persistent=True) as tape:
                 refined = self.network.refined(found, states)
-                errors = _REFINED_MEL_WEIGHT * self._mel_error(refined, batch.mel)
+                errors = _REFINED_MEL_WEIGHT * self.mel_error(refined, batch.mel)
                 mistakes = tf.zeros_like(errors)
                 for index, samples in enumerate(window_lengths(self._audio)):
                     levels, target = (
@@ -117,15 +128,15 @@ class TrainedVocoder(keras.Model):
                         judged = self.discriminators[index].errors(levels, target)
                         errors += self._adversarial_weight * judged.of_copy
                         mistakes += judged.of_discriminator
-                refining, judging = (
-                    tf.reduce_sum(it) * _REFINING_WEIGHT / counts.segments
-                    for it in (errors, mistakes)
-                )
+                refining, judging = map(tf.reduce_sum, (errors, mistakes))
+                scaled = _GRADIENT_SCALE * refining
+            weight = _REFINING_WEIGHT / counts.segments
+            gradients = tape.gradient(scaled, of_refiner)
             return (
-                refining,
-                judging,
-                *tape.gradient(refining, of_refiner),
-                *tape.gradient(judging, of_judges),
+                weight * refining,
+                weight * judging,
+                *(weight / _GRADIENT_SCALE * it for it in gradients),
+                *(weight * it for it in tape.gradient(judging, of_judges)),
             )
 
         # Gradients are taken inside: what a branch keeps for a gradient outside has no static shape
@@ -148,7 +159,9 @@ class TrainedVocoder(keras.Model):
             mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
             prediction = self.network.predict_magnitudes(mel)
         magnitudes, states = map(tf.stop_gradient, prediction)
-        found = waveform_with_magnitudes(magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS)
+        found = waveform_with_magnitudes(
+            magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS, _TRAINING_EMPHASIS
+        )
         return tf.stop_gradient(found), states
 
     def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
@@ -156,8 +169,8 @@ class TrainedVocoder(keras.Model):
         margin = self._audio.fft_samples
         return waveform[:, margin : self._span - margin]
 
-    def _mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
-        """[batch]"""
+    def mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
+        """[batch]: the mean distance of its log-mel, without the ends."""
         distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
         margin = self._audio.fft_samples // self._audio.hop_samples
         return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
@@ -171,8 +184,6 @@ class TrainedVocoder(keras.Model):
 
 def _distances(predicted: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
     """[batch]: the mean over frames, of levels [batch, frames, bins]."""
-    complete = slice(_INCOMPLETE_FRAMES, -_INCOMPLETE_FRAMES)
-    predicted, recorded = predicted[:, complete], recorded[:, complete]
     linear = tf.reduce_mean(tf.abs(predicted - recorded), [1, 2])
     ratio = tf.math.log((predicted + _LOG_FLOOR) / (recorded + _LOG_FLOOR))
     logarithmic = tf.sqrt(tf.reduce_mean(tf.square(ratio), 2) + _SMALL)

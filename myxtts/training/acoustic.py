@@ -181,6 +181,9 @@ class AcousticTask:
     def next_command(self, run_dir: Path) -> str:
         return f"myxtts synthesize {shlex.quote(str(run_dir))} {trial_of_voice(self._corpus)}"
 
+    def data_fingerprints(self) -> dict[str, str]:
+        return self._corpus.fingerprints()
+
     def checkpoint_facts(self) -> Mapping[str, Any]:
         return {"mel_mean": self.model.mel_mean, "mel_deviation": self.model.mel_deviation}
 

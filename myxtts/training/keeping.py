@@ -75,7 +75,7 @@ class CheckpointKeeper:
         self._account = account
         self._seconds = seconds
         self._metrics = metrics
-        self._fingerprints = corpus.fingerprints()
+        self._fingerprints = task.data_fingerprints()
         self._saved_step: int | None = None
         self.last_metrics: Mapping[str, float] = {}
 

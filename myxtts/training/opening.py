@@ -120,6 +120,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     with contextlib.ExitStack() as stack:
         if compilation_log is not None:
             stack.callback(compilation_log.stop)
+        from myxtts.devices.strategy import chief_first
         from myxtts.training.device_setup import set_up_devices
         from myxtts.training.starting import open_corpus_for, recommended_batches
         from myxtts.training.watching.best_metric import with_best_metric
@@ -131,7 +132,8 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         config = with_best_metric(config, corpus.own_tokenizer.languages)
         opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
         # Whatever opens the feed would wait for them without a word.
-        opened.task.prepare_mels(observer.on_predicted_mels)
+        with chief_first(devices.strategy):
+            opened.task.prepare_mels(observer.on_predicted_mels)
         observer.on_notice(describing.configuration_block(opened))
         observer.on_notice(describing.describe_mode(opened))
         for line in describing.describe_data(opened):

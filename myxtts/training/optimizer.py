@@ -121,6 +121,16 @@ class FlatAdamW(tf.Module):
         for variable, part in _parts(sum_over_replicas(strategy, first_or_nothing), self._all):
             variable.assign(part)
 
+    @contextlib.contextmanager
+    def at_last_step(self) -> Iterator[None]:
+        """What depends on the step is inside as it is at the end of the run."""
+        step = self.step.numpy()
+        self.step.assign(self._total_steps - 1)
+        try:
+            yield
+        finally:
+            self.step.assign(step)
+
     def weights_by_name(self) -> Tensors:
         """All weights, frozen or not."""
         return {variable.path: variable.value.numpy() for variable in self._all}

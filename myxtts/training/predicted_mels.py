@@ -34,12 +34,17 @@ class PredictedMels:
         self._weights = checkpoint.weights_checksum()[:_DIGITS]
         self._config = config
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights that predict them."""
+        return self._weights
+
     def of(self, cache: FeatureCache, on_progress: Callable[[int, int], None]) -> ClipMels:
         file = cache.folder.with_name(f"{cache.folder.name}-resynthesis-{self._weights}.npy")
         if not file.exists():
             made = self._made(cache, on_progress)
             write_clip_mels(file, cache, self._config.data.n_mels, made)
-        return ClipMels(file, cache)
+        return ClipMels(file, cache, self._config.data.n_mels)
 
     def _made(
         self, cache: FeatureCache, on_progress: Callable[[int, int], None]

@@ -6,9 +6,10 @@ With others it would train on, to other weights than without the interruption, a
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import BATCH_PLAN, Corpus
+from myxtts.data.opening import BATCH_PLAN
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since
@@ -20,20 +21,27 @@ _DECIDE_CLIPS = {
     *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
     *("data.max_text_length", "data.max_mel_frames", "data.long_clips"),
 }
-# And those that decide how the same clips are batched.
-_DECIDE_BATCHES = _DECIDE_CLIPS | {
-    *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
-    *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
-    *("training.gradient_accumulation_steps", "vocoder.frames_per_segment"),
+PREDICTED_MELS = "predicted mels"
+# And those that decide what is made of the same clips.
+_DECIDE = {
+    BATCH_PLAN: _DECIDE_CLIPS
+    | {
+        *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
+        *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
+        *("training.gradient_accumulation_steps", "vocoder.frames_per_segment"),
+    },
+    PREDICTED_MELS: {"vocoder.mels_from"},
 }
 
 
 def require_same_corpus(
-    checkpoint: Checkpoint, corpus: Corpus, config: XTTSConfig, *, allowed: bool
+    checkpoint: Checkpoint, now: Mapping[str, str], config: XTTSConfig, *, allowed: bool
 ) -> None:
-    """Names each difference, as an error unless it is allowed or follows from changed settings."""
+    """Names each difference, as an error unless it is allowed or follows from changed settings.
+
+    `now` are the fingerprints of the data by name.
+    """
     changed = [change.name for change in changes_since(checkpoint, config)]
-    now = corpus.fingerprints()
     has_other_clips = False
     for name, before in checkpoint.info.corpus.items():
         if now.get(name, before) == before:
@@ -44,7 +52,7 @@ def require_same_corpus(
         count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))
         which = "is not that" if is_plan else "are not those"
         difference = f"the {name} {which} of the run so far ({_change(count, count_now)})"
-        deciding = _DECIDE_BATCHES if is_plan else _DECIDE_CLIPS
+        deciding = _DECIDE.get(name, _DECIDE_CLIPS)
         asked_for = [setting for setting in changed if setting in deciding]
         # Another number of shares is one of devices.
         if not (allowed or asked_for or (is_plan and count != count_now)):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import Corpus, OnProgress, open_corpus, replanned_corpus
 from myxtts.data.planning.recommendation import with_recommended_batch_size
-from myxtts.devices.strategy import devices_here, place_of, uses_xla, wait_for_all
+from myxtts.devices.strategy import chief_first, devices_here, place_of, uses_xla
 from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.device_setup import turn_multi_gpu_mode_off
@@ -28,24 +28,16 @@ _log = logging.getLogger(__name__)
 def open_corpus_for(
     strategy: tf.distribute.Strategy, config: XTTSConfig, start: Start, on_progress: OnProgress
 ) -> Corpus:
-    """The corpus, planned for the replicas and for XLA if it is used.
-
-    The chief prepares it first; machines that share its disk reuse the result.
-    """
-    is_chief = place_of(strategy).is_chief
-    if not is_chief:
-        wait_for_all(strategy)
-    corpus = open_corpus(
-        config,
-        on_progress,
-        replicas=strategy.num_replicas_in_sync,
-        xla=uses_xla(strategy, config.training.xla),
-        plan_file=start.resumed.plan_file if start.resumed else None,
-        vocabulary=start.vocabulary,
-    )
-    if is_chief:
-        wait_for_all(strategy)
-    return corpus
+    """The corpus, planned for the replicas and for XLA if it is used."""
+    with chief_first(strategy):
+        return open_corpus(
+            config,
+            on_progress,
+            replicas=strategy.num_replicas_in_sync,
+            xla=uses_xla(strategy, config.training.xla),
+            plan_file=start.resumed.plan_file if start.resumed else None,
+            vocabulary=start.vocabulary,
+        )
 
 
 def recommended_batches(

@@ -68,7 +68,8 @@ class Stepper:
     def warm_up(self, on_progress: OnProgress) -> None:
         """Runs the largest shape, and with XLA every shape, on blank batches without an update.
 
-        A batch that does not fit into memory fails here, not hours into the run.
+        As the last step of the run, which computes the most: a batch that does not fit into memory
+        fails here, not hours into the run.
         """
         if self._plan.dynamic:
             _log.warning(
@@ -81,7 +82,8 @@ class Stepper:
         for done, shape in enumerate(shapes):
             on_progress(done, len(shapes))
             batch = self._task.blank_batch(shape, self._plan.shares)
-            self._compute(shape, batch, update=False)
+            with self._optimizer.at_last_step():
+                self._compute(shape, batch, update=False)
             self._monitor.note(shape)
         on_progress(len(shapes), len(shapes))
         self._monitor.finish_warm_up()

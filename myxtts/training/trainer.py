@@ -152,7 +152,9 @@ class XTTSTrainer:
         """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
         require_length(self.run_dir, checkpoint, self.total_steps)
-        require_same_corpus(checkpoint, self.corpus, self.config, allowed=allow_changed_corpus)
+        require_same_corpus(
+            checkpoint, self.task.data_fingerprints(), self.config, allowed=allow_changed_corpus
+        )
         self.task.require_fit(checkpoint)
         self.optimizer.require_shapes(checkpoint.training_shapes(), checkpoint.folder)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)

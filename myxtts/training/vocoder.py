@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.mel import log_mel
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
 from myxtts.data.features.clip_mels import ClipMels
@@ -26,6 +25,7 @@ from myxtts.data.opening import Corpus, CorpusPart
 from myxtts.data.planning.schedule import PlannedBatch
 from myxtts.data.planning.segments import describe_segments
 from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.errors import CheckpointError
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
@@ -35,6 +35,7 @@ from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
 from myxtts.training.optimizer import Rest
 from myxtts.training.predicted_mels import PredictedMels
+from myxtts.training.same_corpus import PREDICTED_MELS
 from myxtts.training.starting_weights import StartingWeights, matching_weights
 from myxtts.training.task import BatchWork, LaterPart
 from myxtts.training.watching.reporting import RunWriter
@@ -166,6 +167,13 @@ class VocoderTask:
         trial = trial_of_voice(self._corpus)
         return f"myxtts synthesize RUN --vocoder {shlex.quote(str(run_dir))} {trial}"
 
+    def data_fingerprints(self) -> dict[str, str]:
+        found = self._corpus.fingerprints()
+        if self._predicted_mels is not None:
+            model = self._config.vocoder.mels_from
+            found[PREDICTED_MELS] = f"by {model} {self._predicted_mels.fingerprint}"
+        return found
+
     def checkpoint_facts(self) -> Mapping[str, Any]:
         """Not used by a vocoder, whose mels are not normalised."""
         cache = self._corpus.train.cache
@@ -184,7 +192,14 @@ class VocoderTask:
     def starting_weights(
         self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
     ) -> StartingWeights:
-        return matching_weights(checkpoint, own, self._config, partially=partially)
+        start = matching_weights(checkpoint, own, self._config, partially=partially)
+        rest = self.rest
+        if rest is not None and rest.first_step == 0 and rest.paths & start.incomplete:
+            raise CheckpointError(
+                f"{checkpoint.folder}: its weights that predict magnitudes do not fit, and this "
+                "run would not train them; add --set training.adversarial_start=0.1"
+            )
+        return start
 
 
 class VocoderValidation:
@@ -245,11 +260,4 @@ def _losses_and_mel_distance(
     seed = tf.constant([config.training.seed, -1])
     draws = model.draw(batch.mel.shape[0], seed, is_refined=is_refined)
     parts = model.loss_parts(batch, draws, model.count(batch))
-    copied, recorded = (
-        log_mel(samples, config.audio, config.data.n_mels)
-        for samples in (model.copy(batch), batch.samples)
-    )
-    # Frames near the ends have windows that reach past the segment.
-    inside = slice(4, -4)
-    distance = tf.reduce_mean(tf.abs(copied[:, inside] - recorded[:, inside]))
-    return [*parts, distance]
+    return [*parts, tf.reduce_mean(model.mel_error(model.copy(batch), batch.mel))]

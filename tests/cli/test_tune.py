@@ -62,6 +62,9 @@ def test_bad_input_is_refused_before_anything_is_measured(demo_corpus, tmp_path,
     assert "--minutes: found 0, allowed" in refused(
         "--train-data", str(demo_corpus), "--minutes=0", out
     )
+    assert "training.task: found vocoder" in refused(
+        "--train-data", str(demo_corpus), "--config=vocoder", out
+    )
     assert "no folder" in refused(
         "--train-data", str(demo_corpus), f"--out={tmp_path / 'none' / 'tuned.yaml'}"
     )

@@ -12,13 +12,17 @@ CONFIG = XTTSConfig(vocoder={"width": 16, "blocks": 2, "refining_blocks": 2})
 HOP = CONFIG.audio.hop_samples
 
 
-@pytest.fixture(scope="module")
-def vocoder() -> NeuralVocoder:
-    network = VocoderNetwork(CONFIG)
+def with_random_weights(config: XTTSConfig) -> NeuralVocoder:
+    network = VocoderNetwork(config)
     generator = np.random.default_rng(3)
     for variable in network.trainable_variables:
         variable.assign(variable + 0.02 * generator.standard_normal(variable.shape))
     return NeuralVocoder(network)
+
+
+@pytest.fixture(scope="module")
+def vocoder() -> NeuralVocoder:
+    return with_random_weights(CONFIG)
 
 
 def some_mel(frames: int) -> np.ndarray:
@@ -39,6 +43,14 @@ def test_chunks_joined_equal_the_whole(vocoder, cuts):
     mel = some_mel(240)
     whole = vocoder.samples(mel, seed=2)
     chunks = list(vocoder.stream(np.split(mel, cuts), seed=2))
+    np.testing.assert_allclose(np.concatenate(chunks), whole, atol=1e-4)
+
+
+def test_chunks_join_with_longer_windows_too():
+    vocoder, mel = with_random_weights(CONFIG.with_(fft_samples=2_048)), some_mel(300)
+    whole = vocoder.samples(mel)
+    assert whole.shape == (299 * HOP,)
+    chunks = list(vocoder.stream(np.split(mel, [140, 260])))
     np.testing.assert_allclose(np.concatenate(chunks), whole, atol=1e-4)
 
 

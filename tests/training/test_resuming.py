@@ -206,7 +206,9 @@ def test_a_changed_setting_excuses_only_what_it_decides(
     checkpoint = dataclasses.replace(checkpoint, info=info)
     if excuse is None:
         with pytest.raises(CheckpointError, match=f"the {differs} .* of the run so far"):
-            require_same_corpus(checkpoint, corpus, miniature(**settings), allowed=False)
+            require_same_corpus(
+                checkpoint, corpus.fingerprints(), miniature(**settings), allowed=False
+            )
     else:
-        require_same_corpus(checkpoint, corpus, miniature(**settings), allowed=False)
+        require_same_corpus(checkpoint, corpus.fingerprints(), miniature(**settings), allowed=False)
         assert f"since {excuse} has changed" in caplog.text

@@ -98,6 +98,9 @@ class LinearTask:
     def source(self, *, data_device, worker, workers):
         return LinearSource(self, self._corpus)
 
+    def data_fingerprints(self):
+        return self._corpus.fingerprints()
+
     def checkpoint_facts(self):
         return {"mel_mean": 0.0, "mel_deviation": 1.0}
 

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.cli.main import main
+from myxtts.config.changes import settings_to_start_with
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.opening import open_corpus
@@ -26,6 +27,7 @@ from myxtts.runs.vocoder_fit import find_predicting_checkpoint
 from myxtts.runs.vocoders import find_vocoder
 from myxtts.training.opening import Start, open_run
 from myxtts.training.optimizer import FlatAdamW
+from myxtts.training.same_corpus import require_same_corpus
 from myxtts.training.step import compile_training_step
 from myxtts.training.tasks import task_of
 from myxtts.training.trainer import XTTSTrainer
@@ -105,6 +107,38 @@ def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
     of_magnitudes, of_refiner = tape.gradient(loss, kernels)
     assert of_magnitudes is None or np.abs(of_magnitudes).max() == 0
     assert np.abs(of_refiner).max() > 0
+
+
+def first_gradients(miniature, **changes):
+    """Of the widening kernels of the magnitudes and of the refiner, if there is one."""
+    config = miniature(task="vocoder", adversarial_start=0.0, **changes)
+    tf.keras.utils.set_random_seed(1)
+    corpus = open_corpus(config)
+    task = task_of(config, corpus)
+    task.build()
+    network, objective = task.model.network, task.objective
+    kernels = [network.widen.kernel.value]
+    if network.refiner is not None:
+        network.refiner.project.kernel.assign(0.01 * tf.ones_like(network.refiner.project.kernel))
+        kernels.append(network.refiner.widen.kernel.value)
+    batch = task.load(corpus.train.schedule.batch_at(0))
+    draws = objective.draw(4, tf.constant([0, 0]))
+    with tf.GradientTape() as tape:
+        loss = sum(objective.losses(batch, draws, objective.count(batch)))
+    return tape.gradient(loss, kernels)
+
+
+def test_magnitudes_go_on_learning_without_a_refiner(miniature):
+    (gradient,) = first_gradients(miniature, refining_blocks=0)
+    assert np.abs(gradient).max() > 0
+
+
+def test_the_refiner_learns_the_same_in_float16(miniature):
+    """Unless they are scaled, many of its gradients are too small for float16."""
+    _, expected = first_gradients(miniature)
+    _, gradient = first_gradients(miniature, precision="float16")
+    error = np.linalg.norm(gradient - expected) / np.linalg.norm(expected)
+    assert error < 0.002
 
 
 def test_accumulation_equals_the_large_batch(plain, miniature):
@@ -237,6 +271,23 @@ def test_resuming_or_starting_with_another_size_is_refused(vocoder_run, train, t
         train(tmp_path / "run", init_from=vocoder_run, width=24)
 
 
+def test_magnitudes_that_were_not_loaded_are_not_left_untrained(vocoder_run, miniature, tmp_path):
+    def start(**changes):
+        config = miniature(task="vocoder", width=24, **changes)
+        trainer = XTTSTrainer(config, open_corpus(config), tmp_path)
+        trainer.start_from(find_checkpoint(vocoder_run), partially=True)
+
+    with pytest.raises(CheckpointError, match=r"training\.adversarial_start=0\.1"):
+        start(adversarial_start=0.0)
+    start(adversarial_start=0.3)
+
+
+def test_a_vocoder_that_starts_from_another_trains_its_refiner_at_once():
+    for weight in (0.0, 1.0):
+        config = XTTSConfig(task="vocoder", adversarial_weight=weight, adversarial_start=0.3)
+        assert settings_to_start_with(config)["training"]["adversarial_start"] == 0
+
+
 @pytest.fixture(scope="module")
 def mending_run(train, trained_run, vocoder_run, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "mending"
@@ -306,14 +357,32 @@ def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run,
     assert recorded.predicted_mel.shape[1] == 0
 
 
-def test_a_vocoder_for_predicted_mels_is_refined_by_them_and_speaks(
-    mending_run, vocoder_run, miniature
-):
-    vocoder = find_vocoder(mending_run, miniature())
-    before = find_vocoder(vocoder_run, miniature()).network.refiner.project.kernel
-    assert np.abs(vocoder.network.refiner.project.kernel - before).max() > 0
+def test_every_other_clip_is_refined_by_its_predicted_mel(miniature, trained_run, mending_run):
+    config = miniature(task="vocoder", mels_from=str(trained_run), adversarial_start=0.0)
+    corpus = open_corpus(config)
+    task = task_of(config, corpus)
+    task.build()
+    planned = corpus.train.schedule.batch_at(0)
+    batch = task.load(planned)
+
+    def loss(step, predicted_mel):
+        draws = task.objective.draw(4, tf.constant([0, step]))
+        draws = draws._replace(noise=tf.ones_like(draws.noise))
+        changed = batch._replace(predicted_mel=predicted_mel)
+        return float(task.objective.losses(changed, draws, task.objective.count(batch)).refining)
+
+    other_rows = tf.constant([False, True, False, True])[:, None, None]
+    mels = batch.mel, batch.predicted_mel, tf.where(other_rows, batch.predicted_mel, batch.mel)
+    of_recorded, of_predicted, of_other_rows = (loss(0, mel) for mel in mels)
+    assert of_predicted != pytest.approx(of_recorded, rel=1e-3)
+    # Rows that get recorded mels in this step, and predicted ones in the next.
+    assert of_other_rows == of_recorded
+    assert loss(1, mels[2]) != pytest.approx(of_recorded, rel=1e-3)
+
+
+def test_a_vocoder_for_predicted_mels_speaks(mending_run, miniature):
     mel = np.full((40, miniature().data.n_mels), -5.0, np.float32)
-    assert np.isfinite(vocoder.samples(mel)).all()
+    assert np.isfinite(find_vocoder(mending_run, miniature()).samples(mel)).all()
 
 
 def test_resuming_with_predicted_mels_equals_never_stopping(
@@ -326,6 +395,18 @@ def test_resuming_with_predicted_mels_equals_never_stopping(
     there, here = weights(mending_run), weights(run)
     for name in there:
         np.testing.assert_array_equal(there[name], here[name])
+
+
+def test_resuming_with_the_mels_of_other_weights_is_refused(mending_run, caplog):
+    checkpoint = find_checkpoint(mending_run)
+    config, saved = checkpoint.config(), checkpoint.info.corpus
+    now = saved | {"predicted mels": f"by {config.vocoder.mels_from} 0123456789abcdef"}
+    require_same_corpus(checkpoint, saved, config, allowed=False)
+    with pytest.raises(CheckpointError, match="the predicted mels are not those of the run so far"):
+        require_same_corpus(checkpoint, now, config, allowed=False)
+    assert caplog.text == ""
+    require_same_corpus(checkpoint, now, config.with_(mels_from="base"), allowed=False)
+    assert "since vocoder.mels_from has changed" in caplog.text
 
 
 def test_runs_that_cannot_predict_mels_are_refused(
@@ -371,10 +452,19 @@ def test_predicted_mels_are_found_where_clips_were_rejected(tmp_path):
     assert cache.index["mels_start"][-1] > cache.frame_counts[:-1].sum()
     own = [cache.clip_mel(clip).astype(np.float32) for clip in range(4)]
     write_clip_mels(tmp_path / "mels.npy", cache, config.data.n_mels, own)
-    mels = ClipMels(tmp_path / "mels.npy", cache)
+    n_mels = config.data.n_mels
+    mels = ClipMels(tmp_path / "mels.npy", cache, n_mels)
     for clip in range(4):
         np.testing.assert_array_equal(mels.of(clip), own[clip])
         np.testing.assert_array_equal(mels.of(clip, 3, 1_000), own[clip][3:])
-    write_clip_mels(tmp_path / "short.npy", cache, config.data.n_mels, own[:1])
+    write_clip_mels(tmp_path / "short.npy", cache, n_mels, own[:1])
     with pytest.raises(DataError, match="delete it"):
-        ClipMels(tmp_path / "short.npy", cache)
+        ClipMels(tmp_path / "short.npy", cache, n_mels)
+    with pytest.raises(DataError, match=f"of {n_mels} bands, expected .* of 40; delete it"):
+        ClipMels(tmp_path / "mels.npy", cache, 40)
+    own[1][5, 3] = np.nan
+    write_clip_mels(tmp_path / "damaged.npy", cache, n_mels, own)
+    damaged = ClipMels(tmp_path / "damaged.npy", cache, n_mels)
+    np.testing.assert_array_equal(damaged.of(1, 6), own[1][6:])
+    with pytest.raises(DataError, match="not finite; delete it"):
+        damaged.of(1)

@@ -17,24 +17,34 @@ from myxtts.whole_files import whole_file
 class ClipMels:
     """As many frames for each clip as its own mel has."""
 
-    def __init__(self, file: Path, cache: FeatureCache) -> None:
+    def __init__(self, file: Path, cache: FeatureCache, n_mels: int) -> None:
+        self._file = file
         ends = np.cumsum(cache.frame_counts, dtype=np.int64)
         # Clips that were rejected leave gaps in the arrays of a cache, and none here.
         self._starts = (ends - cache.frame_counts).tolist()
         self._counts = cache.frame_counts.tolist()
         try:
             self._rows = StoredArray(file, np.float16, 2)
-            if len(self._rows) != ends[-1]:
-                raise ValueError(f"{len(self._rows)} frames, expected {ends[-1]}")
+            found, expected = (len(self._rows), *self._rows.row_shape), (int(ends[-1]), n_mels)
+            if found != expected:
+                raise ValueError(
+                    "{} frames of {} bands, expected {} of {}".format(*found, *expected)
+                )
         except ValueError as error:
-            raise DataError(f"{file}: {error}; delete it, it will be recreated") from None
+            raise self._damaged(str(error)) from None
 
     def of(self, clip: int, first: int = 0, count: int | None = None) -> npt.NDArray[np.float16]:
         """Its frames, or at most `count` from the `first` on."""
         frames = self._counts[clip]
         last = frames if count is None else min(first + count, frames)
         start = self._starts[clip]
-        return self._rows.rows(start + first, start + last)
+        mel = self._rows.rows(start + first, start + last)
+        if not np.isfinite(mel).all():
+            raise self._damaged("has values that are not finite")
+        return mel
+
+    def _damaged(self, how: str) -> DataError:
+        return DataError(f"{self._file}: {how}; delete it, it will be recreated")
 
 
 def write_clip_mels(

@@ -86,11 +86,10 @@ class SegmentLoader:
 
     def _samples(self, clip: int, first_frame: int, width: int) -> npt.NDArray[np.float32]:
         """From half a window before the first frame; zeros before and after the clip."""
-        audio = self._cache.clip_audio(clip)
         first = window_start(first_frame, self._audio)
-        samples = np.zeros(width, np.float32)
-        there = audio[max(0, first) : first + width]
         place = max(0, -first)
+        samples = np.zeros(width, np.float32)
+        there = self._cache.part_of(clip, "audio", max(0, first), width - place)
         samples[place : place + there.size] = there
         return samples / np.float32(FULL_SCALE)
 

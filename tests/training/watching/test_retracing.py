@@ -115,9 +115,17 @@ def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, co
         trainer.task, trainer.optimizer, corpus.train.plan, trainer.config, TimeAccount(), None
     )
     before = trainer.optimizer.state()
-    done = []
+    done, steps, compiled_step = [], [], stepper.compiled_step
+
+    def watched_step(batch, update):
+        steps.append(int(trainer.optimizer.step))
+        return compiled_step(batch, update)
+
+    stepper.compiled_step = watched_step
     stepper.warm_up(lambda *progress: done.append(progress))
     assert done == [(0, 1), (1, 1)]
+    # The last step computes the most; the remaining time is estimated from the first.
+    assert steps == [trainer.total_steps - 1, 0, 0]
     for name, value in trainer.optimizer.state().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
