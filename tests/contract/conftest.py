@@ -86,10 +86,13 @@ def terminal(tmp_path_factory, user_environment, demo_corpus):
     folder = tmp_path_factory.mktemp("clone")
     for name in ("configs", "examples", "utilities", "train_main.py"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "my-corpus").symlink_to(demo_corpus)
+    # A copy: under another path the features of the corpus are made anew, and replace the others.
+    shutil.copytree(
+        demo_corpus, folder / "my-corpus", ignore=shutil.ignore_patterns("myxtts-cache")
+    )
     # Where a run without --train-data looks first.
     (folder / "demo").mkdir()
-    (folder / "demo" / "corpus").symlink_to(demo_corpus)
+    (folder / "demo" / "corpus").symlink_to(folder / "my-corpus")
     shutil.copy(ROOT / "configs" / "miniature.yaml", folder / "small.yaml")
     terminal = Terminal(folder, user_environment | {"CUDA_VISIBLE_DEVICES": "-1"})
     yield terminal
