@@ -15,7 +15,7 @@ from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 SPEAKING_ITERATIONS = 32
-# Of the fluctuation of noise: the search and the refiner take a part of it away. With this,
+# Power of the fluctuation of noise: the search and the refiner take a part of it away. With this,
 # waveforms fluctuate as recordings do.
 SPEAKING_EMPHASIS = 1.25
 _FELT_ITERATIONS = 8

@@ -38,7 +38,7 @@ _TRAINING_ITERATIONS = 12
 # That of noise itself: what is added for speaking, the refiner would learn to take away.
 _TRAINING_EMPHASIS = 1.0
 _REFINED_MEL_WEIGHT = 5.0
-# Beside the distance of magnitudes in what is shown, and small enough for the clipped norm.
+# Adam adapts to the scale of a gradient; with a small one its norm is not clipped.
 _REFINING_WEIGHT = 0.02
 # Keeps the gradients of single bins above the smallest float16: loss scaling does not reach what is
 # computed inside a branch.

@@ -124,9 +124,7 @@ class Task(Protocol):
     # Checkpoints.
 
     def data_fingerprints(self) -> dict[str, str]:
-        """What a resumed run must find again, to have the same batches: a description, a space
-        and a checksum by name.
-        """
+        """What a resumed run must find again, by name: how much there is, a space, a checksum."""
 
     def checkpoint_facts(self) -> Mapping[str, Any]:
         """The fields of `CheckpointInfo` that depend on the task."""

@@ -170,8 +170,8 @@ class VocoderTask:
     def data_fingerprints(self) -> dict[str, str]:
         found = self._corpus.fingerprints()
         if self._predicted_mels is not None:
-            model = self._config.vocoder.mels_from
-            found[PREDICTED_MELS] = f"by {model} {self._predicted_mels.fingerprint}"
+            clips = len(self._corpus.train.cache)
+            found[PREDICTED_MELS] = f"{clips} clips {self._predicted_mels.fingerprint}"
         return found
 
     def checkpoint_facts(self) -> Mapping[str, Any]:
