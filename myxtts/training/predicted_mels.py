@@ -31,16 +31,12 @@ class PredictedMels:
         """`config` is that of the vocoder; raises a CheckpointError if the run does not fit it."""
         checkpoint = find_predicting_checkpoint(config)
         self._folder = checkpoint.folder
-        self._weights = checkpoint.weights_checksum()[:_DIGITS]
+        # Of the weights that predict them.
+        self.fingerprint = checkpoint.weights_checksum()[:_DIGITS]
         self._config = config
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the weights that predict them."""
-        return self._weights
-
     def of(self, cache: FeatureCache, on_progress: Callable[[int, int], None]) -> ClipMels:
-        file = cache.folder.with_name(f"{cache.folder.name}-resynthesis-{self._weights}.npy")
+        file = cache.folder.with_name(f"{cache.folder.name}-resynthesis-{self.fingerprint}.npy")
         if not file.exists():
             made = self._made(cache, on_progress)
             write_clip_mels(file, cache, self._config.data.n_mels, made)

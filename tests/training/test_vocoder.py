@@ -92,51 +92,51 @@ def test_the_refiner_and_the_discriminators_are_trained_from_their_step_on(plain
     assert (discriminator[1:] > 0).all()
 
 
-def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
-    """Otherwise it could make its own work easier at the expense of the mel."""
-    config = miniature(task="vocoder", adversarial_weight=1.0, adversarial_start=0.0)
-    corpus = open_corpus(config)
-    task = task_of(config, corpus)
-    task.build()
-    network, objective = task.model.network, task.objective
-    batch = task.load(corpus.train.schedule.batch_at(0))
-    draws = objective.draw(4, tf.constant([0, 0]))
-    with tf.GradientTape() as tape:
-        loss = sum(objective.losses(batch, draws, objective.count(batch)))
-    kernels = network.project.kernel.value, network.refiner.project.kernel.value
-    of_magnitudes, of_refiner = tape.gradient(loss, kernels)
-    assert of_magnitudes is None or np.abs(of_magnitudes).max() == 0
-    assert np.abs(of_refiner).max() > 0
-
-
-def first_gradients(miniature, **changes):
-    """Of the widening kernels of the magnitudes and of the refiner, if there is one."""
+def refining_task(miniature, **changes):
+    """One that refines from its first step on, and its first batch."""
     config = miniature(task="vocoder", adversarial_start=0.0, **changes)
     tf.keras.utils.set_random_seed(1)
     corpus = open_corpus(config)
     task = task_of(config, corpus)
     task.build()
-    network, objective = task.model.network, task.objective
-    kernels = [network.widen.kernel.value]
-    if network.refiner is not None:
-        network.refiner.project.kernel.assign(0.01 * tf.ones_like(network.refiner.project.kernel))
-        kernels.append(network.refiner.widen.kernel.value)
-    batch = task.load(corpus.train.schedule.batch_at(0))
+    return task, task.load(corpus.train.schedule.batch_at(0))
+
+
+def gradients(task, batch, kernels):
+    """Of the first step."""
+    objective = task.objective
     draws = objective.draw(4, tf.constant([0, 0]))
     with tf.GradientTape() as tape:
         loss = sum(objective.losses(batch, draws, objective.count(batch)))
-    return tape.gradient(loss, kernels)
+    return tape.gradient(loss, [kernel.value for kernel in kernels])
+
+
+def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
+    """Otherwise it could make its own work easier at the expense of the mel."""
+    task, batch = refining_task(miniature, adversarial_weight=1.0)
+    network = task.model.network
+    kernels = network.project.kernel, network.refiner.project.kernel
+    of_magnitudes, of_refiner = gradients(task, batch, kernels)
+    assert of_magnitudes is None or np.abs(of_magnitudes).max() == 0
+    assert np.abs(of_refiner).max() > 0
 
 
 def test_magnitudes_go_on_learning_without_a_refiner(miniature):
-    (gradient,) = first_gradients(miniature, refining_blocks=0)
+    task, batch = refining_task(miniature, refining_blocks=0)
+    (gradient,) = gradients(task, batch, [task.model.network.widen.kernel])
     assert np.abs(gradient).max() > 0
 
 
 def test_the_refiner_learns_the_same_in_float16(miniature):
     """Unless they are scaled, many of its gradients are too small for float16."""
-    _, expected = first_gradients(miniature)
-    _, gradient = first_gradients(miniature, precision="float16")
+
+    def gradient_in(precision):
+        task, batch = refining_task(miniature, precision=precision)
+        refiner = task.model.network.refiner
+        refiner.project.kernel.assign(0.01 * tf.ones_like(refiner.project.kernel))
+        return gradients(task, batch, [refiner.widen.kernel])[0]
+
+    expected, gradient = gradient_in("float32"), gradient_in("float16")
     error = np.linalg.norm(gradient - expected) / np.linalg.norm(expected)
     assert error < 0.002
 
@@ -358,12 +358,7 @@ def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run,
 
 
 def test_every_other_clip_is_refined_by_its_predicted_mel(miniature, trained_run, mending_run):
-    config = miniature(task="vocoder", mels_from=str(trained_run), adversarial_start=0.0)
-    corpus = open_corpus(config)
-    task = task_of(config, corpus)
-    task.build()
-    planned = corpus.train.schedule.batch_at(0)
-    batch = task.load(planned)
+    task, batch = refining_task(miniature, mels_from=str(trained_run))
 
     def loss(step, predicted_mel):
         draws = task.objective.draw(4, tf.constant([0, step]))
