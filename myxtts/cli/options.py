@@ -85,10 +85,9 @@ def configuration(
     options: argparse.Namespace,
     settings: Mapping[str, Any],
     base: Path | None = None,
-    below: dict[str, dict[str, Any]] | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
-    """Lowest first: `below`, --config or else a run's `base`, `settings` by name, --set.
+    """Lowest first: --config or else a run's `base`, `settings` by name, --set.
 
     `flag_names` has the flags of the settings that are called otherwise.
     """
@@ -106,7 +105,6 @@ def configuration(
         options.config or base,
         overrides,
         options.set,
-        below,
         is_saved_run=options.config is None and base is not None,
         flag_names=flag_names,
     )

@@ -24,7 +24,6 @@ _AUTO = "auto"
 # Flags whose name differs from the setting that they set.
 _SETTING_OF_FLAG = {
     "model_size": "size",
-    "model_start_delay": "model_start_delay_seconds",
     "data_gpu_memory": "data_gpu_memory_mb",
     "model_gpu_memory": "model_gpu_memory_mb",
 }
@@ -92,8 +91,6 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
     A resumed run keeps its saved settings unless flags change them. A run initialised from
     another one defaults to its model and its way of training.
     """
-    from myxtts.config.changes import settings_to_start_with
-
     settings = {
         _SETTING_OF_FLAG.get(flag, flag): value
         for flag, value in vars(options).items()
@@ -102,13 +99,8 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
     if "epochs" in settings and "max_steps" not in settings:
         # Otherwise max_steps in the file would override the flag.
         settings["max_steps"] = None
-    return configuration(
-        options,
-        settings,
-        base=start.resumed.config_file if start.resumed else None,
-        below=settings_to_start_with(start.init_from.config()) if start.init_from else None,
-        flag_names=_FLAG_NAMES,
-    )
+    base = start.resumed.config_file if start.resumed else None
+    return start.adapt(configuration(options, settings, base, flag_names=_FLAG_NAMES))
 
 
 def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:

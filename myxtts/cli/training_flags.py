@@ -219,7 +219,7 @@ def _add_device_flags(group: Any) -> None:
         type=float,
         metavar="SECONDS",
         help="delay between starting the data GPU and the model "
-        f"(default: {_default('model_start_delay_seconds')})",
+        f"(default: {_default('model_start_delay')})",
     )
     group.add_argument(
         "--enable-memory-isolation",

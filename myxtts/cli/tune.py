@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.training.starting import open_corpus_for, recommended_batches
         from myxtts.training.tuning.tuner import Tuner
 
-        strategy, data_device = set_up_devices(config)
+        strategy, data_device, _ = set_up_devices(config)
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it outside the cluster")
         corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)

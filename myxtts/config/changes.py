@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import SECTIONS, ModelConfig, XTTSConfig
+from myxtts.config.presets import SIZES
+from myxtts.errors import ConfigError
 
 Settings = dict[str, dict[str, Any]]
 
@@ -68,8 +71,35 @@ def settings_of_the_model(config: XTTSConfig) -> Settings:
     }
 
 
-def settings_to_start_with(config: XTTSConfig) -> Settings:
-    """What a run that starts with another one's weights takes over from it, if not given."""
+def config_to_start_with(
+    start: XTTSConfig, config: XTTSConfig, *, partially: bool = False
+) -> XTTSConfig:
+    """Return the configuration of a run that starts with the weights of `start`.
+
+    Settings of `start` hold where `config` was given none. Another size is an error, unless the
+    weights need to fit `partially` only.
+    """
+    below = _settings_to_start_with(start)
+    size = config.given.get("model", {}).get("size")
+    if size is not None and not _has_size(start.model, size):
+        if not partially:
+            found = next((name for name in SIZES if _has_size(start.model, name)), "another size")
+            raise ConfigError(
+                f"model.size (--model-size): found {size}, but the starting weights are {found}; "
+                "omit it, or train from scratch"
+            )
+        del below["model"]
+    return XTTSConfig(
+        **{name: below.get(name, {}) | config.given.get(name, {}) for name in SECTIONS}
+    )
+
+
+def _has_size(model: ModelConfig, size: str) -> bool:
+    """Whether a model has the numbers of a preset, whatever name was saved with it."""
+    return dataclasses.replace(model, size=size) == ModelConfig(size=size, **SIZES[size])
+
+
+def _settings_to_start_with(config: XTTSConfig) -> Settings:
     settings = settings_of_the_model(config)
     training = config.training
     settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from myxtts.config.audio import AudioConfig
 from myxtts.config.augmentation import AugmentationConfig
 from myxtts.config.data import BATCHING_MODES, DataConfig
-from myxtts.config.devices import DeviceConfig
 from myxtts.config.evaluation import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
-from myxtts.config.moved import announce, old_place_of, relocated
+from myxtts.config.moved import OLD_SECTIONS, announce, old_place_of, relocated
 from myxtts.config.names import did_you_mean, nearest
 from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
@@ -40,7 +39,6 @@ __all__ = [
     "AudioConfig",
     "AugmentationConfig",
     "DataConfig",
-    "DeviceConfig",
     "EvaluationConfig",
     "Guidance",
     "ModelConfig",
@@ -69,7 +67,10 @@ class XTTSConfig:
     augmentation: AugmentationConfig
     evaluation: EvaluationConfig
     saving: SavingConfig
-    devices: DeviceConfig
+
+    if TYPE_CHECKING:
+        given: ClassVar[Layer]
+        """Settings that were given by name, by section; the rest are presets and defaults."""
 
     def __init__(self, **settings: Any) -> None:
         given = _given(settings)
@@ -78,7 +79,7 @@ class XTTSConfig:
             values = given.get(name, {})
             _require_known(name, values)
             object.__setattr__(self, name, section_class(**(presets.get(name, {}) | values)))
-        object.__setattr__(self, "_has_own_batch_size", "batch_size" in given.get("data", {}))
+        object.__setattr__(self, "given", given)
         self._check_across_sections()
 
     def with_(self, **settings: Any) -> XTTSConfig:
@@ -89,14 +90,15 @@ class XTTSConfig:
         changes = _given(settings)
         kept = without_presets(self.as_dict(), changes)
         changed = XTTSConfig(**{name: kept[name] | changes.get(name, {}) for name in SECTIONS})
-        has_own = self.has_own_batch_size or "batch_size" in changes.get("data", {})
-        object.__setattr__(changed, "_has_own_batch_size", has_own)
+        own = without_presets(self.given, changes)
+        given = {name: own.get(name, {}) | changes.get(name, {}) for name in SECTIONS}
+        object.__setattr__(changed, "given", given)
         return changed
 
     @property
     def has_own_batch_size(self) -> bool:
         """Whether data.batch_size was given; otherwise `train` may choose a smaller one."""
-        return bool(getattr(self, "_has_own_batch_size", True))
+        return "batch_size" in self.given.get("data", {})
 
     @property
     def clips_per_step(self) -> int:
@@ -179,7 +181,6 @@ SECTIONS: dict[str, type[Section]] = {
         AugmentationConfig,
         EvaluationConfig,
         SavingConfig,
-        DeviceConfig,
     )
 }
 
@@ -207,7 +208,7 @@ def _given(settings: Mapping[str, Any]) -> Layer:
     """Settings by section, from sections and from flat keywords, under their present names."""
     layer: Layer = {}
     for name, value in settings.items():
-        if name in SECTIONS:
+        if name in SECTIONS or name in OLD_SECTIONS:
             layer.setdefault(name, {}).update(_section_settings(name, value))
         else:
             section, key = find_setting(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from myxtts.config.gpu_ids import parse_gpu_ids, read_gpu_id, read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 BATCHING_MODES = ("bucketed", "fixed", "dynamic")
@@ -10,7 +11,7 @@ LONG_CLIPS = ("leave_out", "split")
 
 @frozen_settings
 class DataConfig(Section):
-    """Where the recordings are, and how they are sampled, batched and prefetched."""
+    """Where the recordings are, how they are batched and prefetched, and which GPUs that uses."""
 
     section_name = "data"
     train_data: str | None = setting(
@@ -122,6 +123,27 @@ class DataConfig(Section):
         "half for the features of the corpus if they fit.",
         least=0.01,
         most=0.9,
+    )
+    data_gpu: int | None = setting(
+        None, "GPU that computes features; needs model_gpu.", least=0, read=read_gpu_id
+    )
+    model_gpu: str | None = setting(
+        None,
+        'GPU or GPUs that train, such as 1, "1,2" or [1, 2].',
+        read=read_gpu_ids,
+        check=parse_gpu_ids,
+    )
+    model_start_delay: float = setting(
+        2.0, "Seconds between starting the data device and starting the model.", least=0
+    )
+    enable_memory_isolation: bool = setting(
+        False, "Give the data GPU and the model GPU a fixed memory limit each."
+    )
+    data_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the data GPU; null chooses one by the size of the card.", least=1
+    )
+    model_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the model GPU; null chooses one by the size of the card.", least=1
     )
 
     @property

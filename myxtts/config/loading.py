@@ -12,6 +12,7 @@ import yaml
 from myxtts.config.builtin import find_config
 from myxtts.config.config import SECTIONS, XTTSConfig, find_setting
 from myxtts.config.moved import (
+    OLD_SECTIONS,
     announce,
     relocated,
     with_accumulated_batches,
@@ -82,7 +83,6 @@ def load_config(
     file: Path | str | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
-    below: Layer | None = None,
     *,
     is_saved_run: bool = False,
     flag_names: Mapping[str, str] | None = None,
@@ -92,8 +92,7 @@ def load_config(
     `overrides` come from flags, whose names are in `flag_names` where they are not the setting's.
 
     A `file` that is a string may also be the name of a built-in configuration, such as "demo".
-    `below` is what is not given otherwise; its model is not mixed with a size that is. Old names
-    are announced, but not those in the file of a saved run: nobody typed them.
+    Old names are announced, but not those in the file of a saved run: nobody typed them.
     """
     version, settings = (
         _read_versioned(file, is_saved_run=is_saved_run) if file is not None else (_VERSION, {})
@@ -107,9 +106,6 @@ def load_config(
     assigned, moves_of_assignments = relocated(parse_assignments(assignments), "--set")
     announce([*([] if is_saved_run else moves), *moves_of_flags, *moves_of_assignments])
     layers = [from_file, from_flags, assigned]
-    if below is not None:
-        has_size = "size" in merge(layers).get("model", {})
-        layers.insert(0, {name: below[name] for name in below if name != "model" or not has_size})
     try:
         return XTTSConfig(**merge(layers))
     except ConfigError as error:
@@ -177,7 +173,7 @@ def _read_versioned(file: Path | str, *, is_saved_run: bool = False) -> tuple[in
             "written by a newer MyXTTS: update this one"
         )
     for section, values in content.items():
-        if section not in SECTIONS:
+        if section not in SECTIONS and section not in OLD_SECTIONS:
             hint = did_you_mean(str(section), SECTIONS)
             raise ConfigError(
                 f"{file}: unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}"
@@ -208,7 +204,7 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 def _place_of_assigned(key: str) -> tuple[str, str]:
     """Section and name of `section.key`, or of a setting's name alone."""
     section, dot, name = key.partition(".")
-    if dot and section not in SECTIONS:
+    if dot and section not in SECTIONS and section not in OLD_SECTIONS:
         hint = did_you_mean(section, SECTIONS)
         raise ConfigError(f"unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}")
     if section in SECTIONS and not name:

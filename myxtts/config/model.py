@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from myxtts.config.schema import Section, frozen_settings, setting
 
-MODEL_SIZES = ("tiny", "small", "normal", "big")
+MODEL_SIZES = ("tiny", "base", "small", "normal", "big")
 # The voice encoder works on groups of this many frames: a voice changes slowly.
 VOICE_STEP_FRAMES = 4
 

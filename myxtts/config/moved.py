@@ -26,21 +26,27 @@ MOVED = {
     "training.save_every": "saving.save_every",
     "training.keep_checkpoints": "saving.keep_checkpoints",
     "training.log_every": "saving.log_every",
-    # Names that earlier guides to the GPU pipeline gave, all in the section of the data.
-    "data.data_gpu": "devices.data_gpu",
-    "data.model_gpu": "devices.model_gpu",
-    "data.model_start_delay": "devices.model_start_delay_seconds",
-    "data.enable_memory_isolation": "devices.enable_memory_isolation",
-    "data.data_gpu_memory": "devices.data_gpu_memory_mb",
-    "data.model_gpu_memory": "devices.model_gpu_memory_mb",
-    "data.data_gpu_memory_limit": "devices.data_gpu_memory_mb",
-    "data.model_gpu_memory_limit": "devices.model_gpu_memory_mb",
+    "devices.data_gpu": "data.data_gpu",
+    "devices.model_gpu": "data.model_gpu",
+    "devices.model_start_delay_seconds": "data.model_start_delay",
+    "devices.enable_memory_isolation": "data.enable_memory_isolation",
+    "devices.data_gpu_memory_mb": "data.data_gpu_memory_mb",
+    "devices.model_gpu_memory_mb": "data.model_gpu_memory_mb",
+    "devices.strict_devices": "training.strict_devices",
+    "devices.virtual_devices": "training.virtual_devices",
+    # Names that earlier guides to the GPU pipeline gave.
+    "data.data_gpu_memory": "data.data_gpu_memory_mb",
+    "data.model_gpu_memory": "data.model_gpu_memory_mb",
+    "data.data_gpu_memory_limit": "data.data_gpu_memory_mb",
+    "data.model_gpu_memory_limit": "data.model_gpu_memory_mb",
     "data.prefetch_buffer_size": "data.buffer_size",
     "data.pipeline_buffer_size": "data.buffer_size",
     "data.num_workers": "data.workers",
     "data.enable_xla": "training.xla",
     "data.enable_static_shapes": "data.pad_to_fixed_length",
 }
+
+OLD_SECTIONS = {old.partition(".")[0] for old in MOVED}
 
 # With the value that each now always has.
 CONSTANT = {
@@ -76,7 +82,6 @@ def relocated(
     current: Layer = {}
     moved: dict[Move, Any] = {}
     for section, values in layer.items():
-        kept = current.setdefault(section, {})
         for name, value in values.items():
             old = f"{section}.{name}"
             if old in MOVED:
@@ -84,7 +89,7 @@ def relocated(
             elif old in CONSTANT:
                 _check_constant(where, old, value, is_saved_run)
             else:
-                kept[name] = value
+                current.setdefault(section, {})[name] = value
     for move, value in moved.items():
         section, _, name = move.new.partition(".")
         target = current.setdefault(section, {})

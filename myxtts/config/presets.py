@@ -9,6 +9,8 @@ from myxtts.config.schema import Layer
 SIZES: dict[str, dict[str, Any]] = {
     # Trains usefully on two CPU cores; the defaults of ModelConfig.
     "tiny": {},
+    # The included base model.
+    "base": {"decoder_width": 256},
     "small": {
         "text_width": 192,
         "text_blocks": 5,

@@ -151,6 +151,14 @@ class TrainingConfig(Section):
         read=read_gpu_ids,
         check=parse_optional_gpu_ids,
     )
+    strict_devices: bool = setting(
+        False,
+        "Stop if mirrored training, multi-GPU mode or a GPU in model_gpu is not available, "
+        "instead of continuing without it.",
+    )
+    virtual_devices: int = setting(
+        0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", least=0, most=64
+    )
 
     def first_adversarial_step(self, total_steps: int) -> int:
         return round(self.adversarial_start * total_steps)

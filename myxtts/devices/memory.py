@@ -128,7 +128,12 @@ class GpuRuntime:
         removed again.
         """
         threading = self._config.threading
-        threads = threading.get_inter_op_parallelism_threads()
+        try:
+            threads = threading.get_inter_op_parallelism_threads()
+        except ValueError:
+            # Reading one setting checks all of them. With memory growth on for some GPUs only,
+            # that fails, and TensorFlow could not have started.
+            return False
         try:
             threading.set_inter_op_parallelism_threads(threads + 1)
         except RuntimeError:
@@ -200,6 +205,12 @@ def _find_problem(runtime: GpuRuntime, shares: Sequence[Share]) -> str | None:
             return f"{share.role}_id: found {share.gpu_id}, allowed: {known}"
     if len({share.gpu_id for share in shares}) < len(shares):
         return f"data_gpu_id and model_gpu_id: found {shares[0].gpu_id} for both; choose two GPUs"
+    growing = [index for index, gpu in enumerate(gpus) if runtime.get_growth(gpu)]
+    if growing:
+        return (
+            f"memory growth is on for GPU {', '.join(map(str, growing))}, which rules out a limit; "
+            "do not call set_memory_growth"
+        )
     for share in shares:
         problem = _find_limit_problem(runtime, gpus[share.gpu_id], share)
         if problem:
@@ -214,11 +225,6 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
     memory_mb = runtime.memory_mb(gpu)
     if memory_mb is not None and share.limit_mb > memory_mb:
         return f"{name}: found {share.limit_mb}, but GPU {share.gpu_id} has {memory_mb} MB"
-    if runtime.get_growth(gpu):
-        return (
-            f"memory growth is on for GPU {share.gpu_id}, which rules out a limit; "
-            "do not call set_memory_growth"
-        )
     return None
 
 

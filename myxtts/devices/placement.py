@@ -44,12 +44,12 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
     named = named_model_gpus(config)
     there = tuple(number for number in named if number < gpu_count)
     # Memory isolation, which chooses a GPU by itself, says itself that there are too few.
-    chosen = named if config.devices.model_gpu is not None else []
+    chosen = named if config.data.model_gpu is not None else []
     missing = [number for number in chosen if number >= gpu_count]
     problem = _problem_of_multi_gpu_mode(config, gpu_count, machines)
     by_name = bool(there) and machines == 1
     usual = gpus_that_train(gpu_count, config.training.multi_gpu)
-    wanted = config.devices.data_gpu
+    wanted = config.data.data_gpu
     return Placement(
         model_gpus=there if by_name else usual,
         data_gpu=wanted if problem is None else None,
@@ -73,11 +73,11 @@ def gpus_that_train(gpu_count: int, multi_gpu: bool) -> tuple[int, ...]:
 
 def named_model_gpus(config: XTTSConfig) -> list[int]:
     """Configured ids of the GPUs that train; empty if not configured."""
-    given = config.devices.model_gpu
+    given = config.data.model_gpu
     if given is None:
         # Memory isolation reserves the first GPU for data.
-        return [1] if config.devices.enable_memory_isolation else []
-    return parse_gpu_ids("devices.model_gpu", given)
+        return [1] if config.data.enable_memory_isolation else []
+    return parse_gpu_ids("data.model_gpu", given)
 
 
 def parse_visible_gpus(text: str | None) -> list[int]:
@@ -92,13 +92,13 @@ def expects_xla(config: XTTSConfig, gpus_here: int) -> bool:
     """
     if config.training.xla is not None:
         return config.training.xla
-    if config.devices.virtual_devices:
+    if config.training.virtual_devices:
         return False
     names_gpus = (
         config.training.multi_gpu
         or bool(parse_visible_gpus(config.training.visible_gpus))
-        or config.devices.data_gpu is not None
-        or config.devices.model_gpu is not None
+        or config.data.data_gpu is not None
+        or config.data.model_gpu is not None
     )
     return gpus_here > 0 or names_gpus
 
@@ -111,19 +111,19 @@ def expected_gpu_count(config: XTTSConfig, gpus_here: int) -> int:
     visible = parse_visible_gpus(config.training.visible_gpus)
     if visible:
         return len(visible)
-    if config.devices.virtual_devices or gpus_here:
-        return config.devices.virtual_devices or gpus_here
-    data_gpu = config.devices.data_gpu
+    if config.training.virtual_devices or gpus_here:
+        return config.training.virtual_devices or gpus_here
+    data_gpu = config.data.data_gpu
     named = [*named_model_gpus(config), *([] if data_gpu is None else [data_gpu])]
     return 1 + max(named, default=0)
 
 
 def _problem_of_multi_gpu_mode(config: XTTSConfig, gpu_count: int, machines: int) -> str | None:
-    data_gpu, model_gpus = config.devices.data_gpu, named_model_gpus(config)
+    data_gpu, model_gpus = config.data.data_gpu, named_model_gpus(config)
     if data_gpu is None:
         return None
     missing = [number for number in (data_gpu, *model_gpus) if number >= gpu_count]
-    if config.devices.model_gpu is None:
+    if config.data.model_gpu is None:
         return "--data-gpu requires --model-gpu"
     if missing:
         return _not_there(missing, gpu_count)
@@ -135,12 +135,12 @@ def _problem_of_multi_gpu_mode(config: XTTSConfig, gpu_count: int, machines: int
 
 
 def _without_effect(config: XTTSConfig, by_name: bool) -> Iterator[str]:
-    devices = config.devices
+    data = config.data
     if config.training.multi_gpu and by_name:
         yield f"--multi-gpu does nothing, because {_reason(config)}"
-    limits_mb = {"data": devices.data_gpu_memory_mb, "model": devices.model_gpu_memory_mb}
+    limits_mb = {"data": data.data_gpu_memory_mb, "model": data.model_gpu_memory_mb}
     for role, limit_mb in limits_mb.items():
-        if limit_mb is not None and not devices.enable_memory_isolation:
+        if limit_mb is not None and not data.enable_memory_isolation:
             yield f"--{role}-gpu-memory does nothing without --enable-memory-isolation"
 
 
@@ -149,7 +149,7 @@ def _not_there(ids: list[int], count: int) -> str:
 
 
 def _reason(config: XTTSConfig) -> str:
-    given = config.devices.model_gpu
+    given = config.data.model_gpu
     if given is None:
         return "memory isolation reserves the first GPU for data"
     return f"model_gpu is {given}"

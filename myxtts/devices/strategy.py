@@ -146,7 +146,7 @@ def choose_strategy(
         "strategy: %s on %s, because %s",
         name_of(strategy),
         ", ".join(devices),
-        reason or _reason(accelerators, multi_gpu),
+        reason or reason_for_strategy(accelerators, multi_gpu),
     )
     return strategy
 
@@ -166,6 +166,17 @@ def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
         # TensorFlow's default strategy, used here for the CPU, has no list of devices.
         return ["CPU:0"]
     return [device.rpartition("device:")[2] for device in devices]
+
+
+@contextlib.contextmanager
+def model_scope(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """The scope of the strategy, with everything outside its replicas on the first model device.
+
+    Without the device, validation and samples would run on the first CPU or GPU, which may be the
+    data device. Both scopes belong to the current thread.
+    """
+    with strategy.scope(), tf.device(devices_here(strategy)[0]):
+        yield
 
 
 def devices_holding(
@@ -197,7 +208,7 @@ def _mirrored(accelerators: Accelerators) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(list(accelerators.devices), cross_device_ops=reduction)
 
 
-def _reason(accelerators: Accelerators, multi_gpu: bool) -> str:
+def reason_for_strategy(accelerators: Accelerators, multi_gpu: bool) -> str:
     count, wish = accelerators.gpu_count, "on" if multi_gpu else "off"
     if count == 0:
         return "there is no GPU"

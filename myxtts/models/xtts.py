@@ -193,8 +193,15 @@ class XTTS(keras.Model):
             )
         )
 
-    def call(self, batch: Batch, draws: Draws, counts: Counts) -> tuple[LossParts, tf.Tensor]:
-        """Losses of a batch or a share of it, and the alignment [batch, positions, tokens]."""
+    def call(
+        self, batch: Batch, draws: Draws, counts: Counts, training: bool = True
+    ) -> tuple[LossParts, tf.Tensor]:
+        """Return the losses of a batch or a shard of it, and the alignment
+        [batch, positions, tokens].
+
+        Without `training` the adversarial loss is zero. It is computed with gradients of the
+        discriminator, which a distributed variable has only inside a replica.
+        """
         voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
             batch.token_ids,
@@ -216,7 +223,9 @@ class XTTS(keras.Model):
             prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
             duration=duration_error(text, durations) / counts.tokens,
             flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
-            adversarial=self._adversarial_loss(segment, draws, flow_scale),
+            adversarial=(
+                self._adversarial_loss(segment, draws, flow_scale) if training else tf.zeros([])
+            ),
             phoneme=self._phoneme_loss(segment, draws, flow_scale),
         )
         return parts, path

@@ -122,6 +122,6 @@ def compile_losses_and_path(model: XTTS, signature: Batch, seed: int) -> Any:
         size = batch.token_ids.shape[0]
         size = tf.shape(batch.token_ids)[0] if size is None else size
         draws = model.draw(size, tf.constant([seed, -1]))
-        return model(batch, draws, model.count(batch))
+        return model(batch, draws, model.count(batch), training=False)
 
     return tf.function(losses_and_path, input_signature=[signature], autograph=False)

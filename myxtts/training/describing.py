@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.mel_geometry import seconds_of_frames
@@ -31,9 +31,12 @@ def configuration_block(opened: OpenedRun) -> str:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
     shapes = f"ENABLED, {len(plan.shapes)} {plural(len(plan.shapes), 'shape')}"
     static = "DISABLED, each batch has its own" if plan.dynamic else shapes
+    accumulation = training.gradient_accumulation_steps
+    batches = {shape.batch // accumulation for shape in plan.shapes}
     lines = {
-        "Batch size": f"{data.batch_size} clips at once, {opened.config.clips_per_step} in a step "
-        f"(gradient accumulation steps: {training.gradient_accumulation_steps}); learning rate: "
+        "Batch size": f"{_range(batches)} clips at once, "
+        f"{_range({batch * accumulation for batch in batches})} in a step (batch_size: "
+        f"{data.batch_size}, gradient accumulation steps: {accumulation}); learning rate: "
         f"{training.learning_rate:g}",
         "Static shapes (pad_to_fixed_length)": f"{data.batching_mode == 'fixed'}; "
         f"Static shapes: {static}",
@@ -44,10 +47,13 @@ def configuration_block(opened: OpenedRun) -> str:
     )
 
 
+def _range(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
 def describe_details(opened: OpenedRun) -> Iterator[str]:
     """What few ask about: shown with --verbose, and kept in the run folder."""
-    from myxtts.devices.strategy import name_of
-
     config, part = opened.config, opened.corpus.train
     yield describe_length(opened)
     yield f"Corpus: {part.cache.description}"
@@ -55,14 +61,14 @@ def describe_details(opened: OpenedRun) -> Iterator[str]:
     yield (
         f"Model size: {config.model.size}; optimization level: "
         f"{config.training.optimization_level}; batching: {config.data.batching_mode}; seed: "
-        f"{config.training.seed}; strategy: {name_of(opened.devices.strategy)}"
+        f"{config.training.seed}"
     )
     yield opened.task.describe_shapes()
 
 
 def describe_mode(opened: OpenedRun) -> str:
-    """Devices of data and model, and the prefetch buffer, in one line."""
-    from myxtts.devices.strategy import devices_here
+    """Devices of data and model, the prefetch buffer, and the strategy with its reason."""
+    from myxtts.devices.strategy import devices_here, name_of
 
     devices, feed = opened.devices, opened.feed
     aside = " (no separate GPU for data)" if devices.data_device is None else ""
@@ -71,7 +77,8 @@ def describe_mode(opened: OpenedRun) -> str:
     return (
         f"Mode: {feed.mode}{aside}; data on {feed.data_device}, model {placed} "
         f"{', '.join(model_devices)}; prefetching up to {feed.buffer_size} "
-        f"{plural(feed.buffer_size, 'batch')}"
+        f"{plural(feed.buffer_size, 'batch')}\n"
+        f"Strategy: {name_of(devices.strategy)}, because {devices.reason}"
     )
 
 
@@ -128,7 +135,7 @@ def describe_start(trainer: XTTSTrainer) -> Iterator[str]:
     seconds = trainer.expected_seconds
     time = "" if seconds is None else f"about {duration(seconds)} for "
     yield (
-        f"Device: {_device(devices_here(trainer.strategy), config.devices.virtual_devices)}; "
+        f"Device: {_device(devices_here(trainer.strategy), config.training.virtual_devices)}; "
         f"{time}{left:,} {plural(left, 'step')}"
     )
     yield (

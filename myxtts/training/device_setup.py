@@ -17,6 +17,7 @@ from myxtts.devices.placement import named_model_gpus, place
 from myxtts.devices.strategy import (
     choose_strategy,
     machines_strategy,
+    reason_for_strategy,
 )
 from myxtts.errors import DeviceError
 
@@ -29,13 +30,15 @@ class Devices(NamedTuple):
     strategy: tf.distribute.Strategy
     data_device: str | None
     """The device that computes features; None: they come from the cache."""
+    reason: str
+    """Why this strategy was chosen."""
 
 
 def set_up_devices(config: XTTSConfig) -> Devices:
     """Call this before any other TensorFlow work."""
-    devices = config.devices
-    accelerators = find_accelerators(devices.virtual_devices, config.training.visible_gpus)
-    if devices.enable_memory_isolation:
+    training = config.training
+    accelerators = find_accelerators(training.virtual_devices, training.visible_gpus)
+    if config.data.enable_memory_isolation:
         _isolate_memory(config, accelerators)
     cluster = find_cluster()
     placement = place(config, accelerators.gpu_count, cluster.workers if cluster else 1)
@@ -51,28 +54,28 @@ def set_up_devices(config: XTTSConfig) -> Devices:
         turn_multi_gpu_mode_off(placement.problem, config)
     data_gpu, model_gpus = placement.data_gpu, placement.model_gpus
     data_device = None if data_gpu is None else accelerators.devices[data_gpu]
+    reason = placement.reason or reason_for_strategy(accelerators, training.multi_gpu)
     if cluster is not None:
+        reason = f"this is worker {cluster.index} of {cluster.workers} by {cluster.source}"
         strategy = machines_strategy(cluster, accelerators, config.training.multi_gpu)
     elif placement.reason is not None:
         chosen = tuple(accelerators.devices[number] for number in model_gpus)
         accelerators = dataclasses.replace(accelerators, devices=chosen)
-        strategy = choose_strategy(
-            accelerators, multi_gpu=len(model_gpus) > 1, reason=placement.reason
-        )
+        strategy = choose_strategy(accelerators, multi_gpu=len(model_gpus) > 1, reason=reason)
     else:
-        strategy = choose_strategy(accelerators, config.training.multi_gpu)
-    return Devices(strategy, data_device)
+        strategy = choose_strategy(accelerators, training.multi_gpu)
+    return Devices(strategy, data_device, reason)
 
 
 def _isolate_memory(config: XTTSConfig, accelerators: Accelerators) -> None:
     if accelerators.kind == "virtual":
         _log.warning("GPU memory isolation is off: virtual devices have no memory of their own")
         return
-    devices = config.devices
-    data_gpu_id = 0 if devices.data_gpu is None else devices.data_gpu
+    data = config.data
+    data_gpu_id = 0 if data.data_gpu is None else data.data_gpu
     model_gpu_id = named_model_gpus(config)[0]
     recommended = recommend_limits(data_gpu_id, model_gpu_id)
-    data_mb, model_mb = devices.data_gpu_memory_mb, devices.model_gpu_memory_mb
+    data_mb, model_mb = data.data_gpu_memory_mb, data.model_gpu_memory_mb
     setup_gpu_memory_isolation(
         data_gpu_id=data_gpu_id,
         model_gpu_id=model_gpu_id,
@@ -87,5 +90,5 @@ def turn_multi_gpu_mode_off(problem: str, config: XTTSConfig) -> None:
 
 
 def _refuse_if_strict(problem: str, config: XTTSConfig) -> None:
-    if config.devices.strict_devices:
+    if config.training.strict_devices:
         raise DeviceError(f"{problem}; leave out --strict-devices to continue without it")

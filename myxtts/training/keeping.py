@@ -47,6 +47,8 @@ class Keeper(Protocol):
 
     def write_report(self, report: RunReport) -> None: ...
 
+    def add_detail(self, line: str) -> None: ...
+
     def best(self) -> dict[str, Any] | None: ...
 
     def advice(self) -> list[str]: ...
@@ -205,6 +207,10 @@ class RunKeeper:
     def write_report(self, report: RunReport) -> None:
         self._writer.write_report(report)
 
+    def add_detail(self, line: str) -> None:
+        """Append a line to the details of the run."""
+        self._writer.add_detail(line)
+
     @property
     def should_stop(self) -> bool:
         return self._judge.should_stop
@@ -240,6 +246,8 @@ class NullKeeper:
         return True
 
     def write_report(self, report: RunReport) -> None: ...
+
+    def add_detail(self, line: str) -> None: ...
 
     def best(self) -> None: ...
 

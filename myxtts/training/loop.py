@@ -93,6 +93,7 @@ class TrainingLoop:
         while state is None:
             step += 1
             self._train_on(step, self._next_batch())
+            self._announce_buffer_change(step)
             self.observer.on_progress(step, self.total_steps)
             state = self._end_step(step)
         if not self.keeper.finish(lambda: self.interruption.requested):
@@ -170,6 +171,12 @@ class TrainingLoop:
         with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
             return next(self.feed)
 
+    def _announce_buffer_change(self, step: int) -> None:
+        change = self.feed.take_buffer_change()
+        if change is not None:
+            self.observer.on_notice(change)
+            self.keeper.add_detail(f"Step {step}: {change}")
+
     def _train_on(self, step: int, batch: Any) -> None:
         with self._noticing_lost_machines(step - 1):
             result = self.stepper.run(step, batch)
@@ -242,7 +249,12 @@ class TrainingLoop:
             gpus=self.gpus.whole_run(),
             best=self.keeper.best(),
             advice=[
-                *advice(seconds, metrics.valid_work_ratio, feed.remedy_for_waiting()),
+                *advice(
+                    seconds,
+                    metrics.valid_work_ratio,
+                    feed.remedy_for_waiting(),
+                    self.stepper.counts()["compilations_after_warmup"],
+                ),
                 *self.keeper.advice(),
                 *(f"{problem}." for problem in self.observer.problems()),
             ],

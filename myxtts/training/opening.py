@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import accumulation_split_batches
 from myxtts.errors import ConfigError
@@ -54,6 +55,12 @@ class Start:
             init_from=find_checkpoint(run_to_start_from(run), for_synthesis=True),
             partially=partially,
         )
+
+    def adapt(self, config: XTTSConfig) -> XTTSConfig:
+        """Add the settings that weights of another run bring along, where none are given."""
+        if self.init_from is None:
+            return config
+        return config_to_start_with(self.init_from.config(), config, partially=self.partially)
 
     @property
     def vocabulary(self) -> Tokenizer | None:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.batch import Batch
-from myxtts.devices.strategy import sum_over_replicas
+from myxtts.devices.strategy import model_scope, sum_over_replicas
 from myxtts.errors import DeviceError
 from myxtts.training.optimizer import FlatAdamW
 
@@ -75,7 +75,7 @@ def _within(limit_seconds: float, work: Callable[[], _Result]) -> _Result:
     def run() -> None:
         try:
             # Scopes belong to threads.
-            with strategy.scope():
+            with model_scope(strategy):
                 results.put(work())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             results.put(error)

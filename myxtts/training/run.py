@@ -51,7 +51,7 @@ def train(
         start = Start(resumed=run.newest_checkpoint(), allow_changed_corpus=allow_changed_corpus)
     elif init_from is not None:
         start = Start.from_run(init_from, partially=init_partially)
-    return train_from(start, config, run, observer or Observer())
+    return train_from(start, start.adapt(config), run, observer or Observer())
 
 
 def train_from(

@@ -102,7 +102,7 @@ def _start(
 
 def _on_first_device(opened: OpenedRun, error: ReplicasFailedError) -> OpenedRun:
     devices = opened.devices
-    if opened.config.devices.strict_devices or place_of(devices.strategy).workers > 1:
+    if opened.config.training.strict_devices or place_of(devices.strategy).workers > 1:
         raise error
     first = devices_here(devices.strategy)[0]
     _log.warning(
@@ -126,7 +126,7 @@ def _with_started_feed(opened: OpenedRun) -> OpenedRun:
     feed.start(opened.start.resumed.info.step if opened.start.resumed else 0)
     if devices.data_device is None:
         return opened
-    delay_seconds = opened.config.devices.model_start_delay_seconds
+    delay_seconds = opened.config.data.model_start_delay
     awaited = feed.batches_before_model
     opened.observer.on_notice(
         f"data device started; model starts in {delay_seconds:.1f} s, when {awaited} "

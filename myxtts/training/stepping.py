@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -130,11 +131,9 @@ class Stepper:
         return self._monitor.trained
 
     def _compute(self, shape: Shape, batch: Any, *, update: bool) -> StepResult:
-        try:
+        with reporting_out_of_memory(self._config, shape):
             result: StepResult = self.compiled_step(batch, tf.constant(update))
             result.loss.numpy()  # waits for the device
-        except tf.errors.ResourceExhaustedError as error:
-            raise DeviceError(_out_of_memory(shape, self._config)) from error
         return result
 
 
@@ -142,11 +141,26 @@ def _size(shape: Shape) -> int:
     return shape.batch * shape.frames * shape.tokens
 
 
-def _out_of_memory(shape: Shape, config: XTTSConfig) -> str:
+def out_of_memory(config: XTTSConfig, shape: Shape | None = None) -> str:
+    """The message for a device that ran out of memory, during a step of `shape` or elsewhere."""
     accumulation = config.training.gradient_accumulation_steps
-    return (
-        f"out of memory: the device cannot hold a batch of {shape.batch // accumulation} clips of "
-        f"{shape.tokens} tokens and {shape.frames} mel frames; halve data.batch_size (now "
-        f"{config.data.batch_size}) and double training.gradient_accumulation_steps (now "
-        f"{accumulation}) for the same training, or leave out long clips with data.max_mel_frames"
+    batch = (
+        f"the device cannot hold a batch of {shape.batch // accumulation} clips of "
+        f"{shape.tokens} tokens and {shape.frames} mel frames"
+        if shape
+        else "the device cannot hold the model and a batch"
     )
+    return (
+        f"out of memory: {batch}; halve data.batch_size (now {config.data.batch_size}) and double "
+        f"training.gradient_accumulation_steps (now {accumulation}) for the same training, or "
+        "leave out long clips with data.max_mel_frames"
+    )
+
+
+@contextlib.contextmanager
+def reporting_out_of_memory(config: XTTSConfig, shape: Shape | None = None) -> Iterator[None]:
+    """Turn TensorFlow's out-of-memory error into one line that says what to change."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise DeviceError(out_of_memory(config, shape)) from error

@@ -21,8 +21,8 @@ from myxtts.data.opening import Corpus
 from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import (
-    devices_here,
     devices_holding,
+    model_scope,
     place_of,
     uses_xla,
     wait_for_all,
@@ -41,7 +41,7 @@ from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatch
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.same_corpus import require_same_corpus
 from myxtts.training.starting_weights import StartReport
-from myxtts.training.stepping import Stepper
+from myxtts.training.stepping import Stepper, out_of_memory, reporting_out_of_memory
 from myxtts.training.task import Task
 from myxtts.training.tasks import task_of
 from myxtts.training.watching.accounting import TimeAccount
@@ -87,7 +87,7 @@ class XTTSTrainer:
         self.run_dir = RunDir(run_dir)
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
         if strategy is None:
-            strategy, self._data_device = set_up_devices(config)
+            strategy, self._data_device, _ = set_up_devices(config)
             self.corpus = corpus = planned_for(strategy, corpus, config)
         self.strategy = strategy
         self.task = task or task_of(config, corpus)
@@ -107,7 +107,7 @@ class XTTSTrainer:
         evidence = self.run_dir.evidence if self.place.is_chief else None
         self._divergence = DivergenceMonitor(corpus.train, evidence)
         keras.utils.set_random_seed(config.training.seed)
-        with self.strategy.scope():
+        with model_scope(self.strategy):
             self.task.build()
             self.optimizer = FlatAdamW(
                 self.model.trainable_variables,
@@ -185,10 +185,14 @@ class XTTSTrainer:
     def prepare(self) -> None:
         """Everything before the first step: initial weights, compiling, testing the devices."""
         self._peak_memory = PeakMemory(self._model_devices())
-        with tf.device(devices_here(self.strategy)[0]):
+        with model_scope(self.strategy), reporting_out_of_memory(self.config):
             if self.task.find_first_weights(self.observer.on_phase):
                 self.optimizer.reset_ema()
-        with self.strategy.scope(), self.account.spending("compile"):
+        with (
+            model_scope(self.strategy),
+            reporting_out_of_memory(self.config),
+            self.account.spending("compile"),
+        ):
             if self.place.workers > 1:
                 self.optimizer.take_weights_of_first_replica()
             self.observer.on_phase("tracing the training step")
@@ -226,12 +230,12 @@ class XTTSTrainer:
                 with (
                     contextlib.closing(self._started_feed()) as feed,
                     GpuSampler() as gpus,
-                    self.strategy.scope(),
+                    model_scope(self.strategy),
                     self._keeper() as keeper,
                 ):
                     return self._run_loop(feed, gpus, keeper)
             except TooManyBadStepsError:
-                with self.strategy.scope():
+                with model_scope(self.strategy):
                     self._roll_back()
 
     def _run_loop(self, feed: Feed, gpus: GpuSampler, keeper: RunKeeper | NullKeeper) -> RunReport:
@@ -269,6 +273,14 @@ class XTTSTrainer:
         except DataError:
             keeper.save_and_wait(self._step_now())
             raise
+        except tf.errors.ResourceExhaustedError as error:
+            # Outside a step, in validation: nothing of the training state is lost.
+            step = self._step_now()
+            keeper.save_and_wait(step)
+            saved = describe_saved(self.run_dir, step)
+            raise DeviceError(
+                f"{out_of_memory(self.config)}; {saved}: continue with --resume {self.run_dir}"
+            ) from error
         except LostMachineError as error:
             message = self._save_without_the_others(error.whole_step, keeper)
             raise DeviceError(message) from error.__cause__

@@ -92,11 +92,11 @@ def test_with_a_validation_corpus_every_clip_is_trained_on(capsys, demo_corpus, 
     ("settings", "replicas"),
     [
         ([], 1),
-        (["devices.model_gpu=1,2,3"], 3),
-        (["devices.model_gpu=1,2,3", "devices.data_gpu=0"], 3),
-        (["training.multi_gpu=true", "devices.virtual_devices=2"], 2),
+        (["data.model_gpu=1,2,3"], 3),
+        (["data.model_gpu=1,2,3", "data.data_gpu=0"], 3),
+        (["training.multi_gpu=true", "training.virtual_devices=2"], 2),
         (["training.multi_gpu=true", "training.visible_gpus=0,2,5"], 3),
-        (["devices.virtual_devices=2"], 1),
+        (["training.virtual_devices=2"], 1),
     ],
 )
 def test_every_replica_compiles(capsys, monkeypatch, settings, replicas):
@@ -108,13 +108,13 @@ def test_every_replica_compiles(capsys, monkeypatch, settings, replicas):
 
 
 def test_a_batch_that_replicas_cannot_share(capsys):
-    flags = [f"--set={it}" for it in ("devices.model_gpu=1,2,3", "data.batching=fixed")]
+    flags = [f"--set={it}" for it in ("data.model_gpu=1,2,3", "data.batching=fixed")]
     assert main(["diagnose", *flags, "--set=data.batch_size=32"]) == 2
     assert "expected a multiple of 3, the number of replicas" in capsys.readouterr().err
 
 
 def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):
-    text = shown(capsys, "--no-xla", "--set=devices.model_gpu=0,1", "--set=devices.data_gpu=1")
+    text = shown(capsys, "--no-xla", "--set=data.model_gpu=0,1", "--set=data.data_gpu=1")
     assert "Devices: GPU 1 cannot be both data GPU and model GPU." in text
     assert "replicas: 2" in text
 
@@ -123,7 +123,7 @@ def test_no_tensorflow_is_loaded(user_environment):
     program = (
         "import sys\n"
         "from myxtts.cli.main import main\n"
-        "assert main(['diagnose', '--set=devices.model_gpu=1,2']) == 0\n"
+        "assert main(['diagnose', '--set=data.model_gpu=1,2']) == 0\n"
         "assert 'tensorflow' not in sys.modules"
     )
     result = subprocess.run(

@@ -29,7 +29,7 @@ def test_contract_defaults():
     assert data.max_mel_frames is None
     assert data.n_mels == 80
     assert data.buffer_size == 50
-    assert XTTSConfig().devices.model_start_delay_seconds == 2.0
+    assert XTTSConfig().data.model_start_delay == 2.0
     assert XTTSConfig().training.multi_gpu is False
 
 

@@ -49,7 +49,7 @@ def test_assignments_need_no_section():
     config = load_config(assignments=["learning_rate=1e-4", "augment_speed=0.1", "model_gpu=1"])
     assert config.training.learning_rate == 1e-4
     assert config.augmentation.speed == 0.1
-    assert config.devices.model_gpu == "1"
+    assert config.data.model_gpu == "1"
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,11 @@ def test_the_pipeline_in_the_section_of_the_data(file, notices):
         "  num_workers: 2\n  enable_xla: true\n"
     )
     config = load_config(file)
-    devices = config.devices
-    assert (devices.data_gpu, devices.model_gpu) == (0, "1")
-    assert devices.model_start_delay_seconds == 3
-    assert devices.enable_memory_isolation
-    assert (devices.data_gpu_memory_mb, devices.model_gpu_memory_mb) == (4096, 8192)
+    data = config.data
+    assert (data.data_gpu, data.model_gpu) == (0, "1")
+    assert data.model_start_delay == 3
+    assert data.enable_memory_isolation
+    assert (data.data_gpu_memory_mb, data.model_gpu_memory_mb) == (4096, 8192)
     assert (config.data.buffer_size, config.data.workers) == (8, 2)
     assert config.training.xla is True
     assert len(notices()) == 1

@@ -113,11 +113,11 @@ def test_the_strategy_in_yaml(read):
 
 def test_the_pipeline_in_yaml(read):
     config = read(PIPELINE)
-    assert (config.devices.data_gpu, config.devices.model_gpu) == (0, "1")
+    assert (config.data.data_gpu, config.data.model_gpu) == (0, "1")
     assert config.data.buffer_size == 50
-    assert config.devices.model_start_delay_seconds == 2.0
-    assert config.devices.enable_memory_isolation
-    assert (config.devices.data_gpu_memory_mb, config.devices.model_gpu_memory_mb) == (8192, 16384)
+    assert config.data.model_start_delay == 2.0
+    assert config.data.enable_memory_isolation
+    assert (config.data.data_gpu_memory_mb, config.data.model_gpu_memory_mb) == (8192, 16384)
 
 
 def test_files_are_where_they_were_promised():

@@ -33,7 +33,7 @@ class StandInConfig:
         self.reported: dict[str, int] = {}
         self.threads = 0
         self.threading = SimpleNamespace(
-            get_inter_op_parallelism_threads=lambda: self.threads,
+            get_inter_op_parallelism_threads=self._get_threads,
             set_inter_op_parallelism_threads=self._set_threads,
         )
         self.experimental = SimpleNamespace(
@@ -82,6 +82,12 @@ class StandInConfig:
             raise ValueError("Cannot set memory growth on device when virtual devices configured")
         self._require_not_started()
         self.growth[gpu] = enable
+
+    def _get_threads(self) -> int:
+        growth = {self.growth.get(gpu) for gpu in self.gpus}
+        if len(growth) > 1 and not self.limits:
+            raise ValueError("Memory growth cannot differ between GPU devices")
+        return self.threads
 
     def _set_threads(self, threads: int) -> None:
         self._require_not_started()

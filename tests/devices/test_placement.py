@@ -98,9 +98,9 @@ def test_settings_that_do_nothing_are_named(settings, said):
 @pytest.mark.parametrize("given", [1, "1", [1], ["1"], (1,)])
 def test_ids_as_users_write_them(given):
     config = XTTSConfig(data_gpu=given, model_gpu=given, visible_gpus=given)
-    assert config.devices.data_gpu == 1
-    assert config.devices.model_gpu == config.training.visible_gpus == "1"
-    assert XTTSConfig(model_gpu=[1, "2"]).devices.model_gpu == "1,2"
+    assert config.data.data_gpu == 1
+    assert config.data.model_gpu == config.training.visible_gpus == "1"
+    assert XTTSConfig(model_gpu=[1, "2"]).data.model_gpu == "1,2"
 
 
 @pytest.mark.parametrize("given", [True, [1, None], [], 1.5, {"id": 1}, [True]])
@@ -135,7 +135,7 @@ def test_isolation_on_too_few_gpus_names_no_gpu_that_nobody_named():
 
 @pytest.mark.parametrize("model_gpu", ["1,1", "one", "1,", "-1"])
 def test_model_gpus_that_make_no_sense(model_gpu):
-    with pytest.raises(ConfigError, match=r"devices.model_gpu: found"):
+    with pytest.raises(ConfigError, match=r"data.model_gpu: found"):
         XTTSConfig(model_gpu=model_gpu)
 
 

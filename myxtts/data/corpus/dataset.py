@@ -78,6 +78,11 @@ class LJSpeechDataset(Sequence[Utterance]):
         delimiter: str | None = None,
     ) -> None:
         self.folder = Path(folder)
+        if not isinstance(subset, str):
+            raise DataError(
+                f"subset: found {type(subset).__name__}, expected train or eval; pass settings by "
+                "name, such as LJSpeechDataset(folder, layout=..., validation_fraction=...)"
+            )
         if subset not in ("train", "eval"):
             raise DataError(f"subset: found '{subset}', expected train or eval")
         train_file, eval_file = metadata_files(self.folder, subset)

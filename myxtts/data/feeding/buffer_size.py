@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
-_log = logging.getLogger(__name__)
-
 # Number of steps between adjustments.
 WINDOW_STEPS = 100
 _LEAST = 4
@@ -24,8 +20,8 @@ def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes:
 class AdaptiveSize:
     """Doubles if the model waited for data, halves if the buffer stayed more than half full.
 
-    Each direction is logged once. If the buffer was not full between two waits, the source is
-    slower than the model; otherwise it is only uneven.
+    Once it has grown, it does not shrink again. If the buffer was not full between two waits, the
+    source is slower than the model; otherwise it is only uneven.
     """
 
     def __init__(self, size: int, workers: int, most: int) -> None:
@@ -34,7 +30,9 @@ class AdaptiveSize:
         self._most = max(size, min(most, _MOST_GROWTH * size))
         self._steps = self._waits = 0
         self._lowest_fill = size
-        self._logged: set[str] = set()
+        self._has_grown = False
+        self.change: str | None = None
+        """The last change of the size and its reason, until somebody announces it."""
         self._was_full = False
         self._waits_after_full = self._waits_without = 0
 
@@ -57,30 +55,16 @@ class AdaptiveSize:
         before, waits, lowest = self.size, self._waits, self._lowest_fill
         if waits:
             self.size = min(2 * self.size, self._most)
-        elif lowest > self.size // 2:
+        elif lowest > self.size // 2 and not self._has_grown:
             self.size = max(self.size // 2, self._least)
-        if self.size > before:
-            self._log_once(
-                "grows", "the model waited for data in %d of %d steps", before, waits, WINDOW_STEPS
+        if self.size != before:
+            self._has_grown = self.size > before
+            reason = (
+                f"the model waited for data in {waits} of {WINDOW_STEPS} steps"
+                if waits
+                else f"at least {lowest} batches were always ready in {WINDOW_STEPS} steps"
             )
-        elif self.size < before:
-            self._log_once(
-                "shrinks",
-                "at least %d batches were always ready in %d steps",
-                before,
-                lowest,
-                WINDOW_STEPS,
-            )
+            self.change = f"Prefetch buffer: {self.size} batches instead of {before}, {reason}"
         self._steps = self._waits = 0
         self._lowest_fill = self.size
         return self.size
-
-    def _log_once(self, what: str, reason: str, before: int, *values: int) -> None:
-        if what not in self._logged:
-            self._logged.add(what)
-            _log.info(
-                f"prefetch buffer {what} from %d to %d batches: {reason}",
-                before,
-                self.size,
-                *values,
-            )

@@ -132,6 +132,11 @@ class Feed:
     def present_buffer_size(self) -> int:
         return self._adaptive_size.size
 
+    def take_buffer_change(self) -> str | None:
+        """Return the latest change of the buffer size that was not returned before."""
+        change, self._adaptive_size.change = self._adaptive_size.change, None
+        return change
+
     def close(self) -> None:
         self._closing.close()
 

@@ -89,10 +89,19 @@ _OVERHEADS = {
 
 
 def advice(
-    seconds: dict[str, float], valid_work_ratio: float, remedy_for_waiting: str
+    seconds: dict[str, float],
+    valid_work_ratio: float,
+    remedy_for_waiting: str,
+    compilations_after_warmup: int,
 ) -> list[str]:
-    """The largest overhead, and what to change about it."""
+    """Name the largest overhead and what to change about it."""
     largest, share = next(iter(overheads(seconds, valid_work_ratio).items()))
+    if largest == "compile" and compilations_after_warmup:
+        return [
+            f"Most time not spent training: compiling ({share:.1%}). The step was compiled "
+            f"{compilations_after_warmup} times after warm-up. With data.batching bucketed or "
+            "fixed it is compiled before the first step only."
+        ]
     waiting = "waiting for data", remedy_for_waiting[:1].upper() + remedy_for_waiting[1:]
     name, remedy = _OVERHEADS.get(largest, waiting)
     return [f"Most time not spent training: {name} ({share:.1%}). {remedy}."]

@@ -128,6 +128,10 @@ class RunWriter:
         with _warning_of_failure("the report", report.steps):
             write_whole_file(self._run_dir.report_file, text)
 
+    def add_detail(self, line: str) -> None:
+        with _warning_of_failure("details", None), open(self._run_dir.details_file, "a") as file:
+            file.write(f"{line}\n")
+
     def close(self) -> None:
         with _warning_of_failure("the last events", None):
             self._events.close()
