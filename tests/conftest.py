@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+import shlex
 import shutil
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parents[1]
 # What is given a corpus there trains on it, or runs programs that do.
-TRAINING_FOLDERS = ("training", "faults", "examples", "contract")
+TRAINING_FOLDERS = ("training", "faults", "examples")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
@@ -31,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         trains = folder in TRAINING_FOLDERS and "demo_corpus" in item.fixturenames
-        if trains or {"trained_run", "vocoder_run"} & set(item.fixturenames):
+        if trains or {"trained_run", "vocoder_run", "terminal"} & set(item.fixturenames):
             item.add_marker("training")
         if {"user_environment", "browser"} & set(item.fixturenames):
             item.add_marker("program")
@@ -45,6 +52,70 @@ def pytest_sessionfinish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    output: str
+    errors: str
+
+
+class Terminal:
+    """Commands as they are typed; all of them run in one process."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("one_process.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment,
+        )
+        own = f"terminal-{self._process.pid}"
+        self._output, self._errors = folder / f"{own}.out", folder / f"{own}.err"
+
+    def __call__(self, command: str, *more: str) -> Done:
+        """What came of it; `more` is what makes it fit the machine that runs the tests."""
+        self.start(command, *more)
+        return self.wait()
+
+    def python(self, snippet: str) -> Done:
+        return self(f"python3 -c {shlex.quote(textwrap.dedent(snippet))}")
+
+    def start(self, command: str, *more: str) -> None:
+        for file in (self._output, self._errors):
+            file.write_text("")  # what the command before said is not this one's
+        request = {
+            "words": [*shlex.split(command), *more],
+            "output": str(self._output),
+            "errors": str(self._errors),
+        }
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+
+    def wait(self) -> Done:
+        answer = self._process.stdout.readline()
+        texts = (file.read_text(encoding="utf-8") for file in (self._output, self._errors))
+        return Done(json.loads(answer), *texts)
+
+    def send_signal_once(self, is_time: Callable[[], bool], number: int) -> None:
+        while not is_time():
+            assert self._process.poll() is None, self._errors.read_text(encoding="utf-8")
+            time.sleep(0.1)
+        self._process.send_signal(number)
+
+    def said(self, text: str) -> bool:
+        return text in self._output.read_text(encoding="utf-8")
+
+    def report(self, run: str) -> dict:
+        return json.loads((self.folder / run / "report.json").read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +142,50 @@ def browser() -> Iterator[Any]:
         )
         yield opened
         opened.close()
+
+
+FOUR_DEVICES = """
+    from myxtts.devices.loading import load_tensorflow
+
+    load_tensorflow()
+    from myxtts.devices.discovery import find_accelerators
+
+    find_accelerators(virtual_devices=4)
+"""
+
+
+@pytest.fixture(scope="session")
+def open_terminal(user_environment):
+    """Opens terminals in a folder, with an environment of their own; they end with the tests."""
+    opened = []
+
+    def open_in(folder, **environment):
+        quiet = {"CUDA_VISIBLE_DEVICES": "-1"} | environment
+        opened.append(Terminal(folder, user_environment | quiet))
+        # A process has one set of devices, so they are made before the first command needs some.
+        assert opened[-1].python(FOUR_DEVICES).code == 0
+        return opened[-1]
+
+    yield open_in
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.fixture(scope="session")
+def terminal(tmp_path_factory, open_terminal, demo_corpus):
+    """A terminal in a folder like a clone of the project, with a corpus and a small model in it."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("configs", "examples", "utilities", "train_main.py"):
+        (folder / name).symlink_to(ROOT / name)
+    # A copy: under another path the features of the corpus are prepared again.
+    shutil.copytree(
+        demo_corpus, folder / "my-corpus", ignore=shutil.ignore_patterns("myxtts-cache")
+    )
+    # Where a run without --train-data looks first.
+    (folder / "demo").mkdir()
+    (folder / "demo" / "corpus").symlink_to(folder / "my-corpus")
+    shutil.copy(ROOT / "configs" / "miniature.yaml", folder / "small.yaml")
+    return open_terminal(folder)
 
 
 @pytest.fixture(scope="session")
@@ -121,3 +236,51 @@ def vocoder_run(tmp_path_factory: pytest.TempPathFactory, miniature) -> Path:
     run_dir = tmp_path_factory.mktemp("runs") / "vocoder"
     XTTSTrainer(config, open_corpus(config), run_dir).fit()
     return run_dir
+
+
+# Devices can be set once in a process, so every snippet has a process of its own: forks of one that
+# has loaded TensorFlow and not started it.
+FORKING_PROGRAM = """
+import json, os, sys, traceback
+import keras, tensorflow
+
+for line in sys.stdin:
+    code, *files = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for number, file in enumerate(files, start=1):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        try:
+            exec(code, {"__name__": "__main__"})
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def run_snippet(user_environment, tmp_path_factory):
+    """Runs code on a machine without GPUs; returns the JSON of its last line, and its stderr."""
+    folder = tmp_path_factory.mktemp("snippets")
+    output, errors = folder / "stdout", folder / "stderr"
+    quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING_PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=user_environment | quiet,
+    ) as process:
+
+        def run(*snippets):
+            code = "\n".join(map(textwrap.dedent, snippets))
+            print(json.dumps([code, str(output), str(errors)]), file=process.stdin, flush=True)
+            status = int(process.stdout.readline())
+            assert status == 0, errors.read_text()
+            return json.loads(output.read_text().splitlines()[-1]), errors.read_text()
+
+        yield run

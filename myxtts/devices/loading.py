@@ -9,29 +9,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from myxtts.devices.compilations import CompilationLog, use_persistent_cache
+from myxtts.devices.program_cache import use_persistent_cache
 
 
-def load_tensorflow(
-    xla_cache: Path | None = None, *, is_brief: bool = False
-) -> CompilationLog | None:
-    """For programs; call it before anything else imports TensorFlow. `is_brief` if there is only a
-    second of work.
+def load_tensorflow(xla_cache: Path | None = None, *, is_brief: bool = False) -> None:
+    """Import TensorFlow for a program; call it before anything else does.
 
+    `is_brief` is for a second of work. `xla_cache` is the folder of XLA's persistent cache.
     TensorFlow's C++ code writes to standard error before its log level takes effect. Users who set
-    TF_CPP_MIN_LOG_LEVEL see everything. Programs that may use XLA pass a folder for its persistent
-    cache and get a log that counts compilations.
+    TF_CPP_MIN_LOG_LEVEL see everything.
     """
     if "tensorflow" in sys.modules:
-        return None
+        return
     if xla_cache is not None:
         use_persistent_cache(xla_cache)
     # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognise. It
     # compiles a kernel for every new shape, which brief work does not make up for.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_brief else "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        return None
-    log = None if xla_cache is None else CompilationLog()
+        return
     # Failures also raise exceptions, and oneDNN logs unsupported types as errors.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _silent_standard_error(), _no_garbage_collection():
@@ -40,12 +36,6 @@ def load_tensorflow(
         tf.config.list_physical_devices("GPU")
     # Worker processes call this function themselves.
     del os.environ["TF_CPP_MIN_LOG_LEVEL"]
-    return log
-
-
-def gpu_driver_is_there() -> bool:
-    """Whether TensorFlow may find a GPU, without importing it: on Linux and WSL."""
-    return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
 
 
 @contextlib.contextmanager

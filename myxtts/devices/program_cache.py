@@ -8,11 +8,12 @@ machines, or moved with a disk, is split by CPU features.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 from pathlib import Path
 
-from myxtts.devices.loading import gpu_driver_is_there
+_log = logging.getLogger(__name__)
 
 _ROOT = Path("/")
 # On x86 and on ARM. The CPU model covers instructions that the kernel does not list yet.
@@ -34,6 +35,36 @@ def program_cache(xla: bool | None, chosen: str | None) -> Path | None:
     else:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "myxtts" / "xla"
     return folder / cpu_fingerprint()
+
+
+def use_persistent_cache(folder: Path) -> None:
+    """Make XLA cache compiled programs across launches; call before importing TensorFlow.
+
+    Flags that the user has set are kept.
+    """
+    given = os.environ.get("TF_XLA_FLAGS", "")
+    if "persistent_cache_directory" in given:
+        return
+    try:
+        # TensorFlow splits flags at spaces.
+        if any(map(str.isspace, str(folder))):
+            raise OSError("its name contains a space")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _log.warning(
+            "%s: cannot cache compiled programs there (%s); choose another folder with "
+            "training.xla_cache_dir",
+            folder,
+            error.strerror or error,
+        )
+        return
+    flag = f"--tf_xla_persistent_cache_directory={folder}"
+    os.environ["TF_XLA_FLAGS"] = f"{given} {flag}".strip()
+
+
+def gpu_driver_is_there() -> bool:
+    """Whether TensorFlow may find a GPU, without importing it: on Linux and WSL."""
+    return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
 
 
 def cpu_fingerprint(root: Path = _ROOT) -> str:

@@ -28,7 +28,6 @@ from myxtts.training.watching.observer import Observer
 if TYPE_CHECKING:
     from myxtts.data.feeding.pipeline import Feed
     from myxtts.data.opening import Corpus
-    from myxtts.devices.compilations import CompilationLog
     from myxtts.text.tokenizer import Tokenizer
     from myxtts.training.device_setup import Devices
     from myxtts.training.task import Task
@@ -76,7 +75,6 @@ class OpenedRun:
     corpus: Corpus
     observer: Observer
     account: TimeAccount
-    compilation_log: CompilationLog | None
 
     @functools.cached_property
     def task(self) -> Task:
@@ -121,33 +119,28 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     from myxtts.devices.program_cache import program_cache
 
     observer.on_phase("loading TensorFlow")
-    compilation_log = load_tensorflow(
-        program_cache(config.training.xla, config.training.xla_cache_dir)
-    )
-    with contextlib.ExitStack() as stack:
-        if compilation_log is not None:
-            stack.callback(compilation_log.stop)
-        from myxtts.devices.strategy import chief_first
-        from myxtts.training.device_setup import set_up_devices
-        from myxtts.training.starting import open_corpus_for, recommended_batches
-        from myxtts.training.watching.best_metric import with_best_metric
+    load_tensorflow(program_cache(config.training.xla, config.training.xla_cache_dir))
+    from myxtts.devices.strategy import chief_first
+    from myxtts.training.device_setup import set_up_devices
+    from myxtts.training.starting import open_corpus_for, recommended_batches
+    from myxtts.training.watching.best_metric import with_best_metric
 
-        devices = set_up_devices(config)
-        corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
-        if not start.resumed:
-            config, corpus = recommended_batches(devices.strategy, config, corpus)
-        config = with_best_metric(config, corpus.own_tokenizer.languages)
-        opened = OpenedRun(config, start, devices, corpus, observer, account, compilation_log)
-        # Whatever opens the feed would wait for them without a word.
-        with chief_first(devices.strategy):
-            opened.task.prepare_mels(observer.on_predicted_mels)
-        observer.on_notice(describing.configuration_block(opened))
-        observer.on_notice(describing.describe_mode(opened))
-        for line in describing.describe_data(opened):
-            observer.on_notice(line)
-        for line in describing.describe_details(opened):
-            _log.info("%s", line)
-        yield opened
+    devices = set_up_devices(config)
+    corpus = open_corpus_for(devices.strategy, config, start, observer.on_prepare)
+    if not start.resumed:
+        config, corpus = recommended_batches(devices.strategy, config, corpus)
+    config = with_best_metric(config, corpus.own_tokenizer.languages)
+    opened = OpenedRun(config, start, devices, corpus, observer, account)
+    # Whatever opens the feed would wait for them without a word.
+    with chief_first(devices.strategy):
+        opened.task.prepare_mels(observer.on_predicted_mels)
+    observer.on_notice(describing.configuration_block(opened))
+    observer.on_notice(describing.describe_mode(opened))
+    for line in describing.describe_data(opened):
+        observer.on_notice(line)
+    for line in describing.describe_details(opened):
+        _log.info("%s", line)
+    yield opened
 
 
 def is_chief(*, has_folder: bool) -> bool:

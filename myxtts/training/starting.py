@@ -85,7 +85,6 @@ def _start(
             task=opened.task,
             observer=observer,
             account=opened.account,
-            compilation_log=opened.compilation_log,
             feed=opened.feed,
             interruption=interruption,
             measurer=measurer,

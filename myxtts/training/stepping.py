@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.planning.shapes import Shape, ShapePlan
-from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.function_names import start_names_at_round_number
 from myxtts.devices.strategy import place_of, uses_xla
 from myxtts.errors import DeviceError
@@ -40,7 +39,6 @@ class Stepper:
         plan: ShapePlan,
         config: XTTSConfig,
         account: TimeAccount,
-        compilation_log: CompilationLog | None,
     ) -> None:
         strategy = tf.distribute.get_strategy()
         place = place_of(strategy)
@@ -63,7 +61,6 @@ class Stepper:
             self._plan,
             xla=self._xla,
             devices=strategy.num_replicas_in_sync // place.workers,
-            log=compilation_log,
         )
 
     def warm_up(self, on_progress: OnProgress) -> None:

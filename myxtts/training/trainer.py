@@ -18,7 +18,6 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
 from myxtts.data.opening import Corpus
-from myxtts.devices.compilations import CompilationLog
 from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import (
     devices_holding,
@@ -76,7 +75,6 @@ class XTTSTrainer:
         task: Task | None = None,
         observer: Observer | None = None,
         account: TimeAccount | None = None,
-        compilation_log: CompilationLog | None = None,
         feed: Feed | None = None,
         interruption: Interruption | None = None,
         measurer: Measurer | None = None,
@@ -94,7 +92,6 @@ class XTTSTrainer:
         self.observer = observer or Observer()
         self.account = account or TimeAccount()
         self.interruption = interruption or Interruption()
-        self._compilation_log = compilation_log
         self._measurer = measurer
         self._feed = feed
         self._seconds_before: dict[str, float] = {}
@@ -203,7 +200,6 @@ class XTTSTrainer:
                     self.corpus.train.plan,
                     self.config,
                     self.account,
-                    self._compilation_log,
                 )
             self._validation = self.task.compile_validation()
             self.stepper.warm_up(self.observer.on_warm_up)

@@ -138,7 +138,7 @@ class Terminal:
     def close(self) -> int:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=900)
         os.close(self._master)
         os.close(self._ready)
         return code

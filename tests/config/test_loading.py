@@ -22,16 +22,6 @@ def test_layers_in_their_order(tmp_path):
     assert config.model.decoder_width == 320  # the preset wins over the default
 
 
-def test_a_model_below_holds_where_none_is_given(tmp_path):
-    below = {"model": {"size": "tiny", "text_width": 48}, "audio": {"hop_samples": 300}}
-    file = write(tmp_path, "model:\n  text_blocks: 3\n")
-    config = load_config(file, below=below)
-    assert (config.model.text_width, config.model.text_blocks) == (48, 3)
-    other = load_config(file, {"model": {"size": "small"}}, below=below)
-    assert (other.model.text_width, other.model.text_blocks) == (192, 3)
-    assert config.audio.hop_samples == other.audio.hop_samples == 300
-
-
 def test_saved_configuration_comes_back_equal(tmp_path):
     config = load_config(
         overrides={"model": {"size": "big"}}, assignments=["text.tokens=graphemes"]

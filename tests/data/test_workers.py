@@ -85,7 +85,7 @@ def test_a_signal_ends_workers_in_the_middle_of_a_task(user_environment, tmp_pat
     workers = {int(parent.stdout.readline()) for _ in range(4)}
     parent.send_signal(number)
     # Both pipes end with the last process that holds them, Python's tracker of semaphores included.
-    _, errors = parent.communicate(timeout=300)
+    _, errors = parent.communicate(timeout=900)
     assert (parent.returncode, errors) == (128 + number, "")
     assert not any(map(is_alive, workers))
 

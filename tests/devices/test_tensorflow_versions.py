@@ -48,7 +48,10 @@ def run(*command: object) -> str:
 
 @pytest.mark.slow
 def test_memory_isolation_and_counters(python: Path) -> None:
-    names = ("test_memory.py", "test_usage.py", "test_nvml.py")
-    files = [f"tests/devices/{name}" for name in names]
+    files = [
+        "tests/test_gpu_memory_api_compatibility.py",
+        "tests/devices/test_usage.py",
+        "tests/devices/test_nvml.py",
+    ]
     passed = run(python, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *files)
     assert "SKIPPED" not in passed

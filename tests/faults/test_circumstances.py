@@ -79,7 +79,7 @@ def test_two_runs_prepare_and_train_on_one_corpus_at_once(command, tmp_path):
         for name in ("one", "two")
     ]
     for process in processes:
-        output, _ = process.communicate(timeout=280)
+        output, _ = process.communicate(timeout=900)
         assert process.returncode == 0, output
     states = [find_checkpoint(tmp_path / name).training_state() for name in ("one", "two")]
     assert all((states[0][name] == value).all() for name, value in states[1].items())
@@ -245,7 +245,7 @@ def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
     for number in numbers:
         process.send_signal(signal.Signals[f"SIG{number}"])
         time.sleep(0.05)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=900)
     require_interrupted(process, errors)
     if RunDir(tmp_path / "run").checkpoint_folders():
         find_checkpoint(tmp_path / "run")
@@ -273,7 +273,7 @@ def test_two_signals_while_features_are_prepared(user_environment, tmp_path, num
     for number in numbers:
         process.send_signal(signal.Signals[f"SIG{number}"])
         time.sleep(0.05)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=900)
     require_interrupted(process, errors)
     subprocess.run(program, env=user_environment, check=True, capture_output=True)
     assert not list(corpus.glob("myxtts-cache/*.build"))

@@ -87,7 +87,7 @@ def wait_for(process, beginning):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=900)
     return process.returncode, output, errors
 
 
@@ -106,7 +106,9 @@ def test_a_writer_killed_at_20_moments_leaves_what_it_said_was_saved(start, tmp_
         said = int(process.stdout.readline().split()[1])
         time.sleep(generator.uniform(0.0, 0.1))
         process.kill()
-        lines = process.communicate()[0].splitlines()
+        # Not `communicate`, which skips what `readline` has read ahead.
+        lines = process.stdout.read().splitlines()
+        process.wait()
         said = max([said, *(int(line.split()[1]) for line in lines)])
         found = find_checkpoint(tmp_path / "run")
         assert found.folder == RunDir(tmp_path / "run").checkpoint_folders()[-1]

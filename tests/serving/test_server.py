@@ -64,7 +64,7 @@ def _stop_while_it_answers(process, address):
     assert is_asked.wait(60)
     process.send_signal(signal.SIGTERM)
     asking.join(60)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=900)
     assert process.returncode == 0
     assert output.endswith("stopped\n")
     assert soundfile.read(io.BytesIO(answers[0]))[0].size > 0

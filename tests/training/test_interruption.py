@@ -73,7 +73,7 @@ def start(user_environment):
 def test_training_is_asked_to_stop(start, number, key):
     process = start("training")
     process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=900)
     assert process.returncode == 0
     assert output == "saving\nsaved\n"
     assert f"Stopping after this step and saving. Press {key} to quit now." in errors
@@ -87,7 +87,7 @@ def test_a_second_ctrl_c_ends_at_once(start):
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.5)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=900)
     assert process.returncode == 130
     assert errors.endswith("myxtts: interrupted\n")
 
@@ -96,7 +96,7 @@ def test_a_second_ctrl_c_ends_at_once(start):
 def test_before_the_first_step_either_signal_unwinds(start, number, code):
     process = start()
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=900)
     assert (process.returncode, output) == (code, "unwinds\n")
 
 
@@ -104,7 +104,7 @@ def test_before_the_first_step_either_signal_unwinds(start, number, code):
 def test_a_compilation_does_not_keep_the_user_waiting(start, number, code):
     process = start("deaf")
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=900)
     assert process.returncode == code
     assert errors.endswith("myxtts: interrupted\n")
 

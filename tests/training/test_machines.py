@@ -1,9 +1,6 @@
 """Two real processes that train together over the loopback."""
 
 import json
-import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,52 +10,8 @@ from myxtts.runs.run_dir import find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for opened in sockets:
-        opened.bind(("127.0.0.1", 0))
-    ports = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports
-
-
-@pytest.fixture
-def start_machines(miniature, user_environment, tmp_path):
-    """Starts `myxtts train` as so many workers of one cluster; they end with the test."""
-    config_file = tmp_path / "config.yaml"
-    config_file.write_text(json.dumps(miniature().as_dict()))
-    started = []
-
-    def start(count, *arguments):
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-        processes = []
-        for index in range(count):
-            task = {
-                "cluster": {"worker": addresses},
-                "task": {"type": "worker", "index": index},
-            }
-            environment = {"TF_CONFIG": json.dumps(task)} if count > 1 else {}
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "myxtts.cli.main", "train", *map(str, arguments)],
-                    env=user_environment | environment,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-        started.extend(processes)
-        return processes
-
-    yield lambda count, *arguments: start(count, f"--config={config_file}", *arguments)
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
 def finished(process):
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=900)
     return process.returncode, output, errors
 
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.cli.main import main
-from myxtts.config.changes import settings_to_start_with
+from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
 from myxtts.data.opening import open_corpus
@@ -285,7 +285,7 @@ def test_magnitudes_that_were_not_loaded_are_not_left_untrained(vocoder_run, min
 def test_a_vocoder_that_starts_from_another_trains_its_refiner_at_once():
     for weight in (0.0, 1.0):
         config = XTTSConfig(task="vocoder", adversarial_weight=weight, adversarial_start=0.3)
-        assert settings_to_start_with(config)["training"]["adversarial_start"] == 0
+        assert config_to_start_with(config, XTTSConfig()).training.adversarial_start == 0
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 from myxtts.data.planning.shapes import Shape, ShapePlan
-from myxtts.devices.compilations import CompilationLog
 from myxtts.errors import DataError
 from myxtts.wording import plural
 
@@ -16,8 +15,8 @@ _log = logging.getLogger(__name__)
 class RetracingMonitor:
     """Monitors one compiled function.
 
-    Traces are TensorFlow's own count. XLA compilations are counted in its log if there is one,
-    else by the distinct shapes seen, since it compiles once per shape and device.
+    Traces are TensorFlow's own count. XLA compiles once per shape and device, so its compilations
+    follow from the distinct shapes.
     """
 
     def __init__(
@@ -27,13 +26,11 @@ class RetracingMonitor:
         *,
         xla: bool,
         devices: int = 1,
-        log: CompilationLog | None = None,
     ) -> None:
         self._compiled_step = compiled_step
         self._declared = None if plan.dynamic else set(plan.shapes)
         self._xla = xla
         self._devices = devices
-        self._log = log
         self.met: set[Shape] = set()
         self.trained: set[Shape] = set()
         self._traces_before = self._compilations_before = 0
@@ -45,10 +42,7 @@ class RetracingMonitor:
 
     @property
     def compilations(self) -> int:
-        if not self._xla:
-            return 0
-        logged = None if self._log is None else self._log.count()
-        return self._devices * len(self.met) if logged is None else logged
+        return self._devices * len(self.met) if self._xla else 0
 
     def counts(self) -> dict[str, int]:
         """With the keys of metrics.jsonl and report.json."""
@@ -79,7 +73,6 @@ class RetracingMonitor:
 
     def check(self, step: int, shape: Shape) -> None:
         """Call this after each step with the shape of its batch."""
-        was_met = shape in self.met
         self.trained.add(shape)
         self.met.add(shape)
         traces, compilations = self.traces, self.compilations
@@ -90,8 +83,6 @@ class RetracingMonitor:
         self.compilations_after_warmup += new
         if traces > self._traces_before:
             cause = "the step was retraced"
-        elif was_met:
-            cause = "something other than the step was compiled"
         else:
             cause = "undeclared shape; batching: bucketed declares all shapes"
         _log.warning(

@@ -83,12 +83,22 @@ def test_time_goes_on_counting_after_an_error():
 )
 def test_advice_names_the_largest_overhead_and_its_remedy(bucket, name, remedy):
     seconds = dict.fromkeys(BUCKETS, 1.0) | {bucket: 50.0, "wall": 100.0}
-    (sentence,) = advice(seconds, 0.99, "raise data.buffer_size")
+    (sentence,) = advice(seconds, 0.99, "raise data.buffer_size", 0)
     assert sentence.startswith(f"Most time not spent training: {name} (50.0%). {remedy}")
 
 
 def test_padding_can_be_the_largest_overhead():
     seconds = dict.fromkeys(BUCKETS, 1.0) | {"compute": 90.0, "wall": 96.0}
-    (sentence,) = advice(seconds, 0.5, "raise data.buffer_size")
+    (sentence,) = advice(seconds, 0.5, "raise data.buffer_size", 0)
     assert "padding" in sentence
     assert "data.shape_count" in sentence
+
+
+def test_compilations_after_warm_up_are_not_called_a_one_time_cost():
+    seconds = dict.fromkeys(BUCKETS, 1.0) | {"compile": 50.0, "wall": 100.0}
+    (once,) = advice(seconds, 0.99, "raise data.buffer_size", 0)
+    (sentence,) = advice(seconds, 0.99, "raise data.buffer_size", 7)
+    assert "once" in once
+    assert "once" not in sentence
+    assert "7" in sentence
+    assert "data.batching" in sentence

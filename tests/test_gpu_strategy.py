@@ -1,11 +1,15 @@
-"""The table of strategies, row by row, with logical CPU devices in place of GPUs."""
+"""GPU strategies: the table row by row, and training by the configuration, on virtual devices."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import load_config
 
 SNIPPET = """
 import json
@@ -105,3 +109,71 @@ def test_each_choice_is_one_line_with_its_devices(answers: dict[str, Any]) -> No
     assert len(answers["lines"]) == 9
     assert "CPU:1, CPU:2" in answers["lines"][-1]
     assert "MirroredStrategy" in answers["lines"][-1]
+
+
+def test_names_and_defaults() -> None:
+    from myxtts.utils.commons import setup_gpu_strategy
+
+    assert inspect.signature(setup_gpu_strategy).parameters["enable_multi_gpu"].default is False
+    training = XTTSConfig(multi_gpu=False, visible_gpus="0,1").training
+    assert (training.multi_gpu, training.visible_gpus) == (False, "0,1")
+
+
+def test_the_strategy_in_yaml(tmp_path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text('training:\n  multi_gpu: true\n  visible_gpus: "0,1"\n')
+    training = load_config(file).training
+    assert (training.multi_gpu, training.visible_gpus) == (True, "0,1")
+
+
+def test_too_few_gpus_are_told_and_stop_strict_runs(terminal):
+    done = terminal("myxtts train --dry-run --multi-gpu", "--config", "small.yaml")
+    assert done.code == 0, done.errors
+    assert "--multi-gpu does nothing: it requires at least 2 GPUs (found 0)" in done.errors
+    done = terminal("myxtts train --dry-run --multi-gpu --strict-devices", "--config", "small.yaml")
+    assert done.code == 2
+    line = "myxtts train: --multi-gpu: requires at least 2 GPUs (found 0); leave out "
+    assert done.errors.splitlines()[-1].startswith(line)
+
+
+TRAINER = """
+    from myxtts.config.config import XTTSConfig
+    from myxtts.config.loading import read_yaml
+    from myxtts.data.opening import open_corpus
+    from myxtts.training.trainer import XTTSTrainer
+
+    config = XTTSConfig(
+        **read_yaml("miniature"), train_data="my-corpus", virtual_devices=4, max_steps=1,
+        multi_gpu=True, visible_gpus="0,1",
+    )
+    report = XTTSTrainer(config, open_corpus(config), "runs/trainer").fit()
+    print(report.strategy, report.model_devices)
+"""
+ONE_CALL = """
+    import myxtts
+    from myxtts.config.loading import read_yaml
+
+    config = myxtts.XTTSConfig(
+        **read_yaml("miniature"), train_data="my-corpus", virtual_devices=4, max_steps=1,
+        data_gpu=0, model_gpu=2,
+    )
+    report = myxtts.train(config, "runs/one-call")
+    print(report.strategy, report.model_devices, report.data_device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("snippet", "devices"),
+    [
+        (TRAINER, "MirroredStrategy ['CPU:0', 'CPU:1']\n"),
+        (ONE_CALL, "OneDeviceStrategy ['CPU:2'] CPU:0\n"),
+    ],
+)
+def test_from_python_the_devices_are_those_of_the_configuration(terminal, snippet, devices):
+    done = terminal.python(snippet)
+    assert done.code == 0, done.errors
+    assert done.output == devices
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__]))

@@ -1,4 +1,4 @@
-"""Zero compilations after warm-up, counted by TensorFlow's own log in processes of their own."""
+"""Zero compilations after warm-up, and what the monitor reports otherwise."""
 
 import json
 import logging
@@ -112,7 +112,7 @@ def test_variable_shapes_compile_again_and_are_told(run_command, tmp_path):
 def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, corpus, tmp_path):
     trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
     stepper = Stepper(
-        trainer.task, trainer.optimizer, corpus.train.plan, trainer.config, TimeAccount(), None
+        trainer.task, trainer.optimizer, corpus.train.plan, trainer.config, TimeAccount()
     )
     before = trainer.optimizer.state()
     done, steps, compiled_step = [], [], stepper.compiled_step
@@ -140,6 +140,32 @@ def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, co
     assert f"{largest.batch} clips of {largest.tokens} tokens" in message
     assert "halve data.batch_size (now 4)" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("where", ["find_first_weights", "compile_validation"])
+def test_too_little_memory_before_the_first_step_is_one_line(
+    miniature, corpus, tmp_path, monkeypatch, where
+):
+    trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    monkeypatch.setattr(trainer.task, where, run_out_of_memory)
+    with pytest.raises(DeviceError, match=r"halve data\.batch_size"):
+        trainer.prepare()
+
+
+def test_too_little_memory_in_validation_is_one_line_and_loses_nothing(
+    miniature, corpus, tmp_path, monkeypatch
+):
+    trainer = XTTSTrainer(miniature(), corpus, tmp_path / "run")
+    trainer.prepare()
+    monkeypatch.setattr(trainer._validation, "run", run_out_of_memory)
+    with pytest.raises(DeviceError, match=r"halve data\.batch_size") as caught:
+        trainer.fit()
+    assert "\n" not in str(caught.value)
+    assert trainer.run_dir.newest_checkpoint().info.step == 3
+
+
+def run_out_of_memory(*arguments):
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
 
 def counting_step(trace_count=1):
@@ -183,3 +209,19 @@ def test_dynamic_batching_trains_every_clip_in_its_own_shape(miniature, tmp_path
     trained = {corpus.train.schedule.batch_at(step).shape.padded for step in range(4)}
     assert len(trained) > 1
     assert report.shapes == [list(shape) for shape in sorted(trained)]
+
+
+def test_retracing_is_diagnosed_without_training(terminal):
+    done = terminal("python3 utilities/diagnose_retracing.py --config configs/config.yaml")
+    assert done.code == 0, done.errors
+    assert "Traces: " in done.output
+    assert "XLA compilations: " in done.output
+    again = terminal(
+        "myxtts diagnose --config configs/config.yaml --set data.batching=dynamic --xla"
+    )
+    assert again.code == 1
+    assert "bucketed" in again.output
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__]))

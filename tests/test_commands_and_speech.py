@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import soundfile
@@ -12,6 +13,7 @@ import soundfile
 from myxtts.cli.main import main
 from myxtts.data.ljspeech import LJSpeechDataset
 
+ROOT = Path(__file__).parents[1]
 COMMANDS = (
     *("demo-data", "collect", "review", "validate", "stats", "prepare", "train", "tune"),
     *("diagnose", "voice", "synthesize", "evaluate", "compare", "export", "serve", "dashboard"),
@@ -37,16 +39,24 @@ def test_layouts_are_read_as_they_are(layout, file, tmp_path, demo_corpus):
     assert utterance.text == "number five, please."
 
 
-def test_statistics_by_their_promised_names(demo_corpus):
-    stats = LJSpeechDataset(demo_corpus).get_statistics()
-    for length in ("text_length", "mel_length"):
-        assert (
-            stats[length]["min"]
-            <= stats[length]["mean"]
-            <= stats[length]["percentile_95"]
-            <= stats[length]["percentile_99"]
-            <= stats[length]["max"]
-        )
+def test_public_imports():
+    from myxtts.models import XTTS, xtts
+
+    assert XTTS is xtts.XTTS
+
+
+def test_files_are_where_they_were_promised():
+    for file in (
+        "train_main.py",
+        "configs/config.yaml",
+        "utilities/diagnose_retracing.py",
+        "examples/gpu_pipeline_example.sh",
+        "examples/gpu_strategy_demo.py",
+    ):
+        assert (ROOT / file).is_file(), file
+    for page in ("gpu-pipeline.md", "static-shapes.md", "devices.md", "gpu-memory.md"):
+        for language in ("en", "fa"):
+            assert (ROOT / "docs" / language / page).is_file(), (language, page)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The data device and the model device of a run, on virtual devices, in processes of their own."""
+"""The GPU pipeline: both modes, their devices and their buffer, on virtual devices."""
 
 import json
 import re
@@ -9,9 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from myxtts.config.config import DataConfig
+from myxtts.config.loading import load_config
 from myxtts.data.features.cache import open_cache
 from myxtts.runs.run_dir import RunDir
 
+GPUS = ("--config", "small.yaml", "--virtual-devices", "4")
 # Says of each operation which device it is placed on.
 PLACEMENT_PROGRAM = """
 import sys
@@ -45,7 +48,7 @@ def train(miniature, user_environment, tmp_path):
 
 
 def finished(process):
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=900)
     return process.returncode, output, errors
 
 
@@ -158,3 +161,81 @@ def test_an_interrupt_while_the_producer_works_ends_everything(train):
     assert code == 130
     # On a busy machine it may be ended before it has unwound.
     assert errors.splitlines()[-1] in ("myxtts train: interrupted", "myxtts: interrupted")
+
+
+PIPELINE = """
+data:
+  data_gpu: 0
+  model_gpu: 1
+  prefetch_buffer_size: 50
+  model_start_delay: 2.0
+  enable_memory_isolation: true
+  data_gpu_memory: 8192
+  model_gpu_memory: 16384
+"""
+
+
+def test_the_pipeline_in_yaml(tmp_path):
+    (tmp_path / "config.yaml").write_text(PIPELINE, encoding="utf-8")
+    assert load_config(tmp_path / "config.yaml").data == DataConfig(
+        data_gpu=0,
+        model_gpu=1,
+        buffer_size=50,
+        model_start_delay=2.0,
+        enable_memory_isolation=True,
+        data_gpu_memory_mb=8192,
+        model_gpu_memory_mb=16384,
+    )
+
+
+def test_multi_gpu_mode(terminal):
+    done = terminal(
+        "python3 train_main.py --data-gpu 0 --model-gpu 1 --model-start-delay 0.5 "
+        "--buffer-size 8 --enable-memory-isolation --data-gpu-memory 8192 "
+        "--model-gpu-memory 16384 --enable-static-shapes --max-mel-frames 600 "
+        "--gradient-accumulation-steps 2 --optimization-level experimental "
+        "--train-data my-corpus --max-steps 1 --run-dir runs/pipeline",
+        *GPUS,
+    )
+    assert done.code == 0, done.errors
+    assert "Mode: multi-gpu; data on CPU:0, model on CPU:1; prefetching" in done.output
+    assert "memory isolation is off: virtual devices have no memory" in done.errors
+    report = terminal.report("runs/pipeline")
+    assert (report["mode"], report["data_device"]) == ("multi-gpu", "CPU:0")
+    assert (report["strategy"], report["model_devices"]) == ("OneDeviceStrategy", ["CPU:1"])
+    assert report["buffer_size"] == 8
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "said"),
+    [
+        ("", "Mode: single-gpu-buffered (no separate GPU for data); data on ", ""),
+        ("--buffer-size 50", "prefetching up to 50 batches", ""),
+        (
+            "--data-gpu 0 --model-gpu 9",
+            "Mode: single-gpu-buffered",
+            "multi-GPU mode is off: GPU 9 does not exist",
+        ),
+        ("--multi-gpu --visible-gpus 0,1", "model mirrored on CPU:0, CPU:1", ""),
+        ("--visible-gpus 1", "model on CPU:1", ""),
+        (
+            "--multi-gpu --data-gpu 0 --model-gpu 1",
+            "Mode: multi-gpu; data on CPU:0, model on CPU:1",
+            "--multi-gpu does nothing, because model_gpu is 1",
+        ),
+        (
+            "--data-gpu-memory 8192",
+            "Mode: single-gpu-buffered",
+            "--data-gpu-memory does nothing without --enable-memory-isolation",
+        ),
+    ],
+)
+def test_the_mode_and_the_devices_are_printed(terminal, flags, mode, said):
+    done = terminal(f"myxtts train --dry-run --train-data my-corpus {flags}", *GPUS)
+    assert done.code == 0, done.errors
+    assert mode in done.output
+    assert said in done.errors
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__]))
