@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env eval-env demo quick test faults docs check clean
+.PHONY: env eval-env demo quick test test-all faults docs check clean
 
 env: $(STAMP)
 
@@ -48,6 +48,10 @@ quick: $(STAMP)
 # Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# An hour or more: the whole matrix of tests/training/test_matrix.py, and all that is marked slow.
+test-all: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m ''
 
 # Beside tests/faults: what mirrors a module and holds against faults.
 FAULTS := tests/faults tests/runs tests/data/features tests/data/test_workers.py \

@@ -88,9 +88,13 @@ class TrainedVocoder(keras.Model):
         return SegmentCounts(tf.cast(tf.shape(batch.samples)[0], tf.float32))
 
     def loss_parts(
-        self, batch: Any, draws: SegmentDraws, counts: SegmentCounts
+        self, batch: Any, draws: SegmentDraws, counts: SegmentCounts, training: bool = True
     ) -> VocoderLossParts:
-        """Of a batch of segments; sums over segments, divided by those of the whole batch."""
+        """Return the sums over segments, divided by the number of segments of the whole batch.
+
+        Without `training` they bring no gradients for the refiner and the discriminators, which
+        distributed variables have only inside a replica.
+        """
         prediction = self.network.predict_magnitudes(batch.mel)
         recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL)
         # White noise then has the level of its samples.
@@ -101,13 +105,18 @@ class TrainedVocoder(keras.Model):
         )
         if self.network.refiner is not None:
             distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
-        refining, discriminator = self._refining_losses(batch, prediction, draws, counts)
+        refining, discriminator = self._refining_losses(batch, prediction, draws, counts, training)
         return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
 
     def _refining_losses(
-        self, batch: Any, prediction: Prediction, draws: SegmentDraws, counts: SegmentCounts
+        self,
+        batch: Any,
+        prediction: Prediction,
+        draws: SegmentDraws,
+        counts: SegmentCounts,
+        training: bool,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Of the refiner and of the discriminators; neither changes predicted magnitudes."""
+        """Losses of the refiner and of the discriminators; neither changes predicted magnitudes."""
         if self.network.refiner is None:
             return tf.zeros([]), tf.zeros([])
         of_refiner = [it.value for it in self.network.refiner.trainable_variables]
@@ -131,6 +140,8 @@ class TrainedVocoder(keras.Model):
                 refining, judging = map(tf.reduce_sum, (errors, mistakes))
                 scaled = _GRADIENT_SCALE * refining
             weight = _REFINING_WEIGHT / counts.segments
+            if not training:
+                return weight * refining, weight * judging
             gradients = tape.gradient(scaled, of_refiner)
             return (
                 weight * refining,
@@ -141,13 +152,13 @@ class TrainedVocoder(keras.Model):
 
         # Gradients are taken inside: what a branch keeps for a gradient outside has no static shape
         # under XLA.
-        learning = list(map(tf.convert_to_tensor, [*of_refiner, *of_judges]))
+        learning = [tf.convert_to_tensor(it) for it in (*of_refiner, *of_judges) if training]
         refining, judging, *gradients = tf.cond(
             tf.reduce_any(draws.is_refined),
             losses_and_gradients,
             lambda: (tf.zeros([]), tf.zeros([]), *map(tf.zeros_like, learning)),
         )
-        pull = gradients_only(learning, gradients)
+        pull = gradients_only(learning, gradients) if training else 0.0
         return tf.stop_gradient(refining) + pull, tf.stop_gradient(judging)
 
     def _searched(

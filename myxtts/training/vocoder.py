@@ -259,5 +259,5 @@ def _losses_and_mel_distance(
 ) -> list[tf.Tensor]:
     seed = tf.constant([config.training.seed, -1])
     draws = model.draw(batch.mel.shape[0], seed, is_refined=is_refined)
-    parts = model.loss_parts(batch, draws, model.count(batch))
+    parts = model.loss_parts(batch, draws, model.count(batch), training=False)
     return [*parts, tf.reduce_mean(model.mel_error(model.copy(batch), batch.mel))]

@@ -78,7 +78,8 @@ def test_every_setting_has_an_explanation_and_a_name_of_its_own():
         ),
         (
             {"size": "smal"},
-            "model.size: found 'smal', allowed: tiny, base, small, normal, big; did you mean 'small'?",
+            "model.size: found 'smal', allowed: tiny, base, small, normal, big; "
+            "did you mean 'small'?",
         ),
         (
             {"data": 3},

@@ -107,3 +107,17 @@ def test_training(placing_terminal, start_workers, batching, devices, xla, start
         if name in placed:
             placed[name].add(device)
     assert placed == {name: {model_devices[0]} for name in PLACED}
+
+
+def test_a_vocoder_trains_mirrored(terminal):
+    flags, strategy, data_device, model_devices = DEVICES["pipeline mirrored"]
+    done = terminal(
+        f"myxtts train --config small.yaml --train-data my-corpus --run-dir runs/vocoder {flags} "
+        "--task vocoder --max-steps 2 --evaluate-every 1 --save-every 1 --virtual-devices 4 "
+        "--model-start-delay 0"
+    )
+    assert done.code == 0, done.errors[-3_000:]
+    report = terminal.report("runs/vocoder")
+    assert (report["steps"], report["compilations_after_warmup"]) == (2, 0)
+    assert (report["strategy"], report["data_device"]) == (strategy, data_device)
+    assert report["model_devices"] == model_devices
