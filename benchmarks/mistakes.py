@@ -93,7 +93,6 @@ MISTAKES = {
     "nothing to say": "synthesize RUN --out a.wav",
     "no such run to export": "export nowhere --format saved-model --out exported",
     "an export into a folder in use": "export RUN --format saved-model --out corpus",
-    "a mark in a file that is no audio": "detect notes.txt",
 }
 
 TABLES = {

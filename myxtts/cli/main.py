@@ -31,7 +31,6 @@ _COMMANDS = (
     "voice",
     "synthesize",
     "serve",
-    "detect",
     "evaluate",
     "compare",
     "dashboard",

@@ -55,11 +55,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     _add_access_flags(parser)
     _add_limit_flags(parser)
-    flag_group(parser, "speech").add_argument(
-        "--watermark",
-        action="store_true",
-        help="add an inaudible mark to all speech, which myxtts detect finds",
-    )
     return parser
 
 
@@ -140,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
         runs = _load(folders, options, limits, progress)
     from myxtts.serving.app import Service, make_app
 
-    app = make_app(Service(runs, rules, limits, options.watermark))
+    app = make_app(Service(runs, rules, limits))
     host = f"[{options.host}]" if ":" in options.host else options.host
     port = listener.getsockname()[1]
 

@@ -31,8 +31,6 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
             raise DataError("where to? Give --out FILE, --out-dir DIR or --play")
         if options.out is not None:
             require_writable(options.out)
-        if options.watermark and options.out is None:
-            raise DataError("--watermark: is for files; give --out FILE or --out-dir DIR")
         if options.subtitles is not None and (options.out is None or options.play):
             raise DataError("--subtitles: goes with --out FILE, and not with --play")
         name, text = _text(options)

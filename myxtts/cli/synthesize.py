@@ -87,11 +87,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
     )
-    output.add_argument(
-        "--watermark",
-        action="store_true",
-        help="add an inaudible mark to the files, which myxtts detect finds",
-    )
     add_speech_flags(parser)
     add_vocoder_flag(parser)
     return parser
@@ -201,7 +196,6 @@ def _speak_one(
                 **asked,
                 file_path=job.file,
                 subtitles=options.subtitles,
-                watermark=options.watermark,
                 on_progress=show,
                 on_samples=play,
             )
@@ -227,7 +221,6 @@ def _speak_batch(
                 text=job.request.text,
                 language=job.request.language or options.language,
                 file_path=job.file,
-                watermark=options.watermark,
                 **_voice(options, job.request.voice),
                 **how,
             )

@@ -56,7 +56,6 @@ class Service:
     """By name; the first is the default."""
     rules: AccessRules = field(default_factory=AccessRules)
     limits: Limits = field(default_factory=Limits)
-    watermark: bool = False
 
     def run(self, name: str | None) -> ServedRun:
         """Clients of OpenAI's API send names of its models."""
@@ -91,7 +90,6 @@ def make_app(service: Service) -> ASGIApp:
             pool=pool,
             limits=limits,
             metrics=metrics,
-            watermark=service.watermark,
         )
 
     @app.post("/v1/audio/speech", response_class=Response, responses=_AUDIO)

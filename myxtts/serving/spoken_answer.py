@@ -15,7 +15,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from myxtts.audio.files import FloatArray
-from myxtts.audio.watermark import Marker
 from myxtts.serving.admission import Admission
 from myxtts.serving.answers import RefusedError
 from myxtts.serving.encoding import (
@@ -44,23 +43,17 @@ class SpokenAnswer(Response):
         pool: Executor,
         limits: Limits,
         metrics: Metrics,
-        watermark: bool,
     ) -> None:
         super().__init__()
         self._run, self._asked = run, asked
         self._admission, self._pool = admission, pool
-        self._limits, self._metrics, self._watermark = limits, metrics, watermark
+        self._limits, self._metrics = limits, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
         with self._admission.slot():
             self._metrics.characters.add(len(self._asked.input))
-            speech = _Speech(
-                self._run,
-                self._asked,
-                is_alone=self._admission.in_progress == 1,
-                watermark=self._watermark,
-            )
+            speech = _Speech(self._run, self._asked, is_alone=self._admission.in_progress == 1)
             listening = asyncio.create_task(_until_hung_up(receive, speech))
             clock = asyncio.get_running_loop().call_later(
                 self._limits.request_seconds, speech.take_too_long
@@ -110,11 +103,8 @@ class SpokenAnswer(Response):
 class _Speech:
     """The bytes of one answer; its methods are called from threads, one at a time."""
 
-    def __init__(
-        self, run: ServedRun, asked: SpeechRequest, *, is_alone: bool, watermark: bool
-    ) -> None:
+    def __init__(self, run: ServedRun, asked: SpeechRequest, *, is_alone: bool) -> None:
         self._run, self._asked = run, asked
-        self._marked = Marker(run.tts.sample_rate_hz) if watermark else _unchanged
         name = asked.response_format
         self.is_streamed = name in STREAMED_FORMATS and asked.stream is not False
         self.media_type = MEDIA_TYPES[name]
@@ -175,7 +165,7 @@ class _Speech:
     def _counted(self, samples: Iterator[FloatArray]) -> Iterator[FloatArray]:
         for piece in samples:
             self.seconds += piece.size / self._run.tts.sample_rate_hz
-            yield self._marked(piece)
+            yield piece
 
 
 async def _until_hung_up(receive: Receive, speech: _Speech) -> None:
@@ -189,7 +179,3 @@ def _headers(speech: _Speech, first: bytes | None) -> list[tuple[bytes, bytes]]:
     if not speech.is_streamed:
         headers.append((b"content-length", str(len(first or b"")).encode()))
     return headers
-
-
-def _unchanged(samples: FloatArray) -> FloatArray:
-    return samples

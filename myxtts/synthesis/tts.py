@@ -14,7 +14,6 @@ import tensorflow as tf
 from myxtts.audio.formats import require_writable
 from myxtts.audio.mel import clip_log_mel, log_mel
 from myxtts.audio.vocoder import Vocoder
-from myxtts.audio.watermark import Marker
 from myxtts.audio.writing import audio_writer
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.neural_vocoder import NeuralVocoder
@@ -206,14 +205,13 @@ class TTS:
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
         subtitles: str | Path | None = None,
-        watermark: bool = False,
         on_progress: OnProgress = lambda done, total: None,
         on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
         """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
 
-        `subtitles` is a file for the times of sentences and words: srt, vtt or json. `watermark`
-        adds an inaudible mark, which `myxtts detect` finds. `on_progress` counts sentences.
+        `subtitles` is a file for the times of sentences and words: srt, vtt or json.
+        `on_progress` counts sentences.
         `on_samples` is given what is written, in chunks as from `stream`; then there are no
         subtitles.
         """
@@ -225,12 +223,7 @@ class TTS:
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         tags = tags_of(self._run_name, self.step, chosen.name)
-        marked = Marker(self.sample_rate_hz) if watermark else _unchanged
-        with audio_writer(file, self.sample_rate_hz, tags) as write_samples:
-
-            def write(samples: FloatArray) -> None:
-                write_samples(marked(samples))
-
+        with audio_writer(file, self.sample_rate_hz, tags) as write:
             if on_samples is not None:
                 for chunk in self._stream(lines, chosen.voice, options):
                     on_samples(chunk)
@@ -363,10 +356,6 @@ class TTS:
 
     def _silence(self, seconds: float) -> FloatArray:
         return np.zeros(int(seconds * self.sample_rate_hz), np.float32)
-
-
-def _unchanged(samples: FloatArray) -> FloatArray:
-    return samples
 
 
 def _printable(file_name: str) -> str:

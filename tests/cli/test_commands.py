@@ -63,7 +63,7 @@ def test_help_loads_neither_tensorflow_nor_numpy():
         "assert not {'tensorflow', 'numpy', 'PIL'} & set(sys.modules)"
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
-    commands += ["collect", "voice add", "synthesize", "detect", "evaluate", "compare", "export"]
+    commands += ["collect", "voice add", "synthesize", "evaluate", "compare", "export"]
     commands += ["doctor", "dashboard", "serve", "completion", "review"]
     result = run(*commands, program=("-c", program))
     assert result.returncode == 0, result.stderr
@@ -113,9 +113,9 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
     )
 
 
-COMMANDS = """demo-data collect review validate stats prepare diagnose tune train synthesize detect
+COMMANDS = """demo-data collect review validate stats prepare diagnose tune train synthesize
     evaluate compare dashboard export serve doctor completion voice-add voice-list voice-remove"""
-WITHOUT_LANGUAGE = ["detect", "compare", "completion", "voice-add", "voice-list", "voice-remove"]
+WITHOUT_LANGUAGE = ["compare", "completion", "voice-add", "voice-list", "voice-remove"]
 
 
 def help_of(command: str, capsys) -> str:
@@ -156,13 +156,12 @@ def test_every_command_has_a_language_or_says_why_not(command, capsys):
 
 
 def test_a_language_where_there_is_none(capsys):
-    for words in (["voice", "add"], ["compare"], ["detect"]):
+    for words in (["voice", "add"], ["compare"]):
         with pytest.raises(SystemExit, match="2"):
             main([*words, "--language", "fa"])
-    first, second, third = capsys.readouterr().err.splitlines()
+    first, second = capsys.readouterr().err.splitlines()
     assert "unknown flag --language: a voice speaks every language of its run" in first
     assert "whatever they speak" in second
-    assert "the same in every language" in third
 
 
 def test_a_language_that_the_run_does_not_speak(capsys):

@@ -56,7 +56,6 @@ MISTAKES = [
     ([*TEXT, *VOICE, "--out-dir", "text.txt"], "text.txt: is a file, expected a folder"),
     ([*TEXT, *VOICE, "--out-dir", "none/made"], "none/made: cannot be made (no folder none)"),
     ([*TEXT, *BATCH, "--format", "aac"], "--format: found 'aac', allowed: wav, flac, ogg, mp3"),
-    ([*TEXT, *VOICE, "--play", "--watermark"], "--watermark: is for files; give --out FILE"),
     ([*TEXT, *BATCH, "--play"], "--play: goes with --out FILE, not with --out-dir"),
     ([*TEXT, *BATCH, "--subtitles", "out.srt"], "--subtitles: goes with --out FILE"),
     ([*TEXT, *OUT, *VOICE, "--subtitles", "out.sub"], "out.sub: cannot be written (its name ends"),

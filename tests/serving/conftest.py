@@ -101,7 +101,7 @@ def running(app, limits) -> Iterator[str]:
 
 @pytest.fixture
 def serve_here(served_folder, served_tts):
-    """A client of a server in this process: `serve_here(rules, watermark=..., limit=...)`."""
+    """A client of a server in this process: `serve_here(rules, limit=...)`."""
     from myxtts.serving.access import AccessRules
     from myxtts.serving.app import Service, make_app
     from myxtts.serving.limits import Limits
@@ -112,7 +112,6 @@ def serve_here(served_folder, served_tts):
         def serve(
             rules=AccessRules(),  # noqa: B008
             *,
-            watermark=False,
             names=("run",),
             language=None,
             **changes,
@@ -121,7 +120,7 @@ def serve_here(served_folder, served_tts):
             runs = {
                 name: ServedRun(name, served_folder, served_tts, limits, language) for name in names
             }
-            app = make_app(Service(runs, rules, limits, watermark))
+            app = make_app(Service(runs, rules, limits))
             address = stack.enter_context(running(app, limits))
             return stack.enter_context(httpx2.Client(base_url=address, timeout=120))
 

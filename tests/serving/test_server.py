@@ -149,17 +149,6 @@ def test_a_run_is_chosen_by_its_name_and_other_names_mean_the_first(serve_here):
             assert f"with the model {answered} " in sound.comment
 
 
-def test_all_speech_is_marked_if_told_so(serve_here):
-    from myxtts.audio.watermark import find_watermark
-
-    client = serve_here(watermark=True)
-    asked = {"input": SENTENCES * 2, "voice": "anna", "response_format": "flac"}
-    samples, rate_hz = soundfile.read(
-        io.BytesIO(client.post("/v1/audio/speech", json=asked).content), dtype="float32"
-    )
-    assert find_watermark(samples, rate_hz).is_marked
-
-
 def test_the_same_seed_gives_the_same_file(serve_here):
     client = serve_here()
     asked = {"input": "Hello.", "voice": "anna", "response_format": "wav", "stream": False}
