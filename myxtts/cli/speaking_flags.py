@@ -35,14 +35,6 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help=f"0 is flat and stable, 1 is lively (default: {_DEFAULTS.temperature:g})",
     )
-    group.add_argument(
-        "--sharpness",
-        type=float,
-        default=_DEFAULTS.sharpness,
-        metavar="AMOUNT",
-        help="0 leaves the sound as the model predicts it, 1 is crisper "
-        f"(default: {_DEFAULTS.sharpness:g})",
-    )
     for condition in ("text", "voice"):
         group.add_argument(
             f"--{condition}-guidance",
@@ -59,13 +51,6 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
         help=f"speaking rate: 1.2 is 20%% faster (default: {_DEFAULTS.speed:g})",
     )
     group.add_argument(
-        "--pitch",
-        type=float,
-        default=_DEFAULTS.pitch,
-        metavar="SEMITONES",
-        help=f"2 is higher, -2 lower, in the same voice (default: {_DEFAULTS.pitch:g})",
-    )
-    group.add_argument(
         "--seed",
         type=int,
         default=_DEFAULTS.seed,
@@ -79,11 +64,9 @@ def speech_options(options: argparse.Namespace) -> SpeechOptions:
         return SpeechOptions(
             steps=options.steps,
             temperature=options.temperature,
-            sharpness=options.sharpness,
             text_guidance=options.text_guidance,
             voice_guidance=options.voice_guidance,
             speed=options.speed,
-            pitch=options.pitch,
             seed=options.seed,
         )
     except SpeechOptionError as error:

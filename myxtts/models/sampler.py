@@ -14,7 +14,6 @@ import tensorflow as tf
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
 from myxtts.models.decoder import condition_channels
 from myxtts.models.packing import slots_of
-from myxtts.models.sharpening import sharpened
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.speech_shapes import POSITION_SIZES, TEXT_SIZES, batches, row_counts, size_for
 from myxtts.models.text_encoder import EncodedText
@@ -214,7 +213,6 @@ class SpeechSampler:
             voices,
             tf.constant(options.steps, tf.int32),
             tf.constant(options.temperature, tf.float32),
-            tf.constant(options.sharpness, tf.float32),
             tf.constant(self.guidance(options), tf.float32),
             tf.constant([options.seed, 0], tf.int32),
         ).numpy()
@@ -286,7 +284,6 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
         voice: Voice,
         steps: tf.Tensor,
         temperature: tf.Tensor,
-        sharpness: tf.Tensor,
         guidance: tf.Tensor,
         seed: tf.Tensor,
     ) -> tf.Tensor:
@@ -298,8 +295,7 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
             [tf.reduce_max(index) + 1, model.channels], seed, alg="philox"
         )
         noise = tf.gather(drawn, index) * temperature
-        mel = model.flow(condition, lengths, voice, noise, steps=steps, guidance=guidance)
-        return sharpened(mel, lengths * model.sizes.frames_per_position, sharpness)
+        return model.flow(condition, lengths, voice, noise, steps=steps, guidance=guidance)
 
     numbers = tf.TensorSpec([None], tf.int32)
     signatures: list[tuple[Any, list[Any]]] = [
@@ -335,7 +331,6 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
                 numbers,
                 Voice(tf.TensorSpec([None, width]), tf.TensorSpec([None, latents, width])),
                 tf.TensorSpec([], tf.int32),
-                tf.TensorSpec([]),
                 tf.TensorSpec([]),
                 tf.TensorSpec([2]),
                 tf.TensorSpec([2], tf.int32),

@@ -11,11 +11,9 @@ from myxtts.errors import DataError
 _ALLOWED: dict[str, tuple[Any, float, float]] = {
     "steps": (Integral, 1, 1_000),
     "temperature": (Real, 0, 2),
-    "sharpness": (Real, 0, 2),
     "text_guidance": (Real | None, 0, 10),
     "voice_guidance": (Real | None, 0, 10),
     "speed": (Real, 0.25, 4),
-    "pitch": (Real, -12, 12),
     "seed": (Integral, 0, 2**31 - 1),
 }
 
@@ -35,9 +33,6 @@ class SpeechOptions:
     """Sampling steps: more is slower and slightly clearer."""
     temperature: float = 0.1
     """Standard deviation of the initial noise: lower is flatter and safer."""
-    sharpness: float = 0.0
-    """How much of the fine structure that a predicted mel lacks is put back; 1 suits a model of
-    many voices that was trained without a discriminator; others have no need of it."""
     text_guidance: float | None = None
     """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
     run, 0 turns it off, which is twice as fast."""
@@ -45,8 +40,6 @@ class SpeechOptions:
     """The same towards the voice; None uses training.voice_guidance of the run."""
     speed: float = 1.0
     """Speaking rate: 1.2 is 20 % faster."""
-    pitch: float = 0.0
-    """In semitones: 2 is higher, -2 lower, with the formants of the same voice."""
     seed: int = 0
 
     def __post_init__(self) -> None:

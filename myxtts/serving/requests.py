@@ -46,10 +46,6 @@ class SpeechRequest(BaseModel):
     seed: Annotated[
         int, Field(ge=0, le=2**31 - 1, description="The same seed gives the same audio.")
     ] = _DEFAULTS.seed
-    pitch: Annotated[
-        float,
-        Field(ge=-12, le=12, allow_inf_nan=False, description="Semitones: 2 is higher, -2 lower."),
-    ] = _DEFAULTS.pitch
     temperature: Annotated[
         float,
         Field(ge=0, le=2, allow_inf_nan=False, description="0 is flat and stable, 1 is lively."),

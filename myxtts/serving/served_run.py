@@ -90,7 +90,6 @@ class ServedRun:
         options = SpeechOptions(
             speed=asked.speed,
             seed=asked.seed,
-            pitch=asked.pitch,
             temperature=asked.temperature,
             steps=asked.steps,
         )

@@ -14,7 +14,6 @@ from myxtts.config.config import Guidance, XTTSConfig
 from myxtts.models.phases import SPEAKING_ITERATIONS, fluctuation
 from myxtts.models.real_spectra import RealSpectra
 from myxtts.models.refiner import Spectrum
-from myxtts.models.sharpening import sharpened
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.vocoder import VocoderNetwork
 from myxtts.models.voice_encoder import Voice
@@ -41,7 +40,6 @@ class ExportedSpeech(tf.Module):
         super().__init__()
         self._vocoder = vocoder
         self._model, self._guidance, self._steps = model, guidance, options.steps
-        self._sharpness = float(options.sharpness)
         self._spectra = RealSpectra(config.audio)
         self._mel_weights = mel_weights(config.audio, config.data.n_mels)
         self._hop = config.audio.hop_samples
@@ -86,8 +84,6 @@ class ExportedSpeech(tf.Module):
         condition = model.conditions(text, durations, positions)
         mel = self._decode(condition, positions, voice)
         log_mel = mel * model.mel_deviation + model.mel_mean
-        frames = tf.shape(log_mel)[0]
-        log_mel = sharpened(log_mel[None], frames[None], tf.constant(self._sharpness))[0]
         return {
             "samples": self._waveform(log_mel),
             "log_mel": log_mel,

@@ -10,10 +10,9 @@ import numpy as np
 
 from myxtts.audio.files import FloatArray, loudness_gain
 from myxtts.audio.mel_geometry import seconds_of_frames
-from myxtts.audio.pitch_shift import pitch_factor, with_pitch
 from myxtts.audio.vocoder import StreamingVocoder, Vocoder
 from myxtts.config.config import AudioConfig
-from myxtts.models.sampler import Sentence, SentencePlan, SpeechSampler
+from myxtts.models.sampler import Sentence, SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.synthesis.lines import Line, SpokenLine
@@ -102,13 +101,13 @@ class Speaker:
 
     def _chunks(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
         sentence = Sentence(line.token_ids, line.language_id, voice)
-        [plan] = self._plan([sentence], options)
-        if isinstance(self._vocoder, StreamingVocoder) and not options.pitch:
+        [plan] = self._sampler.plan([sentence], options.speed)
+        if isinstance(self._vocoder, StreamingVocoder):
             mels = self._sampler.stream(plan, options, _WINDOW_POSITIONS)
             yield from self._vocoder.stream(mels, seed=options.seed)
         else:
             [mel] = self._sampler.decode([plan], options)
-            yield self._waveform(mel, options)
+            yield self._vocoder.samples(mel, seed=options.seed)
 
     def voice(self, log_mel: FloatArray) -> Voice:
         with self._queue.alone():
@@ -126,25 +125,17 @@ class Speaker:
     def _speak_together(self, jobs: Sequence[_Job]) -> list[SpokenLine]:
         options = jobs[0].options
         sentences = [Sentence(job.line.token_ids, job.line.language_id, job.voice) for job in jobs]
-        plans = self._plan(sentences, options)
+        plans = self._sampler.plan(sentences, options.speed)
         mels = self._sampler.decode(plans, options)
-        frames = self._sampler.frames_per_position / pitch_factor(options.pitch)
+        frames = self._sampler.frames_per_position
         return [
             SpokenLine(
                 job.line,
-                self._levelled(self._waveform(mel, options)),
+                self._levelled(self._vocoder.samples(mel, seed=options.seed)),
                 seconds_of_frames(plan.token_positions * frames, self._audio),
             )
             for job, plan, mel in zip(jobs, plans, mels, strict=True)
         ]
-
-    def _plan(self, sentences: Sequence[Sentence], options: SpeechOptions) -> list[SentencePlan]:
-        # A higher voice is a slower one that is played faster.
-        return self._sampler.plan(sentences, options.speed / pitch_factor(options.pitch))
-
-    def _waveform(self, mel: FloatArray, options: SpeechOptions) -> FloatArray:
-        samples = self._vocoder.samples(mel, seed=options.seed)
-        return with_pitch(samples, self._audio.sample_rate_hz, pitch_factor(options.pitch))
 
     def _levelled(self, waveform: FloatArray) -> FloatArray:
         """At the usual level, and faded in and out to avoid clicks."""

@@ -84,12 +84,11 @@ MISTAKES = [
     ([*TEXT, *OUT, *VOICE, "--lexicon", "none.tsv"], "none.tsv: cannot be read"),
     ([*TEXT, *OUT, *VOICE, "--lexicon", "text.txt"], "text.txt: line 1: found 'Good morning.'"),
     ([*TEXT, *OUT, *VOICE, "--speed", "0"], "--speed: found 0, allowed: 0.25 to 4"),
-    ([*TEXT, *OUT, *VOICE, "--pitch", "13"], "--pitch: found 13, allowed: -12 to 12"),
     ([*TEXT, *OUT, *VOICE, "--steps", "0"], "--steps: found 0, allowed: 1 to 1000"),
     ([*TEXT, *OUT, *VOICE, "--temperature", "nan"], "--temperature: found nan, allowed: 0 to 2"),
     ([*TEXT, *OUT, *VOICE, "--seed", "-1"], "--seed: found -1, allowed: 0 to"),
     ([*TEXT, *OUT, *VOICE, "--speed", "fast"], "--speed: found 'fast', expected a number"),
-    ([*TEXT, *OUT, *VOICE, "--pich", "2"], "unknown flag --pich; did you mean '--pitch'?"),
+    ([*TEXT, *OUT, *VOICE, "--sped", "2"], "unknown flag --sped; did you mean '--speed'?"),
     ([*TEXT, *OUT, *VOICE, "--checkpoint", "none"], "none: no such folder"),
     (
         [*TEXT, *OUT, "--vocoder", "other_mel"],
