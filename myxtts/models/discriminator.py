@@ -7,13 +7,12 @@ onsets are blurred. A discriminator looks at patches of a mel and sees that.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
-
-from myxtts.models.plane_convolution import add_convolution_weights, plane_convolution
 
 
 class _Convolution(NamedTuple):
@@ -69,7 +68,11 @@ class MelDiscriminator(keras.layers.Layer):
         ):
             if features:
                 values = tf.nn.leaky_relu(values, _NEGATIVE_SLOPE)
-            values = plane_convolution(values, tf.convert_to_tensor(kernel), stride)
+            # Half a kernel on every side, so that no value depends on the size of the plane.
+            margin = [kernel.shape[0] // 2] * 2
+            values = tf.nn.conv2d(
+                values, tf.convert_to_tensor(kernel), stride, [[0, 0], margin, margin, [0, 0]]
+            )
             values = tf.nn.bias_add(values, tf.convert_to_tensor(bias))
             values *= mask[:, ::frames_apart, :, None]
             features.append(values)
@@ -102,6 +105,24 @@ class MelDiscriminator(keras.layers.Layer):
             _clip_means(error, mask, _FRAMES_APART[-1]) * tf.reduce_sum(mask, [1, 2]),
             tf.stop_gradient(gradient / (norm + _SMALL)),
         )
+
+
+def add_convolution_weights(
+    layer: keras.layers.Layer, channels: int, sizes: Iterable[tuple[int, int, int]]
+) -> tuple[list[keras.Variable], list[keras.Variable]]:
+    """Add the kernels and biases of a stack of convolutions to a layer.
+
+    `channels` is the width of the input; `sizes` are height, width and outputs of each kernel.
+    """
+    kernels, biases = [], []
+    for index, (height, width, outputs) in enumerate(sizes):
+        shape = (height, width, channels, outputs)
+        kernels.append(
+            layer.add_weight(name=f"kernel_{index}", shape=shape, initializer="he_normal")
+        )
+        channels = outputs
+        biases.append(layer.add_weight(name=f"bias_{index}", shape=shape[-1:], initializer="zeros"))
+    return kernels, biases
 
 
 def _clip_means(values: tf.Tensor, mask: tf.Tensor, frames_apart: int) -> tf.Tensor:

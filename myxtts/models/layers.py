@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.models.depthwise import depthwise_convolution
 from myxtts.models.gradients import with_gradient
 from myxtts.models.packing import Packing
 
@@ -160,9 +159,13 @@ class ConvBlock(keras.layers.Layer):
         return self._add_perceptron(values, hidden)
 
     def _convolve(self, values: tf.Tensor, scale: Any, shift: Any) -> tf.Tensor:
-        kernel = tf.convert_to_tensor(self.kernel)
-        convolved = depthwise_convolution(values, kernel, self.compute_dtype)
-        normed = root_mean_square_norm(tf.cast(convolved, tf.float32))
+        values = tf.cast(values, self.compute_dtype)
+        kernel = tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype)
+        # The 2-D one is TensorFlow's fastest on CPUs.
+        convolved = tf.nn.depthwise_conv2d(
+            tf.expand_dims(values, 1), kernel, strides=[1, 1, 1, 1], padding="SAME"
+        )
+        normed = root_mean_square_norm(tf.cast(tf.squeeze(convolved, 1), tf.float32))
         return normed * (1.0 + scale) + shift
 
     def _add_perceptron(

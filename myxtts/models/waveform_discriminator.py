@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from myxtts.audio.frames import cut_frames, hann_window
 from myxtts.config.config import AudioConfig
+from myxtts.models.discriminator import add_convolution_weights
 from myxtts.models.phases import squared_magnitude
-from myxtts.models.plane_convolution import add_convolution_weights
 
 
 class _Convolution(NamedTuple):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
-from myxtts.devices.strategy import devices_here, place_of
-from myxtts.models.convolution_forms import convolving_for_xla_on_cpus
+from myxtts.devices.strategy import place_of
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.task import Objective
 
@@ -47,11 +45,8 @@ def compile_training_step(
     accumulation_steps = training.gradient_accumulation_steps
     loss_scale = optimizer.loss_scale
 
-    on_cpus = all("CPU" in device for device in devices_here(strategy))
-    convolving = convolving_for_xla_on_cpus if xla and on_cpus else contextlib.nullcontext
-
     def gradient_of(batch: Any, draws: Any, counts: Any, scale: tf.Tensor) -> tuple[Any, tf.Tensor]:
-        with tf.GradientTape() as tape, convolving():
+        with tf.GradientTape() as tape:
             parts = objective.losses(batch, draws, counts)
             loss = tf.add_n(list(parts)) * scale
         gradients = tape.gradient(loss, [variable.value for variable in variables])
