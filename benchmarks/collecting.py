@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import jiwer
 import numpy as np
+from pauses import find_pauses
 
 from myxtts.audio.files import FloatArray, read_audio, trim_silence
-from myxtts.audio.pauses import find_pauses
 from myxtts.audio.writing import write_audio
 from myxtts.collecting.collect import Outcome, Wishes, collect, look, write_corpus
 from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip, count_reasons

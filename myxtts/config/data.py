@@ -6,7 +6,6 @@ from myxtts.config.gpu_ids import parse_gpu_ids, read_gpu_id, read_gpu_ids
 from myxtts.config.schema import Section, frozen_settings, setting
 
 BATCHING_MODES = ("bucketed", "fixed", "dynamic")
-LONG_CLIPS = ("leave_out", "split")
 
 
 @frozen_settings
@@ -71,23 +70,16 @@ class DataConfig(Section):
     )
     max_text_length: int = setting(
         200,
-        "Maximum clip length in tokens; long_clips says what happens to longer ones.",
+        "Maximum clip length in tokens; longer clips are left out.",
         least=4,
         most=10_000,
     )
     max_mel_frames: int | None = setting(
         None,
-        "Maximum clip length in mel frames; long_clips says what happens to longer ones. null "
-        "derives it from the data.",
+        "Maximum clip length in mel frames; longer clips are left out. null derives it from the "
+        "data.",
         least=16,
         most=100_000,
-    )
-    long_clips: str = setting(
-        "leave_out",
-        "What happens to a clip over max_text_length or max_mel_frames. leave_out: it is not used. "
-        "split: it is used in parts that fit, cut at pauses that clearly belong to a punctuation "
-        "mark of its text; without such pauses it is left out.",
-        choices=LONG_CLIPS,
     )
     n_mels: int = setting(80, "Number of mel bands.", least=10, most=512)
     speaker_balance: float = setting(

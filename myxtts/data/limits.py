@@ -50,7 +50,7 @@ def limits_that_keep(
 
 
 def advice_on_limits(token_counts: IntArray, frame_counts: IntArray, config: XTTSConfig) -> str:
-    """Limits that would keep more clips, and the way to use long clips in parts."""
+    """Limits that would keep more clips."""
     choices: list[str] = []
     for percent in _KEPT_PERCENT:
         limits = limits_that_keep(percent, token_counts, frame_counts, config)
@@ -58,8 +58,7 @@ def advice_on_limits(token_counts: IntArray, frame_counts: IntArray, config: XTT
         # The names once are enough.
         shown = map(str, limits.values()) if choices else names
         choices.append(f"{' with '.join(shown)} would keep {percent} %")
-    split = "" if config.data.long_clips == "split" else "; or --set data.long_clips=split"
-    return f"{', '.join(choices)} of the clips{split}"
+    return f"{', '.join(choices)} of the clips"
 
 
 def advice_for(utterances: Sequence[Utterance], config: XTTSConfig) -> str:

@@ -96,9 +96,6 @@ def describe_data(opened: OpenedRun) -> Iterator[str]:
         f"{plural(len(languages), 'language')} {', '.join(languages)}; "
         f"{validation_clips:,} {plural(validation_clips, 'clip')} for validation"
     )
-    split, parts = part.cache.split_clips
-    if split:
-        yield f"Split: {split} long {plural(split, 'clip')} into {parts} parts"
     for reason, count in part.rejected.items():
         yield f"Left out: {count} {plural(count, 'clip')}, {reason}"
     for line in part.cache.rejections[:5]:

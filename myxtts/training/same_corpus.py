@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 # Settings that decide which clips there are. The folder does not: a corpus may be moved.
 _DECIDE_CLIPS = {
     *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
-    *("data.max_text_length", "data.max_mel_frames", "data.long_clips"),
+    *("data.max_text_length", "data.max_mel_frames"),
 }
 PREDICTED_MELS = "predicted mels"
 # And those that decide what is made of the same clips.

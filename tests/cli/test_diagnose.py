@@ -63,11 +63,6 @@ def test_clips_over_the_limits_are_told(capsys, demo_corpus):
     assert main(["train", "--dry-run", *map(str, limits), *option.split()]) == 0
 
 
-def test_clips_that_are_split_do_not_count_as_left_out(capsys):
-    text = shown(capsys, "--max-mel-frames=600", "--set=data.long_clips=split", "--no-xla")
-    assert "are used in parts where their pauses allow it" in text
-
-
 def test_it_takes_the_flags_of_train(capsys, trained_run):
     flags = ["--model-size=small", "--batch-size=8", "--run-dir=x", "--dry-run", "--seed=3"]
     shown(capsys, *flags, "--enable-static-shapes", "--no-xla", "--max-steps=5")

@@ -27,7 +27,6 @@ from myxtts.data.corpus.checks import (
 )
 from myxtts.data.corpus.dataset import ONE_SPEAKER, Utterance, metadata_files, read_metadata
 from myxtts.data.corpus.layout import Layout
-from myxtts.data.corpus.parts import parts_of
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
 from myxtts.text.normalise import normalise
@@ -214,11 +213,10 @@ def _check_task(task: Sequence[Utterance], config: XTTSConfig) -> list[_ClipReco
 
 def _check_one(item: Utterance, config: XTTSConfig) -> _ClipRecord:
     clip = check_clip(item, config)
-    rejections = () if parts_of(item, clip, config) else clip.rejections
-    findings = (*rejections, *clip_cautions(item, clip, config))
+    findings = (*clip.rejections, *clip_cautions(item, clip, config))
     if clip.recording is None:
         return _ClipRecord(findings)
-    if rejections:
+    if clip.rejections:
         return _ClipRecord(findings, clip.recording.sample_rate_hz)
     return _ClipRecord(
         findings,

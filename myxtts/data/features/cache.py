@@ -98,17 +98,6 @@ class FeatureCache:
         return len(self.index)
 
     @property
-    def row_count(self) -> int:
-        """Rows of the metadata with clips here; a row whose clip was split has several."""
-        return int(np.unique(self.index["row"]).size)
-
-    @property
-    def split_clips(self) -> tuple[int, int]:
-        """How many long clips were split, and into how many parts in all."""
-        counts = np.unique(self.index["row"], return_counts=True)[1]
-        return int((counts > 1).sum()), int(counts[counts > 1].sum())
-
-    @property
     def token_counts(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self.index["tokens_count"])
 

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -23,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus.checks import Rejection, check_clip
+from myxtts.data.corpus.checks import CheckedClip, Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.corpus.parts import Part, parts_of
 from myxtts.data.features.cache import (
     DIMENSIONS,
     FULL_SCALE,
@@ -178,9 +176,8 @@ def make_chunk(
         found = earlier.features(content) or _extract(item, config)
         if isinstance(found, Rejection):
             writer.rejections.append(found)
-            continue
-        for features in found:
-            writer.add(row, item, content, features)
+        else:
+            writer.add(row, item, content, found)
     try:
         with whole_folder(folder) as part:
             writer.write(part, config.data.n_mels)
@@ -195,61 +192,50 @@ class EarlierClips:
     """Clips of earlier caches, by content: their audio file and text."""
 
     def __init__(self, caches: Sequence[FeatureCache]) -> None:
-        self._places: dict[bytes, tuple[FeatureCache, list[int]]] = {}
-        for cache in caches:
-            clips_of: dict[bytes, list[int]] = defaultdict(list)
-            for clip, content in enumerate(np.asarray(cache.index["content"])):
-                clips_of[bytes(content)].append(clip)
-            self._places |= {content: (cache, clips) for content, clips in clips_of.items()}
+        self._places = {
+            bytes(content): (cache, clip)
+            for cache in caches
+            for clip, content in enumerate(np.asarray(cache.index["content"]))
+        }
 
-    def features(self, content: bytes) -> list[_Features]:
-        """Of the clip, or of its parts; empty if it is new or damaged."""
+    def features(self, content: bytes) -> _Features | None:
+        """The features of a clip, or None if it is new or damaged."""
         if content not in self._places:
-            return []
-        cache, clips = self._places[content]
+            return None
+        cache, clip = self._places[content]
         try:
-            return self._features(cache, clips)
-        except (DataError, OSError, IndexError) as error:
-            _log.warning("%s: preparing the clip again", error)
-            return []
-
-    @staticmethod
-    def _features(cache: FeatureCache, clips: Sequence[int]) -> list[_Features]:
-        return [
-            _Features(
-                cache.text(clip),
+            return _Features(
                 tuple(cache.tokenizer.symbols[token] for token in cache.clip_tokens(clip)),
                 cache.clip_mel(clip),
                 cache.clip_audio(clip),
             )
-            for clip in clips
-        ]
+        except (DataError, OSError, IndexError) as error:
+            _log.warning("%s: preparing the clip again", error)
+            return None
 
 
 @dataclass(frozen=True)
 class _Features:
-    text: str
     symbols: tuple[str, ...]
     mel: npt.NDArray[np.float16]
     samples: npt.NDArray[np.int16]
 
 
-def _extract(item: Utterance, config: XTTSConfig) -> list[_Features] | Rejection:
+def _extract(item: Utterance, config: XTTSConfig) -> _Features | Rejection:
     clip = check_clip(item, config)
-    parts = parts_of(item, clip, config)
-    return [_features(part, config) for part in parts] or clip.rejections[0]
+    return clip.rejections[0] if clip.rejections else _features(clip, config)
 
 
-def _features(part: Part, config: XTTSConfig) -> _Features:
+def _features(clip: CheckedClip, config: XTTSConfig) -> _Features:
     from myxtts.audio.mel import clip_log_mel
 
-    samples = np.round(np.clip(part.waveform, -1.0, 1.0) * FULL_SCALE).astype(np.int16)
+    samples = np.round(np.clip(clip.waveform, -1.0, 1.0) * FULL_SCALE).astype(np.int16)
     # From the quantised samples, so that a data device computes the same mel.
     mel = clip_log_mel(config.audio, config.data.n_mels)(
         np.divide(samples, FULL_SCALE, dtype=np.float32)
     )
-    symbols = (EDGE_SYMBOL, *part.symbols, EDGE_SYMBOL)
-    return _Features(part.text, symbols, mel.astype(np.float16), samples)
+    symbols = (EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL)
+    return _Features(symbols, mel.astype(np.float16), samples)
 
 
 def _content_key(item: Utterance) -> bytes:
@@ -274,7 +260,7 @@ class _ChunkWriter:
         self.rejections: list[Rejection] = []
 
     def add(self, row: int, item: Utterance, content: bytes, features: _Features) -> None:
-        text, path = features.text.encode(), str(item.audio_path).encode()
+        text, path = item.text.encode(), str(item.audio_path).encode()
         ids = [self._symbols.setdefault(symbol, len(self._symbols)) for symbol in features.symbols]
         parts: dict[str, npt.NDArray[Any]] = {
             "tokens": np.array(ids, np.int32),

@@ -127,7 +127,7 @@ def _open_checked(
 ) -> FeatureCache:
     """Opens a cache; raises if more of its clips were rejected than the configuration allows."""
     cache = open_cache(folder)
-    clips = sum(cache.rejected.values()) + cache.row_count
+    clips = sum(cache.rejected.values()) + len(cache)
     _stop_when_too_many_rejected(cache.rejected, cache.rejections, clips, utterances, config)
     return cache
 
@@ -143,7 +143,6 @@ def settings_fingerprint(config: XTTSConfig) -> str:
         config.data.n_mels,
         config.data.max_text_length,
         config.data.max_mel_frames,
-        config.data.long_clips,
         config.model.frames_per_position,
     )
 
@@ -287,9 +286,7 @@ def _join(
         symbols |= set(chunk.symbols)
         rows += chunk.records["row"].tolist()
         sounds += [bytes(sound) for sound in chunk.records["sound"]]
-    of_rows = duplicate_audio((utterances[row] for row in rows), sounds)
-    # Of a clip in parts each part is found.
-    duplicates = list({rejection.source: rejection for rejection in of_rows}.values())
+    duplicates = list(duplicate_audio((utterances[row] for row in rows), sounds))
     rejections += duplicates
     reasons = dict(Counter(rejection.reason for rejection in rejections))
     lines = [str(rejection) for rejection in rejections]

@@ -82,7 +82,7 @@ class CorpusSubset:
         if not is_ours or last["request"] != self._digest(metadata_file):
             return None
         cache = open_cache(folder)
-        clips = sum(cache.rejected.values()) + cache.row_count
+        clips = sum(cache.rejected.values()) + len(cache)
         return None if too_many_rejected(cache.rejected, clips, self.config) else cache
 
     def remember(self, cache: FeatureCache) -> None:

@@ -51,8 +51,6 @@ class Diagnosis:
     unusable: int
     """Clips that are left out whatever their length; not among `clips`."""
     max_rejected_fraction: float
-    splits_long_clips: bool
-    """Then how many are left out is not known from lengths alone."""
     advice_on_limits: str
 
     @property
@@ -66,8 +64,7 @@ class Diagnosis:
 
     @property
     def left_out(self) -> int:
-        too_long = 0 if self.splits_long_clips else self.prediction.clips_left_out
-        return too_long + self.unusable
+        return self.prediction.clips_left_out + self.unusable
 
     @property
     def would_stop(self) -> bool:
@@ -107,7 +104,6 @@ def diagnose(
         predictions=tuple(predictions),
         unusable=unusable,
         max_rejected_fraction=config.data.max_rejected_fraction,
-        splits_long_clips=config.data.long_clips == "split",
         advice_on_limits=advice,
     )
 
@@ -152,15 +148,9 @@ def advise(diagnosis: Diagnosis, config: XTTSConfig) -> list[str]:
             )
     if predicted.clips_left_out:
         share = predicted.clips_left_out / diagnosis.clips
-        consequence = "are left out"
-        if diagnosis.splits_long_clips:
-            consequence = (
-                "are used in parts where their pauses allow it (`myxtts train --dry-run` counts "
-                "the rest)"
-            )
         sentences.append(
             f"{predicted.clips_left_out} clips ({share:.1%}) are over {_shown_limits(config)} and "
-            f"{consequence}. {diagnosis.advice_on_limits}."
+            f"are left out. {diagnosis.advice_on_limits}."
         )
     if diagnosis.would_stop:
         allowed = f"data.max_rejected_fraction = {config.data.max_rejected_fraction:g}"
