@@ -105,7 +105,6 @@ def configuration(
         options.config or base,
         overrides,
         options.set,
-        is_saved_run=options.config is None and base is not None,
         flag_names=flag_names,
     )
 

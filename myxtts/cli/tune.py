@@ -135,12 +135,12 @@ def _require_new_file(file: Path) -> None:
 
 def _given_settings(options: argparse.Namespace) -> Layer:
     """The settings from --config and --set, which the written file has to repeat."""
+    from myxtts.config.aliases import resolve_aliases
     from myxtts.config.loading import merge, parse_assignments, read_yaml
-    from myxtts.config.moved import relocated
 
     layers = [read_yaml(options.config)] if options.config is not None else []
     layers.append(parse_assignments(options.set))
-    return merge(relocated(layer)[0] for layer in layers)
+    return merge(map(resolve_aliases, layers))
 
 
 def _as_dict(tuning: Tuning, file: Path, command: str) -> dict[str, Any]:

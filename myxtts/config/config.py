@@ -12,13 +12,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from myxtts.config.aliases import ALIASES, resolve_aliases
 from myxtts.config.audio import AudioConfig
 from myxtts.config.augmentation import AugmentationConfig
 from myxtts.config.data import BATCHING_MODES, DataConfig
 from myxtts.config.evaluation import EvaluationConfig
 from myxtts.config.metrics import MEASURES
 from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
-from myxtts.config.moved import OLD_SECTIONS, announce, old_place_of, relocated
 from myxtts.config.names import did_you_mean, nearest
 from myxtts.config.presets import presets_of, without_presets
 from myxtts.config.saving import SavingConfig
@@ -201,21 +201,19 @@ def section_by_setting() -> dict[str, str]:
 
 def find_setting(flat_name: str) -> tuple[str, str]:
     """Section and name of a setting that is given without its section, by any of its names."""
-    return old_place_of(flat_name) or (section_of(flat_name), flat_name)
+    return ("data" if flat_name in ALIASES else section_of(flat_name)), flat_name
 
 
 def _given(settings: Mapping[str, Any]) -> Layer:
-    """Settings by section, from sections and from flat keywords, under their present names."""
+    """Settings by section, from sections and from flat keywords."""
     layer: Layer = {}
     for name, value in settings.items():
-        if name in SECTIONS or name in OLD_SECTIONS:
+        if name in SECTIONS:
             layer.setdefault(name, {}).update(_section_settings(name, value))
         else:
             section, key = find_setting(name)
             layer.setdefault(section, {})[key] = value
-    given, moves = relocated(layer)
-    announce(moves)
-    return given
+    return resolve_aliases(layer)
 
 
 def _settings_of(section: str) -> list[str]:

@@ -139,7 +139,7 @@ class RunReader:
     def _planned_steps(self, problems: list[str]) -> int | None:
         """Before the first report."""
         try:
-            config: XTTSConfig = load_config(self.run.config_file, is_saved_run=True)
+            config: XTTSConfig = load_config(self.run.config_file)
         except MyXTTSError as error:
             problems.append(str(error))
             return None

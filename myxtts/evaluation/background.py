@@ -26,7 +26,7 @@ def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequenc
     """Saves held-out sentences of the corpus, if best_metric can be computed for them."""
     from myxtts.evaluation.toolbox import open_toolbox
 
-    config = load_config(config_file, is_saved_run=True)
+    config = load_config(config_file)
     settings = config.evaluation
     sentences = held_out_sentences(config, languages, settings.measured_sentences)
     if settings.best_metric in MEASURES:

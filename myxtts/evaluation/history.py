@@ -66,7 +66,7 @@ class RunHistory:
 def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
-    config = load_config(run.config_file, is_saved_run=True)
+    config = load_config(run.config_file)
     evaluation = read_evaluation(run)
     if evaluation is not None:
         lines.append(evaluation.as_line)

@@ -195,7 +195,7 @@ class Checkpoint:
         return self.folder / PLAN
 
     def config(self) -> XTTSConfig:
-        return load_config(self.config_file, is_saved_run=True)
+        return load_config(self.config_file)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.folder / TOKENIZER)

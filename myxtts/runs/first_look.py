@@ -36,7 +36,7 @@ def first_look(run: str | os.PathLike[str]) -> FirstLook:
     candidates = [folder] if is_checkpoint else [*run_dir.checkpoint_folders(), run_dir.best]
     for candidate in reversed(candidates):
         try:
-            config = load_config(candidate / CONFIG, is_saved_run=True)
+            config = load_config(candidate / CONFIG)
             return FirstLook(candidate, config, Tokenizer.load(candidate / TOKENIZER))
         except MyXTTSError:
             continue

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import accumulation_split_batches
 from myxtts.errors import ConfigError
 from myxtts.runs.base import run_to_start_from
 from myxtts.runs.checkpoints import Checkpoint
@@ -104,13 +103,6 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         find_predicting_checkpoint(config)
     from myxtts.training import describing
 
-    if start.resumed and accumulation_split_batches(start.resumed.config_file):
-        saved = start.resumed.config()
-        observer.on_notice(
-            "This run was saved when gradient accumulation split a batch: its batches of "
-            f"{saved.clips_per_step} clips, split by {saved.training.gradient_accumulation_steps}, "
-            f"are now data.batch_size = {saved.data.batch_size}, and the steps stay the same"
-        )
     for change in changes_since(start.resumed, config) if start.resumed else ():
         observer.on_notice(f"Changed since the checkpoint: {change}")
     if config.data.train_data is None:

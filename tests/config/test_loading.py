@@ -36,10 +36,10 @@ def test_shipped_configurations_load(name):
 
 
 def test_assignments_need_no_section():
-    config = load_config(assignments=["learning_rate=1e-4", "augment_speed=0.1", "model_gpu=1"])
+    config = load_config(assignments=["learning_rate=1e-4", "speed=0.1", "model_start_delay=3"])
     assert config.training.learning_rate == 1e-4
     assert config.augmentation.speed == 0.1
-    assert config.data.model_gpu == "1"
+    assert config.data.model_start_delay == 3
 
 
 @pytest.mark.parametrize(
@@ -143,34 +143,17 @@ def test_an_empty_file_is_the_defaults(tmp_path):
 
 
 DIGITS = "9" * 400
-LARGE_FILES = [
-    ("data: [" + "1," * 400_000 + "1]", "more than 5000 values"),
-    ("data: [" + "[1]," * 200_000 + "1]", "more than 5000 values"),
-    ("".join(f"k{number}: 1\n" for number in range(80_000)), "more than 5000 values"),
-    ("training: {max_steps: 1" + ":59" * 300_000 + "}", "training.max_steps: found '1:59:59"),
-    ("training: {learning_rate: " + "9" * 900_000 + "}", "a number of 900000 characters"),
-    ("training: {learning_rate: 0." + "9" * 900_000 + "}", "a number of 900002 characters"),
-]
-
-
-@pytest.mark.parametrize(("text", "problem"), LARGE_FILES, ids=range(len(LARGE_FILES)))
-def test_settings_that_would_take_long_to_understand_are_not_understood(tmp_path, text, problem):
-    with pytest.raises(ConfigError, match=problem):
-        load_config(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"training: {{learning_rate: {DIGITS}}}", "a number of 400 characters"),
         (f"training: {{max_steps: {DIGITS[:40]}}}", "training.max_steps: found a number of"),
         (f"training: {{learning_rate: {DIGITS[:60]}}}", "training.learning_rate: found a number"),
         ("training: {learning_rate: .inf}", "learning_rate: found inf, expected a finite number"),
         ("training: {learning_rate: 1e999}", "learning_rate: found inf, expected a finite number"),
         ("training: {learning_rate: -.inf}", "found -inf, expected a finite number"),
         ("training: {learning_rate: 1.0e+300}", "learning_rate: found 1e.300, expected a smaller"),
-        ("training: {max_steps: 1:30:00}", "max_steps: found '1:30:00'"),
-        ("training: {max_steps: !!int '1:30'}", "max_steps: found '1:30'"),
     ],
 )
 def test_numbers_that_no_setting_has(tmp_path, text, problem):

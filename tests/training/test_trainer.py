@@ -7,12 +7,9 @@ import pytest
 import tensorflow as tf
 
 from myxtts import TTS
-from myxtts.cli.main import main
 from myxtts.config.loading import load_config
-from myxtts.data.opening import open_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.runs.sealed_folder import write_sealed_folder
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.accounting import BUCKETS
 
@@ -149,31 +146,6 @@ def test_a_resumed_run_with_a_discriminator_equals_one_that_never_stopped(
     losses = {line["step"]: line["adversarial_loss"] for line in map(json.loads, lines)}
     assert losses[2] == 0.0 < losses[5]
     TTS(tmp_path / "whole")
-
-
-def test_a_run_from_when_accumulation_split_batches_goes_on_to_the_bit(miniature, tmp_path, capsys):
-    config = miniature(batch_size=16, gradient_accumulation_steps=2, max_steps=2, save_every=1)
-    whole, older = RunDir(tmp_path / "whole"), RunDir(tmp_path / "older")
-    XTTSTrainer(config, open_corpus(config), whole).fit()
-    # As it was saved then, stopped after its first step.
-    (first, _) = whole.checkpoint_folders()
-    settings = config.as_dict()
-    settings["data"]["batch_size"] = 32
-    files = {file.name: file.read_bytes() for file in first.iterdir()}
-    del files["manifest.json"]
-    folder = older.path / first.relative_to(whole.path)
-    folder.mkdir(parents=True)
-    write_sealed_folder(folder, files | {"config.yaml": json.dumps(settings).encode()})
-    assert main(["train", "--resume", str(older.path)]) == 0
-    shown = capsys.readouterr().out
-    assert "Batch size: 16 clips at once, 32 in a step (gradient accumulation steps: 2)" in shown
-    assert "batches of 32 clips, split by 2, are now data.batch_size = 16, and the steps" in shown
-    assert "Changed since the checkpoint" not in shown
-    said = "Recommended: --batch-size 8 (more than the 18 clips there are would repeat some)"
-    assert said in shown
-    expected, found = (find_checkpoint(run).training_state() for run in (whole, older))
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):

@@ -64,7 +64,7 @@ def _portable(config: XTTSConfig, assignments: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / CONFIG
         save_config(config.with_(**dict.fromkeys(OF_THE_MACHINE)), file)
-        save_config(load_config(file, assignments=assignments, is_saved_run=True), file)
+        save_config(load_config(file, assignments=assignments), file)
         return file.read_bytes()
 
 

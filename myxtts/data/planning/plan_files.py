@@ -16,7 +16,7 @@ _LARGEST_SIZE = 1 << 20
 _SCHEMA = {
     "settings": {"frame_budget?": (int, None), str: (str, float, None)},
     "shapes": [{"batch": int, "tokens": int, "frames": int}],
-    "whole_epochs?": bool,
+    "whole_epochs": bool,
 }
 
 
@@ -50,20 +50,12 @@ def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
         shapes = [(shape["batch"], shape["tokens"], shape["frames"]) for shape in content["shapes"]]
         if not shapes or not all(1 <= size <= _LARGEST_SIZE for shape in shapes for size in shape):
             raise ValueError("no shapes, or invalid ones")
-        # Before there was a choice, all epochs were whole.
-        whole_epochs: bool = content.get("whole_epochs", True)
-        settings = dict(content["settings"])
-        if settings.get("frame_budget"):
-            # A limit from when accumulation split a batch need not divide into batches.
-            settings["frame_budget"] -= (
-                settings["frame_budget"] % config.training.gradient_accumulation_steps
-            )
-        same = settings == _deciding_settings(config)
+        same = content["settings"] == _deciding_settings(config)
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error
-    return SavedShapes(shapes, whole_epochs) if same else None
+    return SavedShapes(shapes, content["whole_epochs"]) if same else None
 
 
 def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
@@ -71,7 +63,6 @@ def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
     data = config.data
     return {
         "batching": data.batching_mode,
-        # Of a step, as in files from when accumulation split a batch.
         "batch_size": config.clips_per_step,
         "shape_count": data.shape_count,
         "frame_budget": step_frame_budget(config),

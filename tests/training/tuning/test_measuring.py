@@ -76,7 +76,7 @@ class RecordedSource(AcousticSource):
     ("settings", "options", "computes"),
     [
         ({}, {}, False),
-        ({"augment_speed": 0.1}, {}, True),
+        ({"speed": 0.1}, {}, True),
         ({}, {"data_device": "CPU:0"}, True),
     ],
     ids=["cached", "augmented", "device of its own"],
@@ -100,7 +100,7 @@ def test_with_augmentation_the_tuner_times_computed_features(corpus, miniature, 
             sources.append(self)
 
     monkeypatch.setattr("myxtts.training.tuning.tuner.AcousticSource", Source)
-    config = miniature(augment_pitch_semitones=1.0)
+    config = miniature(pitch_semitones=1.0)
     tuning = Tuner(config, corpus, tf.distribute.get_strategy(), seconds=0.1).run()
     assert tuning.measurements["batches_loaded_per_second"]
     (source,) = sources
