@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 # Persian and other scripts write with these, and a terminal shows them.
 _JOINERS = "\u200c\u200d"
@@ -39,6 +40,15 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3_600:
         return f"{seconds / 3_600:.1f} hours"
     return f"{seconds / 86_400:.1f} days"
+
+
+def is_text(name: Path | str) -> bool:
+    """Whether a name is valid text; one in another encoding is not."""
+    try:
+        str(name).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,6 @@ import soxr
 from myxtts.audio.ffmpeg import FfmpegError, decode, is_for_ffmpeg
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
-from myxtts.plain_files import open_plain
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -108,7 +107,7 @@ def _as_sound(file: Path, stream: IO[bytes]) -> soundfile.SoundFile:
 def _opened(file: Path) -> IO[bytes]:
     """Corpora may link to recordings elsewhere."""
     try:
-        stream = open_plain(file, follow_links=True)
+        stream = open(file, "rb")  # noqa: SIM115 - closed by the caller
     except (FileNotFoundError, NotADirectoryError):
         raise UnusableAudioError(f"{file}: no such file", "missing audio") from None
     if os.fstat(stream.fileno()).st_size == 0:

@@ -20,7 +20,6 @@ from myxtts.audio.ffmpeg import (
     mono_stream,
 )
 from myxtts.audio.files import FloatArray, UnusableAudioError
-from myxtts.plain_files import open_plain
 
 _BLOCK_SECONDS = 10.0
 _BYTES_PER_SAMPLE = 4
@@ -59,7 +58,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
 
 
 def _opened(file: Path, stack: contextlib.ExitStack) -> AudioStream:
-    stream = stack.enter_context(open_plain(file, follow_links=True))
+    stream = stack.enter_context(open(file, "rb"))  # noqa: SIM115
     _refuse_at_once(stream.fileno())
     if not is_for_ffmpeg(file):
         try:

@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.evaluation.evaluate import evaluate, own_voice
         from myxtts.evaluation.results import save_evaluation
         from myxtts.evaluation.toolbox import open_toolbox
-        from myxtts.runs.run_dir import RunDir, require_own_folder
+        from myxtts.runs.run_dir import RunDir, require_no_link
         from myxtts.synthesis.tts import TTS
 
         progress.begin(f"loading the model of {run_dir}")
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigError(f"nothing of --only can be measured here: {missing}")
         out = options.out or RunDir(run_dir).evaluation
         if options.out is None:
-            require_own_folder(out)
+            require_no_link(out)
         progress.begin("speaking and measuring, clip", "clip", details=[str(out)])
         evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
         progress.begin("drawing")

@@ -214,10 +214,8 @@ def _token(file: Path | None) -> str | None:
 
 
 def _first_line(file: Path) -> str:
-    from myxtts.plain_files import read_plain
-
     try:
-        lines = read_plain(file, 4_096, follow_links=True).decode(errors="replace").splitlines()
+        lines = file.read_bytes().decode(errors="replace").splitlines()
     except OSError as error:
         raise ConfigError(f"--token-file {file}: cannot be read ({error.strerror})") from None
     return lines[0] if lines else ""

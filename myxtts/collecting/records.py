@@ -29,11 +29,9 @@ from typing import Any
 
 from myxtts.errors import DataError
 from myxtts.json_files import parse_json, read_json
-from myxtts.plain_files import open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
 from myxtts.wording import quoted
 
-_MOST_BYTES = 1 << 32
 _CLIP_ID = re.compile(r"[\w-][\w.-]*")
 FIGURES = ("level_dbfs", "dc_offset", "clipped_share", "snr_db", "modulation_db")
 _CLIP = {
@@ -118,7 +116,7 @@ class CorpusFolder:
                 raise DataError(f"{self.folder}: cannot be made ({error.strerror})") from None
             return
         try:
-            before = read_json(self._settings, {str: float})
+            before = read_json(self._settings)
         except (OSError, ValueError) as error:
             raise DataError(f"{self._settings}: cannot be read ({error})") from None
         for name, value in settings.items():
@@ -132,7 +130,7 @@ class CorpusFolder:
 def append(file: Path, line: dict[str, Any]) -> None:
     """The whole line or, on a full disk, nothing of it."""
     content = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-    with open_to_append(file) as stream:
+    with open(file, "ab+", buffering=0) as stream:
         size = stream.seek(0, os.SEEK_END)
         if size:
             stream.seek(size - 1)
@@ -146,7 +144,7 @@ def append(file: Path, line: dict[str, Any]) -> None:
 def read_lines(file: Path, schema: Any) -> Iterator[dict[str, Any]]:
     """Lines that are whole and as expected."""
     try:
-        content = read_plain(file, _MOST_BYTES)
+        content = file.read_bytes()
     except FileNotFoundError:
         return
     except OSError as error:

@@ -18,14 +18,13 @@ from urllib.parse import unquote
 from myxtts.collecting.reviewing import Review
 from myxtts.errors import MyXTTSError
 from myxtts.json_files import parse_json
-from myxtts.plain_files import read_plain
 
 HOST = "127.0.0.1"
 _SMALL_JSON = ("application/json", 1 << 20)
 # A minute at 96 kHz.
 _MOST_WAV_BYTES = 16 << 20
-# Of a clip that was cut, whatever its rate.
-_MOST_SOUND_BYTES = 64 << 20
+
+
 _DECISION = {"id": str, "status": str, "text": str}
 _SPLIT = {"id": str, "at": float, "texts": [str]}
 _POLICY = (
@@ -125,13 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, work: Callable[[], dict[str, Any]]) -> None:
         try:
             content = json.dumps(work(), ensure_ascii=False).encode()
-        except (MyXTTSError, ValueError) as error:
+        except (MyXTTSError, ValueError, TypeError) as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
         self._send(content, "application/json")
 
     def _send_sound(self, clip_id: str) -> None:
         try:
-            content = read_plain(self.server.review.sound(clip_id), _MOST_SOUND_BYTES)
+            content = self.server.review.sound(clip_id).read_bytes()
         except (MyXTTSError, OSError):
             return self._refuse(HTTPStatus.NOT_FOUND, "no such clip")
         self._send(content, "audio/wav")

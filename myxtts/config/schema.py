@@ -15,7 +15,7 @@ from typing import Any
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import ConfigError
-from myxtts.plain_files import is_text
+from myxtts.wording import is_text
 
 # Of an integer: counts of steps, bytes and clips are far smaller.
 _MOST_BITS = 62

@@ -45,20 +45,6 @@ _LONGEST_STEP_SECONDS = 1e6
 _MOST_ADVICE = 20
 _MOST_CHARACTERS = 500
 _WITHOUT_PROCESS = "stopped"
-_REPORT = {
-    "state?": str,
-    "planned_steps?": int,
-    "steps?": int,
-    "compilations_after_warmup?": int,
-    "useful_utilisation?": (float, None),
-    "seconds?": {str: float},
-    "mode?": str,
-    "strategy?": str,
-    "data_device?": str,
-    "model_devices?": [str],
-    "best?": ({"metric": str, "step": int, "value": float}, None),
-    "advice?": [str],
-}
 
 
 class RunReader:
@@ -128,7 +114,7 @@ class RunReader:
 
     def _report(self, problems: list[str]) -> dict[str, Any]:
         try:
-            report: dict[str, Any] = read_json(self.run.report_file, _REPORT)
+            report: dict[str, Any] = read_json(self.run.report_file)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from myxtts.plain_files import read_plain
 from myxtts.runs.run_dir import RunDir
 
 _NAME = re.compile(r"step_(\d{8})(\.wav|_alignment\.png)|recording\.wav", re.ASCII)
 _MOST_FILES = 10_000
-_MOST_BYTES = 1 << 25
 _WAV, _PNG = "audio/wav", "image/png"
 
 
@@ -47,7 +45,7 @@ def read_media(run: RunDir, name: str) -> Media | None:
     if not _NAME.fullmatch(name) or run.samples.is_symlink():
         return None
     try:
-        content = read_plain(run.samples / name, _MOST_BYTES)
+        content = (run.samples / name).read_bytes()
     except OSError:
         return None
     if name.endswith(".png"):

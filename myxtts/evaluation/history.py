@@ -15,7 +15,7 @@ from myxtts.errors import CheckpointError
 from myxtts.evaluation.measure import Metric
 from myxtts.evaluation.toolbox import SPEECH_METRICS
 from myxtts.json_files import read_json
-from myxtts.runs.run_dir import RunDir, require_own_folder
+from myxtts.runs.run_dir import RunDir
 
 LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))
 AXES = ("steps", "hours", "utterances")
@@ -26,12 +26,6 @@ METRICS: tuple[Metric, ...] = (
     ),
     *SPEECH_METRICS,
 )
-_REPORT_SCHEMA = {"useful_utilisation?": (float, None)}
-_EVALUATION_SCHEMA = {
-    "step": int,
-    "measures": {str: {"means": {str: (float, None)}}},
-    "sentences": [{"text": str}],
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ def read_history(folder: Path) -> RunHistory:
         hours=clock.hours_at(last),
         utterances=last * config.clips_per_step,
         curves=curves,
-        report=_read_if_there(run.report_file, _REPORT_SCHEMA),
+        report=_read_if_there(run.report_file),
         ceiling=evaluation.ceiling if evaluation else {},
         sentences=evaluation.sentences if evaluation else (),
     )
@@ -114,8 +108,7 @@ class LastEvaluation:
 
 def read_evaluation(run: RunDir) -> LastEvaluation | None:
     """What `myxtts evaluate` has left in the run."""
-    require_own_folder(run.evaluation)
-    content = _read_if_there(run.evaluation_file, _EVALUATION_SCHEMA)
+    content = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
     if not content:
         return None
     means = {name: measure["means"] for name, measure in content["measures"].items()}
@@ -152,9 +145,9 @@ def _step(line: dict[str, Any]) -> int:
     return step
 
 
-def _read_if_there(file: Path, schema: Any) -> dict[str, Any]:
+def _read_if_there(file: Path, names: Sequence[str] = ()) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = read_json(file, schema)
+        content: dict[str, Any] = read_json(file, names)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:

@@ -15,13 +15,8 @@ from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.features.subset import CorpusSubset
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
-from myxtts.plain_files import read_plain
 
 _SHORTEST_CLIP_SECONDS = 0.5
-_LARGEST_FILE_BYTES = 1 << 24
-_SCHEMA = [
-    {"text": str, "language": str, "speaker": str, "reference": str, "recording": (str, None)}
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +85,7 @@ def sentences_of_file(
 ) -> tuple[Sentence, ...]:
     """One sentence per line, spoken by the given voices (speaker and clip) in turn."""
     try:
-        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+        content = file.read_bytes()
         lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
@@ -122,7 +117,7 @@ def save_sentences(sentences: Iterable[Sentence], file: Path) -> None:
 
 
 def load_sentences(file: Path) -> tuple[Sentence, ...]:
-    rows = read_json(file, _SCHEMA)
+    rows = read_json(file)
     return tuple(
         Sentence(
             text=row["text"],

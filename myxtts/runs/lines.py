@@ -15,13 +15,9 @@ from typing import Any
 
 from myxtts.errors import CheckpointError
 from myxtts.json_files import parse_json
-from myxtts.plain_files import open_plain, open_to_append, read_plain
 from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
-
-_LINE = {"step": int, str: (float, None)}
-_MOST_BYTES = 1 << 30
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
@@ -57,13 +53,11 @@ class FollowedLines:
         self._lines: list[dict[str, Any]] = []
 
     def _new_lines(self) -> list[dict[str, Any]]:
-        with open_plain(self._file) as stream:
+        with open(self._file, "rb") as stream:
             status = os.fstat(stream.fileno())
             identity = (status.st_dev, status.st_ino)
             if identity != self._identity or status.st_size < self._bytes:
                 self._forget(identity)
-            if status.st_size > _MOST_BYTES:
-                raise OSError(errno.EFBIG, f"more than {_MOST_BYTES} bytes", str(self._file))
             stream.seek(self._bytes)
             content = stream.read(status.st_size - self._bytes)
         parsed = _all_parsed(self._file, _whole(content), first=len(self._lines) + 1)
@@ -94,7 +88,7 @@ def drop_lines_after(file: Path, step: int) -> None:
 def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
     """The whole line or, on a full disk, nothing of it."""
     line = json.dumps({"step": step, **values}).encode() + b"\n"
-    with open_to_append(file) as stream:
+    with open(file, "ab", buffering=0) as stream:
         size = stream.seek(0, os.SEEK_END)
         if stream.write(line) != len(line):
             stream.truncate(size)
@@ -103,18 +97,17 @@ def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
 
 def sync_lines(file: Path) -> None:
     """Makes the lines so far survive a power failure, where the file system can do that."""
-    with contextlib.suppress(OSError), open_plain(file) as stream:
+    with contextlib.suppress(OSError), open(file, "rb") as stream:
         os.fsync(stream.fileno())
 
 
 def _whole_lines(file: Path) -> list[bytes]:
     try:
-        content = read_plain(file, _MOST_BYTES)
+        return _whole(file.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unreadable(file, error) from None
-    return _whole(content)
 
 
 def _whole(content: bytes) -> list[bytes]:
@@ -138,7 +131,5 @@ def _all_parsed(file: Path, lines: list[bytes], first: int = 1) -> list[dict[str
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    parsed: dict[str, Any] = parse_json(line, _LINE)
-    if parsed["step"] < 0:
-        raise ValueError("step: below 0")
+    parsed: dict[str, Any] = parse_json(line, ("step",))
     return parsed

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from myxtts.errors import CheckpointError
-from myxtts.plain_files import open_plain, open_to_append
 
 try:
     import fcntl
@@ -25,8 +24,6 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
-
-_LARGEST_BYTES = 4_096
 
 
 @contextlib.contextmanager
@@ -52,7 +49,7 @@ def hold_lock(file: Path) -> Iterator[None]:
 def names_a_living_process(file: Path) -> bool:
     """Whether a run seems to hold the lock. Only looks: taking it could turn a run away."""
     try:
-        with open_plain(file) as stream:
+        with open(file, "rb") as stream:
             owner = _read_owner(stream)
     except OSError:
         return False
@@ -61,7 +58,7 @@ def names_a_living_process(file: Path) -> bool:
 
 def _opened(file: Path) -> IO[bytes]:
     try:
-        return open_to_append(file)
+        return open(file, "ab+", buffering=0)
     except OSError as error:
         raise CheckpointError(
             f"{file}: cannot be used as the lock of the run ({error.strerror}); remove it if no "
@@ -105,11 +102,9 @@ def _describe(owner: dict[str, Any]) -> str:
 def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
     """Process id and host, or an empty dict."""
     stream.seek(0)
-    content = stream.read(_LARGEST_BYTES)
-    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-        found = json.loads(content)
-        if 0 < found["pid"] < 1 << 31:
-            return {"pid": int(found["pid"]), "host": str(found["host"])}
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        found = json.loads(stream.read())
+        return {"pid": int(found["pid"]), "host": str(found["host"])}
     return {}
 
 

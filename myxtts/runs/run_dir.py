@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.errors import CheckpointError
-from myxtts.plain_files import is_text, read_plain
 from myxtts.runs import checkpoints
 from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
 from myxtts.runs.lines import drop_lines_after, read_lines, sync_lines
@@ -32,13 +31,12 @@ from myxtts.runs.lock import hold_lock, names_a_living_process
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.whole_files import remove_temporaries
+from myxtts.wording import is_text
 
 _log = logging.getLogger(__name__)
 
 # In RUN/evaluation, or wherever else an evaluation is written.
 EVALUATION_RESULT = "evaluation.json"
-# Of a file that every checkpoint has a copy of.
-_LARGEST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,15 @@ class RunDir(os.PathLike[str]):
                 return cls(folder / f"{number:04d}")
 
     def make(self) -> None:
-        """To write into it; whatever somebody else has put there."""
+        """Create the folder to write into; links out of it are refused."""
         self.require_text_name()
         self.path.mkdir(parents=True, exist_ok=True)
-        for folder in (
+        for place in (
             *(self.checkpoints, self.best, self.samples, self.events, self.evidence),
             *(self.evaluation, self.voices, self.measuring),
+            *(self.metrics_file, self.measures_file),
         ):
-            require_own_folder(folder)
+            require_no_link(place)
 
     def require_folder(self) -> None:
         if not self.path.is_dir():
@@ -224,7 +223,7 @@ class RunDir(os.PathLike[str]):
 
     def files_for_checkpoints(self) -> dict[str, bytes]:
         """Files that every checkpoint contains a copy of."""
-        return {name: read_plain(self.path / name, _LARGEST_BYTES) for name in FILES_OF_RUN}
+        return {name: (self.path / name).read_bytes() for name in FILES_OF_RUN}
 
     def metric_lines(self) -> list[dict[str, Any]]:
         return read_lines(self.metrics_file)
@@ -254,6 +253,7 @@ class RunDir(os.PathLike[str]):
 
     def lock(self) -> AbstractContextManager[None]:
         """Keeps other runs out while held."""
+        require_no_link(self.lock_file)
         return hold_lock(self.lock_file)
 
     def remove_unfinished(self) -> None:
@@ -265,12 +265,10 @@ class RunDir(os.PathLike[str]):
             remove_temporaries(folder)
 
 
-def require_own_folder(folder: Path) -> None:
-    """Through a link, files elsewhere would be written and removed."""
-    if folder.is_symlink():
-        raise CheckpointError(
-            f"{folder}: is a link, expected a folder in the run; put there what it leads to"
-        )
+def require_no_link(place: Path) -> None:
+    """Raise an error for a link: through it, files elsewhere would be written and removed."""
+    if place.is_symlink():
+        raise CheckpointError(f"{place}: is a link out of the run; replace it by what it leads to")
 
 
 def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:

@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.numpy import save
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import CheckpointError, DataError
-from myxtts.plain_files import read_plain
-from myxtts.runs.run_dir import RunDir, require_own_folder
-from myxtts.runs.tensor_files import read_json, read_tensors, write_content
+from myxtts.json_files import read_json
+from myxtts.runs.run_dir import RunDir, require_no_link
+from myxtts.runs.tensor_files import read_tensors
 from myxtts.whole_files import temporaries_of, whole_file
 from myxtts.wording import quoted
 
@@ -38,19 +39,6 @@ _MOST_CHARACTERS = 50
 _ZERO_WIDTH_NON_JOINER = "\u200c"  # Persian names have it
 _DEVICES_OF_WINDOWS = {"CON", "PRN", "AUX", "NUL"} | {
     f"{device}{number}" for device in ("COM", "LPT") for number in range(10)
-}
-# Twice the largest voice that a configuration allows.
-_LARGEST_BYTES = 1 << 24
-_FACTS_SCHEMA = {
-    "format": str,
-    "tensors_sha256": str,
-    "name": str,
-    "references": [{"file": str, "seconds": float}],
-    "made": str,
-    "step": int,
-    "weights_sha256": str,
-    "width": int,
-    "latents": int,
 }
 
 
@@ -95,7 +83,7 @@ def voices_folder(checkpoint: Path) -> Path:
     """The voices folder of a run, or of the run that a checkpoint belongs to."""
     RunDir(checkpoint).require_folder()
     folder = RunDir.around(checkpoint).voices
-    require_own_folder(folder)
+    require_no_link(folder)
     return folder
 
 
@@ -132,9 +120,11 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
             whole_file(tensors, durable=True) as tensors_stream,
         ):
             arrays = {"vector": voice.vector, "latents": voice.latents}
-            checksum = write_content(tensors_stream, arrays).sha256
+            written = save(arrays)
+            tensors_stream.write(written)
+            checksum = hashlib.sha256(written).hexdigest()
             content = {"format": _FORMAT, **asdict(voice.facts), "tensors_sha256": checksum}
-            write_content(facts_stream, json.dumps(content, ensure_ascii=False, indent=1).encode())
+            facts_stream.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
     except OSError as error:
         raise CheckpointError(f"{facts}: cannot be written ({error.strerror})") from None
 
@@ -144,8 +134,8 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
     name = _require(folder, name)
     tensors, facts = _files(folder, name)
     try:
-        checksum = _checksum(tensors)
-        content = read_json(facts, _FACTS_SCHEMA)
+        checksum = hashlib.sha256(tensors.read_bytes()).hexdigest()
+        content = read_json(facts)
         if content["tensors_sha256"] != checksum:
             content = _facts_not_yet_moved(facts, checksum) or content
         if content.pop("format") != _FORMAT:
@@ -155,8 +145,9 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
         read = _facts_from(content)
         if read.name != name:
             raise ValueError(f"{facts}: belongs to '{read.name}'")
-        return SavedVoice(read, *_arrays(read_tensors(tensors), read))
-    except (CheckpointError, ValueError, KeyError, TypeError) as error:
+        arrays = read_tensors(tensors)
+        return SavedVoice(read, arrays["vector"], arrays["latents"])
+    except (CheckpointError, OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"voice '{name}': damaged, or not from MyXTTS ({error}); remove it with myxtts voice "
             f"remove RUN {name}, and add it again"
@@ -224,38 +215,13 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
 def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | None:
     """Facts that match the tensors, if their writer was killed before renaming them."""
     for file in temporaries_of(facts):
-        with contextlib.suppress(CheckpointError):
-            content: dict[str, Any] = read_json(file, _FACTS_SCHEMA)
+        with contextlib.suppress(OSError, ValueError):
+            content: dict[str, Any] = read_json(file, ("tensors_sha256",))
             if content["tensors_sha256"] == tensors_sha256:
                 return content
     return None
 
 
-def _checksum(file: Path) -> str:
-    try:
-        return hashlib.sha256(read_plain(file, _LARGEST_BYTES)).hexdigest()
-    except OSError as error:
-        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-
-
 def _facts_from(content: dict[str, Any]) -> VoiceFacts:
     references = [Reference(**reference) for reference in content.pop("references")]
-    facts = VoiceFacts(references=references, **content)
-    numbers = [facts.step, facts.width, facts.latents]
-    words = [facts.name, facts.made, facts.weights_sha256, *(one.file for one in references)]
-    "".join(words).encode()  # raises an error if one is not valid text
-    seconds = [one.seconds for one in references]
-    if min(numbers) < 0 or not all(0 <= length < 1e9 for length in seconds):
-        raise ValueError("invalid numbers")
-    return facts
-
-
-def _arrays(tensors: dict[str, Any], facts: VoiceFacts) -> tuple[FloatArray, FloatArray]:
-    vector, latents = tensors["vector"], tensors["latents"]
-    shapes = [vector.shape, latents.shape]
-    if shapes != [(1, facts.width), (1, facts.latents, facts.width)]:
-        raise ValueError(f"shapes {shapes}")
-    for values in (vector, latents):
-        if values.dtype != np.float32 or not np.isfinite(values).all():
-            raise ValueError("invalid numbers")
-    return vector, latents
+    return VoiceFacts(references=references, **content)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from myxtts.errors import DataError
-from myxtts.plain_files import read_plain
 
 _LARGEST_FILE_BYTES = 1 << 24
 
@@ -14,7 +13,7 @@ _LARGEST_FILE_BYTES = 1 << 24
 def read_text(file: Path) -> str:
     """UTF-8, with or without a byte-order mark."""
     try:
-        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+        content = file.read_bytes()
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
     return _decoded(content, str(file))

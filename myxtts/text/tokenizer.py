@@ -27,11 +27,9 @@ _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 # Increase it when the same text gives different symbols, to invalidate cached features.
 TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
-_SCHEMA = {"format": str, "kind": str, "symbols": [str], "languages": [str]}
 _KINDS = ("phonemes", "graphemes")
 # Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
-_LARGEST_FILE_BYTES = 1 << 20
 
 
 def is_spoken(symbol: str) -> bool:
@@ -142,7 +140,7 @@ class Tokenizer:
     @classmethod
     def load(cls, file: Path) -> Tokenizer:
         try:
-            content = read_json(file, _SCHEMA, most_bytes=_LARGEST_FILE_BYTES)
+            content = read_json(file, ("format", "kind", "symbols", "languages"))
             if content["format"] != _FORMAT or content["kind"] not in _KINDS:
                 raise ValueError("another format")
             symbols, languages = _names(content["symbols"]), _names(content["languages"])

@@ -2,8 +2,7 @@
 
     .venv/bin/python tests/faults/fuzz.py [--inputs 100000] [--seed 0] [--only wav] [--json FILE]
 
-Real samples of metadata, settings, sound, checkpoints and text are mutated at random, from a seed,
-and so are values of settings, files of a run, voices, prepared features and links in a run.
+Real samples of metadata, sound and text are mutated at random, from a seed.
 Any other exception, an input that takes ten seconds of computing or two minutes of waiting, or
 memory beyond the limit is a finding: it is shown with its traceback, and its bytes are kept beside
 --findings.
@@ -18,7 +17,6 @@ import io
 import json
 import random
 import resource
-import shutil
 import signal
 import sys
 import tempfile
@@ -34,21 +32,11 @@ import numpy as np
 import soundfile
 
 from myxtts.audio.files import clean_recording, read_recording
-from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.config.loading import load_config, parse_assignments
+from myxtts.config.config import AudioConfig
 from myxtts.data.corpus.dataset import LJSpeechDataset
-from myxtts.data.planning.plan_files import load_shapes
 from myxtts.errors import MyXTTSError
-from myxtts.runs.resuming import changes_since
-from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
-# A program of its own, and loaded by a test.
-sys.path.insert(0, str(Path(__file__).parent))
-import fuzz_targets
-
-ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "runs" / "golden"
 # Of computing: a busy machine may keep an input waiting for longer.
 _LONGEST_SECONDS = 10
 _LONGEST_WAIT_SECONDS = 120
@@ -124,31 +112,6 @@ class Metadata:
             assert utterance.audio_path.resolve().is_relative_to(inside), utterance.audio_path
 
 
-class Settings:
-    """A YAML file, and the same as --set."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "config.yaml"
-
-    def samples(self) -> list[bytes]:
-        files = [*sorted((ROOT / "configs").glob("*.yaml")), GOLDEN / "config.yaml"]
-        bomb = "a: &a [1,1]\n" + "".join(
-            f"{name}: &{name} [{f'*{before},' * 9}]\n"
-            for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-        )
-        return [*(file.read_bytes() for file in files), bomb.encode()]
-
-    def take(self, content: bytes) -> None:
-        text = content.decode("utf-8", "replace")
-        for assignment in text.splitlines()[:2]:
-            try:
-                parse_assignments([assignment.replace(": ", "=").strip()])
-            except MyXTTSError:
-                continue
-        self._file.write_bytes(content)
-        load_config(self._file)
-
-
 class Sound:
     """A sound file."""
 
@@ -177,57 +140,6 @@ class Sound:
         assert np.isfinite(cleaned).all()
 
 
-class CheckpointFiles:
-    """A checkpoint with one changed file; half of them with a manifest that says it is right."""
-
-    def __init__(self, folder: Path) -> None:
-        self._run = folder / "run"
-        self._folder = self._run / "checkpoints" / "step_00000003"
-        shutil.copytree(GOLDEN, self._folder)
-        self._names = sorted(file.name for file in GOLDEN.iterdir())
-        self._whole = {name: (GOLDEN / name).read_bytes() for name in self._names}
-
-    def samples(self) -> list[bytes]:
-        """Which file it is stands before its content."""
-        return [bytes([index]) + self._whole[name] for index, name in enumerate(self._names)]
-
-    def take(self, content: bytes) -> None:
-        choice = content[0] if content else 0
-        name = self._names[choice % len(self._names)]
-        sealed = name != "manifest.json" and hashlib.sha256(content).digest()[0] % 2 == 0
-        changed = {name: content[1:]}
-        if sealed:
-            changed["manifest.json"] = resealed(self._whole | changed)
-        for file, value in changed.items():
-            (self._folder / file).write_bytes(value)
-        try:
-            self._load()
-            assert sealed or content[1:] == self._whole[name], f"{name} was changed unnoticed"
-        finally:
-            for file in changed:
-                (self._folder / file).write_bytes(self._whole[file])
-
-    def _load(self) -> None:
-        checkpoint = find_checkpoint(self._run)
-        config = checkpoint.config()
-        changes_since(checkpoint, config)
-        load_shapes(checkpoint.folder / "shapes.json", XTTSConfig())
-        tokenizer = checkpoint.tokenizer()
-        tokenizer.encode("a boat", tokenizer.languages[0])
-        checkpoint.training_state()
-
-
-def resealed(files: dict[str, bytes]) -> bytes:
-    """The manifest of somebody who knows the format, written from its description."""
-    content: dict[str, Any] = {"format": "myxtts-checkpoint", "version": 1, "files": {}}
-    for name, value in files.items():
-        if name != "manifest.json":
-            checksum = hashlib.sha256(value).hexdigest()
-            content["files"][name] = {"bytes": len(value), "sha256": checksum}
-    seal = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return json.dumps({**content, "seal": seal}, indent=1).encode()
-
-
 class Text:
     """A sentence to say, in two languages and as phonemes and letters."""
 
@@ -253,11 +165,8 @@ class Text:
 
 TARGETS: dict[str, Callable[[Path], Any]] = {
     "metadata": Metadata,
-    "yaml": Settings,
     "wav": Sound,
-    "checkpoint": CheckpointFiles,
     "text": Text,
-    **fuzz_targets.TARGETS,
 }
 
 

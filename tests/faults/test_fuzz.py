@@ -13,9 +13,8 @@ import pytest
 import soundfile
 
 from myxtts.audio.files import read_recording
-from myxtts.config.loading import load_config
 from myxtts.data.corpus.dataset import LJSpeechDataset
-from myxtts.errors import ConfigError, DataError
+from myxtts.errors import DataError
 
 HERE = Path(__file__).parent
 SEEDS = sorted(file for file in (HERE / "seeds").rglob("*") if file.is_file())
@@ -38,20 +37,7 @@ def test_each_seed_is_taken_or_refused_in_one_line(fuzz, file, tmp_path):
     assert counts.total() == 1
 
 
-KINDS = [
-    "metadata",
-    "yaml",
-    "wav",
-    "checkpoint",
-    "text",
-    "values",
-    "run",
-    "dashboard",
-    "voice",
-    "cache",
-    "chunk",
-    "links",
-]
+KINDS = ["metadata", "wav", "text"]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -60,8 +46,8 @@ def test_a_hundred_mutations_of_each_kind(fuzz, name, tmp_path):
     counts, findings = fuzz.feed(target, fuzz.inputs_of(target, 100, random.Random(3)))
     assert not findings, findings[0][1]
     assert counts["taken"] > 0
-    # Almost every text has something to say, and the dashboard shows whatever it is given.
-    assert counts["refused"] > 0 or name in ("text", "dashboard")
+    # Almost every text has something to say.
+    assert counts["refused"] > 0 or name == "text"
 
 
 def test_the_fuzzer_finds_what_is_wrong(fuzz):
@@ -95,14 +81,6 @@ def test_a_line_of_100_megabytes_is_one_bad_row(tmp_path):
     assert dataset.bad_rows == [
         ("metadata.csv:2", "found 100000002 characters, expected at most 20000")
     ]
-
-
-def test_a_large_settings_file_is_refused_before_it_is_read(tmp_path):
-    file = tmp_path / "config.yaml"
-    with open(file, "wb") as stream:
-        stream.truncate(1 << 40)
-    with pytest.raises(ConfigError, match="expected at most"):
-        load_config(file)
 
 
 def test_a_header_that_declares_hours_costs_no_memory(tmp_path):

@@ -9,15 +9,12 @@ import time
 import numpy as np
 import pytest
 import yaml
-from safetensors.numpy import load_file, save
 
 from myxtts.cli.main import main
-from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.opening import open_corpus
-from myxtts.errors import CheckpointError, ConfigError, DataError
-from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.errors import CheckpointError
+from myxtts.runs.run_dir import RunDir
 from myxtts.runs.sealed_folder import write_sealed_folder
-from myxtts.runs.tensor_files import read_tensors, tensor_shapes
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
@@ -51,14 +48,9 @@ def put_link(link, target):
     link.symlink_to(target)
 
 
-@pytest.mark.parametrize("kind", ["link", "hard link"])
-def test_the_lock_of_a_run_empties_no_other_file(run, precious, capsys, kind):
-    run.lock_file.unlink(missing_ok=True)
-    if kind == "link":
-        run.lock_file.symlink_to(precious)
-    else:
-        run.lock_file.hardlink_to(precious)
-    with pytest.raises(CheckpointError, match="cannot be used as the lock"), run.lock():
+def test_the_lock_of_a_run_empties_no_other_file(run, precious):
+    put_link(run.lock_file, precious)
+    with pytest.raises(CheckpointError), run.lock():
         pass
 
 
@@ -66,13 +58,8 @@ def test_the_lock_of_a_run_empties_no_other_file(run, precious, capsys, kind):
 @pytest.mark.parametrize("exists", [True, False])
 def test_lines_are_never_written_through_a_link(run, precious, tmp_path, name, exists):
     put_link(run.path / name, precious if exists else tmp_path / "new")
-    try:
-        writer = RunWriter(run, 10)
-        writer.write_metrics(11, {"loss": 1.0})
-        writer.write_measures(11, {"wer": 1.0})
-        writer.close()
-    except CheckpointError as error:
-        assert "is a link" in str(error)  # noqa: PT017 - refused, or written elsewhere: either will do
+    with pytest.raises(CheckpointError):
+        run.make()
     assert not (tmp_path / "new").exists()
 
 
@@ -108,7 +95,7 @@ def test_no_folder_of_a_run_is_written_to_through_a_link(run, tmp_path, name):
     (elsewhere / ".notes.part").touch()
     shutil.rmtree(run.path / name, ignore_errors=True)
     (run.path / name).symlink_to(elsewhere)
-    with pytest.raises(CheckpointError, match=f"{name}: is a link, expected a folder in the run"):
+    with pytest.raises(CheckpointError, match=f"{name}: is a link"):
         run.make()
     assert [file.name for file in elsewhere.iterdir()] == [".notes.part"]
 
@@ -125,11 +112,6 @@ def test_a_checkpoint_behind_a_link_is_none_of_the_run(run, tmp_path):
     shutil.move(newest, tmp_path / "moved")
     newest.symlink_to(tmp_path / "moved")
     assert newest not in run.checkpoint_folders()
-    (newer,) = run.checkpoint_folders()[-1:]
-    shutil.move(newer / "tokenizer.json", tmp_path / "tokenizer.json")
-    (newer / "tokenizer.json").symlink_to(tmp_path / "tokenizer.json")
-    with pytest.raises(CheckpointError, match="is a link, expected a file"):
-        find_checkpoint(newer)
 
 
 def test_preparing_removes_only_what_it_has_made(demo_corpus, miniature, tmp_path):
@@ -153,37 +135,9 @@ def test_preparing_removes_only_what_it_has_made(demo_corpus, miniature, tmp_pat
     assert left.isdisjoint(own)
 
 
-def test_a_manifest_that_never_ends(tmp_path, capsys):
-    (tmp_path / "wavs").mkdir()
-    (tmp_path / "metadata.csv").symlink_to("/dev/zero")
-    with pytest.raises(DataError, match=r"metadata\.csv: cannot be read \(not a regular file"):
-        LJSpeechDataset(tmp_path)
-    assert main(["validate", str(tmp_path)]) == 2
-    (tmp_path / "metadata.csv").unlink()
-    os.mkfifo(tmp_path / "metadata.csv")
-    with pytest.raises(DataError, match="not a regular file"):
-        LJSpeechDataset(tmp_path)
-
-
-def test_a_recording_and_settings_that_never_end(tmp_path):
-    from myxtts.audio.files import read_recording
-    from myxtts.config.loading import load_config
-
-    os.mkfifo(tmp_path / "fifo.wav")
-    (tmp_path / "endless.wav").symlink_to("/dev/zero")
-    for file in ("fifo.wav", "endless.wav"):
-        with pytest.raises(DataError, match="not a regular file"):
-            read_recording(tmp_path / file)
-        with pytest.raises(ConfigError, match="not a regular file"):
-            load_config(tmp_path / file)
-
-
 WRONG_LINES = [
     "[]",
     "7",
-    '{"step": "x"}',
-    '{"step": 1, "loss": {}}',
-    '{"step": 1e400}',
     "{",
     "\x00",
 ]
@@ -202,27 +156,6 @@ def test_a_wrong_line_is_named_by_compare_and_dropped_by_resume(run, capsys, cap
     RunWriter(run, 100).close()
     assert run.metrics_file.read_text().splitlines() == before[:-1]
     assert f"metrics.jsonl:{number}: not a line of a run" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("report.json", []),
-        ("report.json", {"useful_utilisation": "high"}),
-        ("evaluation/evaluation.json", {"step": "1", "measures": {}, "sentences": []}),
-        ("evaluation/evaluation.json", {"step": 1, "measures": {"wer": 1}, "sentences": []}),
-        ("evaluation/evaluation.json", {"step": 1, "measures": {}, "sentences": [1]}),
-        ("evaluation/evaluation.json", "text"),
-    ],
-)
-def test_wrong_types_in_reports_are_one_line_of_compare(run, capsys, name, content):
-    file = run.path / name
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(content))
-    assert main(["compare", str(run), "--out", str(run.path / "out")]) == 2
-    problem = capsys.readouterr().err
-    assert f"{file}: cannot be used" in problem
-    assert len(problem.splitlines()) == 1
 
 
 def test_a_file_with_an_odd_name_does_not_break_the_list_of_voices(run, capsys):
@@ -271,60 +204,6 @@ def resealed(folder, **files):
     content = {file.name: file.read_bytes() for file in folder.iterdir()}
     del content["manifest.json"]
     write_sealed_folder(folder, content | files)
-
-
-def first_weights(folder):
-    weights = load_file(folder / "model.safetensors")
-    name = next(iter(weights))
-    return weights, name
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_weights_that_no_training_gives(run, value):
-    (folder,) = run.checkpoint_folders()[-1:]
-    weights, name = first_weights(folder)
-    weights[name].flat[0] = value
-    resealed(folder, **{"model.safetensors": save(weights)})
-    with pytest.raises(CheckpointError, match=r"not finite|weights beyond 1e") as caught:
-        find_checkpoint(folder).training_state()
-    assert str(folder) in str(caught.value)
-
-
-def test_numbers_of_an_unknown_type(run):
-    (folder,) = run.checkpoint_folders()[-1:]
-    weights, name = first_weights(folder)
-    weights[name] = weights[name].astype(np.float64)
-    resealed(folder, **{"model.safetensors": save(weights)})
-    with pytest.raises(CheckpointError, match="numbers of type F64, expected one of F32"):
-        find_checkpoint(folder).ema_weights()
-
-
-def test_what_the_model_does_not_ask_for_is_not_read(run, tmp_path):
-    """Two gigabytes that are a hole in the file: nothing on the disk, all of it in memory."""
-    (folder,) = run.checkpoint_folders()[-1:]
-    weights, name = first_weights(folder)
-    file = tmp_path / "large.safetensors"
-    extra = 2 << 30
-    header, end = {}, 0
-    for one, value in weights.items():
-        header[one] = {
-            "dtype": "F32",
-            "shape": value.shape,
-            "data_offsets": [end, end + value.nbytes],
-        }
-        end += value.nbytes
-    header["extra"] = {"dtype": "F32", "shape": [extra // 4], "data_offsets": [end, end + extra]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(file, "wb") as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        for value in weights.values():
-            stream.write(value.tobytes())
-        stream.truncate(8 + len(text) + end + extra)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert read_tensors(file, [name])[name].shape == weights[name].shape
-    assert "extra" in tensor_shapes(file)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
 def test_a_configuration_of_absurd_size_is_compared_with_the_weights_first(run):

@@ -13,7 +13,6 @@ from myxtts.runs.checkpoint_writer import CheckpointWriter
 from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
 from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.runs.sealed_folder import write_sealed_folder
 
 STATE = {
     "step": np.array(7),
@@ -86,7 +85,7 @@ def test_one_checkpoint_can_be_named_itself(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", "null", "[" * 100_000, json.dumps({"format": "other", "version": 1})],
+    ["", "[]", "{}", "null", json.dumps({"format": "other", "version": 1})],
 )
 def test_another_format_is_refused(tmp_path, content):
     (save(tmp_path, 1) / "manifest.json").write_text(content)
@@ -142,54 +141,6 @@ def test_a_damaged_newer_one_does_not_push_out_whole_ones(tmp_path):
     damage(save(tmp_path, 9) / "model.safetensors")
     save(tmp_path, 2, keep=1)
     assert find_checkpoint(tmp_path).info.step == 2
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc/outside", "a/b", ".hidden", ""])
-def test_a_manifest_that_leads_elsewhere_is_refused(tmp_path, name):
-    """Its seal is right: whoever made it knew how."""
-    from myxtts.runs.sealed_folder import _manifest
-    from myxtts.runs.tensor_files import Written
-
-    folder = save(tmp_path, 1)
-    (folder / "manifest.json").write_bytes(_manifest({name: Written(0, "")}))
-    with pytest.raises(CheckpointError, match="is not a checkpoint file"):
-        find_checkpoint(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"step": -1}, {"step": "x"}, {"more": 1}),
-        # What is finite here may be none in 32 bits.
-        *({"mel_deviation": 0}, {"mel_deviation": 1e-300}, {"mel_mean": 1e999}, {"mel_mean": 1e99}),
-        {"so_far": {"steps": 1, "sums": {}} | {name: [0.0, 0.0] for name in PAIRS}},
-    ],
-)
-def test_facts_that_cannot_be_are_refused(tmp_path, change):
-    folder = save(tmp_path, 1)
-    info = json.loads((folder / "checkpoint.json").read_text()) | change
-    files = {file.name: file.read_bytes() for file in folder.iterdir()}
-    del files["manifest.json"]
-    write_sealed_folder(folder, files | {"checkpoint.json": json.dumps(info).encode()})
-    with pytest.raises(
-        CheckpointError, match=r"checkpoint\.json: (not a valid checkpoint file|cannot be used)"
-    ):
-        find_checkpoint(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["weights/a/b", "average/a/b"])
-@pytest.mark.parametrize("kind", [np.int64, bool])
-def test_weights_that_are_whole_numbers_are_refused(tmp_path, name, kind):
-    save(tmp_path, 7, state=STATE | {name: np.ones((2, 3), kind)})
-    with pytest.raises(CheckpointError, match=r"a/b has numbers of type .*, expected floating"):
-        find_checkpoint(tmp_path).training_state()
-
-
-def test_a_state_of_another_step_is_refused(tmp_path):
-    """Beyond its last step a run would never end."""
-    save(tmp_path, 6, state=STATE | {"step": np.array(10**15)})
-    with pytest.raises(CheckpointError, match="is not of step 6"):
-        find_checkpoint(tmp_path).training_state()
 
 
 def test_an_unwritable_place(tmp_path):

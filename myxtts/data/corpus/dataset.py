@@ -31,14 +31,14 @@ from myxtts.data.corpus.layout import (
 )
 from myxtts.data.corpus.script_check import require_script
 from myxtts.errors import DataError
-from myxtts.plain_files import is_text, read_plain
 from myxtts.text.languages import parse_tag
+from myxtts.wording import is_text
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", *FFMPEG_EXTENSIONS)
 _AUDIO_FOLDERS = ("wavs", "wav", "")
 _TRAIN_FILES = ("metadata_train.csv", "metadata.csv")
 _EVAL_FILES = ("metadata_eval.csv", "metadata_val.csv")
-_LARGEST_FILE_BYTES = 1 << 30
+
 # File systems allow 255, extension included.
 _LONGEST_NAME_BYTES = 240
 ONE_SPEAKER = "speaker"
@@ -237,7 +237,7 @@ def _language(tag: str | None) -> str | None:
 def _rows(file: Path) -> list[tuple[int, str]]:
     """Non-blank lines with their numbers."""
     try:
-        content = read_plain(file, _LARGEST_FILE_BYTES, follow_links=True)
+        content = file.read_bytes()
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror})") from None
     try:

@@ -33,7 +33,6 @@ from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.lengths import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
-from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
@@ -206,7 +205,7 @@ def _read_header(file: Path) -> tuple[int, int] | None:
             )
         else:
             with (
-                open_plain(file, follow_links=True) as stream,
+                open(file, "rb") as stream,
                 soundfile.SoundFile(stream.fileno(), closefd=False) as sound,
             ):
                 frames, sample_rate_hz = sound.frames, sound.samplerate

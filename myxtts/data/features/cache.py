@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.data.features.array_files import mapped
 from myxtts.data.features.clip_reader import ClipReader, DamagedClipError, checksum
-from myxtts.data.features.stored_array import StoredArray, read_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
@@ -33,30 +33,12 @@ from myxtts.text.tokenizer import Tokenizer
 CACHE_FORMAT = "myxtts-features-4"
 # The stored value of a sample of 1.0.
 FULL_SCALE = 32_767
-# It has a line for each rejected clip.
-LARGEST_CACHE_JSON_BYTES = 1 << 30
 _NAME = re.compile("[0-9a-f]{32}")
-_SCHEMA = {
-    "format": str,
-    "tokens": str,
-    "symbols": [str],
-    "languages": [str],
-    "speakers": [str],
-    "mel_mean": float,
-    "mel_deviation": float,
-    "rejected": {str: int},
-    "rejections": [str],
-    "description": str,
-    "index_checksum": int,
-}
+_NAMES = (
+    *("format", "tokens", "symbols", "languages", "speakers", "mel_mean", "mel_deviation"),
+    *("rejected", "rejections", "description", "index_checksum"),
+)
 PARTS = ("tokens", "mels", "audio", "texts")
-PART_TYPES: dict[str, Any] = {
-    "tokens": np.int32,
-    "mels": np.float16,
-    "audio": np.int16,
-    "texts": np.uint8,
-}
-DIMENSIONS = {"tokens": 1, "mels": 2, "audio": 1, "texts": 1}
 INDEX_TYPE = np.dtype(
     [
         ("tokens_start", np.int64),
@@ -179,24 +161,14 @@ def is_cache_name(name: str) -> bool:
 
 def open_cache(folder: Path) -> FeatureCache:
     try:
-        content = read_json(folder / "cache.json", _SCHEMA, most_bytes=LARGEST_CACHE_JSON_BYTES)
+        content = read_json(folder / "cache.json", _NAMES)
         if content["format"] != CACHE_FORMAT:
             raise ValueError(f"format {content['format']}")
-        if content["mel_deviation"] <= 0:
-            raise ValueError("mel_deviation is not positive")
-        index = read_array(folder / "index.npy", INDEX_TYPE)
+        index = np.load(folder / "index.npy")
         if checksum(index) != content["index_checksum"]:
             raise ValueError("index.npy: checksum mismatch")
-        arrays = {
-            part: StoredArray(folder / f"{part}.npy", PART_TYPES[part], DIMENSIONS[part])
-            for part in PARTS
-        }
-        if len(index) == 0:
-            raise ValueError("index.npy: has no clips")
+        arrays = {part: mapped(folder / f"{part}.npy") for part in PARTS}
         require_rows(index, arrays)
-        for name in ("speaker", "language"):
-            if not 0 <= index[name].min() <= index[name].max() < len(content[f"{name}s"]):
-                raise ValueError(f"index.npy: has an unknown {name}")
         return FeatureCache(
             folder=folder,
             index=index,
@@ -211,7 +183,7 @@ def open_cache(folder: Path) -> FeatureCache:
             rejections=tuple(content["rejections"]),
             description=content["description"],
         )
-    except (OSError, ValueError) as error:
+    except (OSError, EOFError, ValueError) as error:
         raise DataError(
             f"{folder}: the prepared features cannot be read ({error}); "
             "delete this folder, it will be recreated"

@@ -24,32 +24,24 @@ import numpy.typing as npt
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import CheckedClip, Rejection, check_clip
 from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.features.array_files import save_array
 from myxtts.data.features.cache import (
-    DIMENSIONS,
     FULL_SCALE,
     INDEX_TYPE,
-    PART_TYPES,
     PARTS,
     FeatureCache,
     require_rows,
 )
 from myxtts.data.features.clip_reader import checksum
-from myxtts.data.features.stored_array import read_array, save_array
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
-from myxtts.plain_files import open_plain
 from myxtts.text.tokenizer import EDGE_SYMBOL
 from myxtts.whole_files import whole_folder
 
 CLIPS_PER_CHUNK = 64
 _READ_BYTES = 1 << 20
 _RECORDS = "records"
-_SCHEMA = {
-    "symbols": [str],
-    "rejections": [{str: (str, int, None)}],
-    "levels": [[float]],
-    "checksums": {str: int},
-}
+_NAMES = ("symbols", "rejections", "levels", "checksums")
 
 _log = logging.getLogger(__name__)
 
@@ -119,12 +111,9 @@ def read_chunk(build_dir: Path, number: int, rows: range) -> Chunk:
     """The chunk of these rows of the metadata."""
     folder = chunk_folder(build_dir, number)
     try:
-        content = read_json(folder / "chunk.json", _SCHEMA, most_bytes=1 << 30)
-        arrays = {
-            name: read_array(folder / f"{name}.npy", PART_TYPES[name], DIMENSIONS[name])
-            for name in PARTS
-        }
-        records = read_array(folder / f"{_RECORDS}.npy", INDEX_TYPE)
+        content = read_json(folder / "chunk.json", _NAMES)
+        arrays = {name: np.load(folder / f"{name}.npy") for name in PARTS}
+        records = np.load(folder / f"{_RECORDS}.npy")
         for name, array in (*arrays.items(), (_RECORDS, records)):
             if content["checksums"].get(name) != checksum(array):
                 raise ValueError(f"{name}.npy: checksum mismatch")
@@ -135,25 +124,16 @@ def read_chunk(build_dir: Path, number: int, rows: range) -> Chunk:
             rejections=tuple(Rejection(**fields) for fields in content["rejections"]),
             levels=tuple(Level(*sums) for sums in content["levels"]),
         )
-        _require_consistent(chunk, rows)
+        require_rows(records, arrays)
+        if not set(records["row"].tolist()) <= set(rows):
+            raise ValueError(f"{_RECORDS}.npy: has other clips")
         return chunk
     # An OSError is for the caller: another process may have joined the chunks and removed them.
-    except (ValueError, TypeError) as error:
+    except (EOFError, ValueError, TypeError) as error:
         raise DataError(
             f"{folder}: this part of the features cannot be read ({error}); delete this folder, it "
             "will be recreated"
         ) from None
-
-
-def _require_consistent(chunk: Chunk, rows: range) -> None:
-    """Whoever has made it: its parts fit each other."""
-    require_rows(chunk.records, chunk.arrays)
-    found = chunk.records["row"]
-    if len(chunk.levels) != len(chunk.records) or not set(found.tolist()) <= set(rows):
-        raise ValueError(f"{_RECORDS}.npy: has other clips")
-    tokens = chunk.arrays["tokens"]
-    if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(chunk.symbols):
-        raise ValueError("tokens.npy: has unknown symbols")
 
 
 def make_chunk(
@@ -242,7 +222,7 @@ def _content_key(item: Utterance) -> bytes:
     """Key of everything the features depend on except settings: the audio file and the text."""
     digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
     # An unreadable file has no cached features; checking it reports why.
-    with contextlib.suppress(OSError), open_plain(item.audio_path, follow_links=True) as file:
+    with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)
     return digest.digest()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.data.features.array_files import mapped, write_header
 from myxtts.data.features.cache import FeatureCache
-from myxtts.data.features.stored_array import StoredArray, write_header
 from myxtts.errors import DataError
 from myxtts.whole_files import whole_file
 
@@ -24,12 +24,10 @@ class ClipMels:
         self._starts = (ends - cache.frame_counts).tolist()
         self._counts = cache.frame_counts.tolist()
         try:
-            self._rows = StoredArray(file, np.float16, 2)
-            found, expected = (len(self._rows), *self._rows.row_shape), (int(ends[-1]), n_mels)
-            if found != expected:
-                raise ValueError(
-                    "{} frames of {} bands, expected {} of {}".format(*found, *expected)
-                )
+            self._rows = mapped(file)
+            expected = (int(ends[-1]), n_mels)
+            if self._rows.shape != expected:
+                raise ValueError(f"shape {self._rows.shape}, expected {expected}")
         except ValueError as error:
             raise self._damaged(str(error)) from None
 
@@ -38,7 +36,7 @@ class ClipMels:
         frames = self._counts[clip]
         last = frames if count is None else min(first + count, frames)
         start = self._starts[clip]
-        mel = self._rows.rows(start + first, start + last)
+        mel = self._rows[start + first : start + last]
         if not np.isfinite(mel).all():
             raise self._damaged("has values that are not finite")
         return mel

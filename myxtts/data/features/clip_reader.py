@@ -1,6 +1,6 @@
 """Reads the parts of prepared clips, each compared with its checksum the first time.
 
-From the disk, or from memory once a part is held there. Several threads may read.
+From memory-mapped files, or from memory once a part is held there. Several threads may read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from myxtts.data.features.stored_array import StoredArray
 
 _ROWS_AT_ONCE = 1 << 16
 
@@ -26,7 +24,7 @@ class DamagedClipError(Exception):
 
 
 class ClipReader:
-    def __init__(self, index: npt.NDArray[Any], arrays: Mapping[str, StoredArray]) -> None:
+    def __init__(self, index: npt.NDArray[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._index = index
         self._arrays = arrays
         # Threads may verify a clip twice; that does no harm.
@@ -37,7 +35,7 @@ class ClipReader:
         return self._arrays[part].nbytes
 
     def row_shape(self, part: str) -> tuple[int, ...]:
-        return self._arrays[part].row_shape
+        return self._arrays[part].shape[1:]
 
     def is_held(self, part: str) -> bool:
         return part in self._held
@@ -58,18 +56,17 @@ class ClipReader:
     def hold(self, part: str, is_stopped: Any = lambda: False) -> None:
         """Reads a whole part into memory; from then on it is read from there."""
         array = self._arrays[part]
-        copy = np.empty((len(array), *array.row_shape), array.dtype)
+        copy = np.empty_like(array)
         for start in range(0, len(array), _ROWS_AT_ONCE):
             if is_stopped():
                 return
             stop = min(len(array), start + _ROWS_AT_ONCE)
-            copy[start:stop] = array.rows(start, stop)
+            copy[start:stop] = array[start:stop]
         copy.flags.writeable = False
         self._held[part] = copy
 
     def _rows(self, part: str, start: int, stop: int) -> npt.NDArray[Any]:
-        held = self._held.get(part)
-        return self._arrays[part].rows(start, stop) if held is None else held[start:stop]
+        return self._held.get(part, self._arrays[part])[start:stop]
 
     def _verify(self, clip: int, part: str, rows: npt.NDArray[Any]) -> None:
         if checksum(rows) != int(self._index[clip][f"{part}_checksum"]):

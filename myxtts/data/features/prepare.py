@@ -28,10 +28,10 @@ from myxtts.audio.mel_geometry import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.checks import OVER_LIMITS, Rejection, duplicate_audio
 from myxtts.data.corpus.dataset import Utterance
+from myxtts.data.features.array_files import save_array, write_header
 from myxtts.data.features.cache import (
     CACHE_FORMAT,
     INDEX_TYPE,
-    LARGEST_CACHE_JSON_BYTES,
     PARTS,
     FeatureCache,
     is_cache_name,
@@ -47,7 +47,6 @@ from myxtts.data.features.chunks import (
     rows_of_chunk,
 )
 from myxtts.data.features.clip_reader import checksum
-from myxtts.data.features.stored_array import save_array, write_header
 from myxtts.data.limits import advice_for, go_on_with
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
@@ -66,7 +65,7 @@ _WHOLE: Shard = (1, 1)
 _JOIN_BLOCK = 1 << 20
 _ABANDONED_SECONDS = 7 * 86_400
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.build|\.[0-9a-f]{32}\.[0-9a-f]{8}\.part")
-_ABOUT = {"format": str, "source": str, "settings": str}
+_ABOUT = ("format", "source", "settings")
 
 
 def prepare(
@@ -258,7 +257,7 @@ def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         if not is_cache_name(file.parent.name) or file.parent.is_symlink():
             continue
         try:
-            content = read_json(file, _ABOUT, most_bytes=LARGEST_CACHE_JSON_BYTES)
+            content = read_json(file, _ABOUT)
         except (OSError, ValueError):
             continue
         if content["format"] == CACHE_FORMAT:

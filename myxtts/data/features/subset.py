@@ -19,7 +19,6 @@ from myxtts.data.features.cache import FeatureCache, is_cache_name, open_cache
 from myxtts.data.features.prepare import settings_fingerprint, too_many_rejected
 from myxtts.errors import ConfigError
 from myxtts.json_files import read_json
-from myxtts.plain_files import open_plain
 from myxtts.text.languages import TAG_RULES
 from myxtts.whole_files import write_whole_file
 
@@ -74,7 +73,7 @@ class CorpusSubset:
             large = metadata_file.stat().st_size >= LARGE_METADATA_BYTES
             if not large:
                 return None
-            last = read_json(self._last_cache_file(), {"request": str, "cache": str})
+            last = read_json(self._last_cache_file(), ("request", "cache"))
         except (OSError, ValueError):
             return None
         folder = self.cache_root / last["cache"]
@@ -112,7 +111,7 @@ class CorpusSubset:
             self.validation_fraction,
         ]
         digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-        with open_plain(metadata_file, follow_links=True) as file:
+        with open(metadata_file, "rb") as file:
             while block := file.read(_READ_BYTES):
                 digest.update(block)
         return digest.hexdigest()

@@ -179,7 +179,7 @@ class BackgroundEvaluation:
             _log.warning("step %d could not be evaluated: exit code %d, %s", step, code, reason)
             return None
         try:
-            values = read_json(folder / _RESULT, {str: float})
+            values = read_json(folder / _RESULT)
         except ValueError as error:
             _log.warning("step %d could not be evaluated: %s", step, error)
             return None

@@ -16,15 +16,6 @@ RUNNING, COMPLETE, STOPPED_EARLY, INTERRUPTED = (
     "stopped early",
     "interrupted",
 )
-_SCHEMA = {
-    "state": str,
-    "interrupted_by": (str, None),
-    "planned_steps": int,
-    "steps": int,
-    "seconds": {str: float},
-    "best": ({"metric": str, "step": int, "value": float}, None),
-    "advice": [str],
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +60,7 @@ class RunReport:
     def read(cls, run_dir: RunDir) -> RunReport | None:
         """The report of a run, or None if it has none that this version reads."""
         try:
-            content = read_json(run_dir.report_file, _SCHEMA)
-            return cls(run_dir=run_dir.path, **content)
+            return cls(run_dir=run_dir.path, **read_json(run_dir.report_file))
         except (OSError, ValueError, TypeError):
             return None
 

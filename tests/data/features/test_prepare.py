@@ -19,7 +19,6 @@ from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.features import chunks
 from myxtts.data.features import prepare as features_prepare
 from myxtts.data.features.cache import open_cache
-from myxtts.data.features.clip_reader import checksum
 from myxtts.data.features.prepare import fingerprint, prepare
 from myxtts.data.opening import open_corpus
 from myxtts.errors import DataError
@@ -334,18 +333,8 @@ def test_a_damaged_cache_is_named(demo_corpus, miniature, tmp_path):
         open_cache(cache.folder)
 
 
-def damage_type(folder):
-    content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
-    (folder / "cache.json").write_text(json.dumps(content | {"mel_mean": "0"}))
-
-
 def damage_list(folder):
     (folder / "cache.json").write_text("[]")
-
-
-def empty_index(folder):
-    index = np.load(folder / "index.npy")
-    np.save(folder / "index.npy", index[:0])
 
 
 def change_index(folder):
@@ -359,18 +348,9 @@ def shorten(folder):
         file.truncate(1_000)
 
 
-def other_numbers(folder):
-    np.save(folder / "audio.npy", np.load(folder / "audio.npy").astype(np.float32))
-
-
-def link(folder):
-    (folder / "tokens.npy").rename(folder / "elsewhere")
-    (folder / "tokens.npy").symlink_to("elsewhere")
-
-
 @pytest.mark.parametrize(
     "damage",
-    [damage_type, damage_list, empty_index, change_index, shorten, other_numbers, link],
+    [damage_list, change_index, shorten],
 )
 def test_a_cache_that_was_changed_is_refused_in_one_line(corpus, tmp_path, damage):
     folder = tmp_path / corpus.train.cache.folder.name
@@ -381,43 +361,6 @@ def test_a_cache_that_was_changed_is_refused_in_one_line(corpus, tmp_path, damag
         open_cache(folder)
 
 
-def with_new_checksum(folder, index):
-    """By somebody who knows the format."""
-    np.save(folder / "index.npy", index)
-    content = json.loads((folder / "cache.json").read_text(encoding="utf-8"))
-    content["index_checksum"] = checksum(index)
-    (folder / "cache.json").write_text(json.dumps(content), encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("speaker", 99), ("language", -1), ("mels_start", -5), ("mels_start", (1 << 63) - 1)],
-)
-def test_a_cache_whose_index_leads_elsewhere(corpus, tmp_path, name, value):
-    folder = tmp_path / corpus.train.cache.folder.name
-    shutil.copytree(corpus.train.cache.folder, folder)
-    index = np.load(folder / "index.npy")
-    index[name][0] = value
-    with_new_checksum(folder, index)
-    with pytest.raises(DataError, match=r"cannot be read .* delete this folder"):
-        open_cache(folder)
-
-
-def test_a_cache_whose_texts_are_none(corpus, tmp_path):
-    folder = tmp_path / corpus.train.cache.folder.name
-    shutil.copytree(corpus.train.cache.folder, folder)
-    index, texts = np.load(folder / "index.npy"), np.load(folder / "texts.npy")
-    count = int(index["texts_count"][0])
-    texts[:count] = 0xFF
-    np.save(folder / "texts.npy", texts)
-    index["texts_checksum"][0] = checksum(texts[:count])
-    with_new_checksum(folder, index)
-    cache = open_cache(folder)
-    for read in (cache.text, cache.audio_path):
-        with pytest.raises(DataError, match="clip 0 are damaged"):
-            read(0)
-
-
 def zero_mels(chunk):
     """As a power cut leaves files that were renamed before they were on the disk."""
     mels = np.load(chunk / "mels.npy")
@@ -425,68 +368,18 @@ def zero_mels(chunk):
     return "mels.npy: checksum mismatch"
 
 
-def change_chunk(chunk, name, change, **content):
-    """By somebody who knows the format."""
-    array = np.load(chunk / f"{name}.npy")
-    change(array)
-    np.save(chunk / f"{name}.npy", array)
-    facts = json.loads((chunk / "chunk.json").read_text(encoding="utf-8")) | content
-    facts["checksums"][name] = checksum(array)
-    (chunk / "chunk.json").write_text(json.dumps(facts), encoding="utf-8")
-
-
-def lead_out_of_the_mels(chunk):
-    change_chunk(chunk, "records", lambda records: records["mels_count"].fill(1 << 20))
-    return "mels.npy: has fewer rows"
-
-
-def name_other_rows(chunk):
-    change_chunk(chunk, "records", lambda records: records["row"].fill(10**6))
-    return "records.npy: has other clips"
-
-
-def take_levels_away(chunk):
-    change_chunk(chunk, "records", lambda records: None, levels=[])
-    return "records.npy: has other clips"
-
-
-def use_unknown_symbols(chunk):
-    change_chunk(chunk, "tokens", lambda tokens: tokens.fill(10**6))
-    return "tokens.npy: has unknown symbols"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [zero_mels, lead_out_of_the_mels, name_other_rows, take_levels_away, use_unknown_symbols],
-)
 def test_a_chunk_that_was_changed_is_refused_in_one_line(
-    demo_corpus, miniature, tmp_path, small_chunks, damage
+    demo_corpus, miniature, tmp_path, small_chunks
 ):
     dataset, config = LJSpeechDataset(demo_corpus), miniature()
     assert prepare(dataset, config, tmp_path, shard=(1, 2)) is None
     (chunk,) = tmp_path.glob("*.build/000000")
-    problem = damage(chunk)
+    problem = zero_mels(chunk)
     expected = f"{re.escape(str(chunk))}: .*{problem}.* delete this folder"
     with pytest.raises(DataError, match=expected):
         prepare(dataset, config, tmp_path, shard=(2, 2))
     shutil.rmtree(chunk)
     assert prepare(dataset, config, tmp_path) is not None
-
-
-@pytest.mark.parametrize("held", [False, True])
-def test_features_that_are_cut_short_while_they_are_read(corpus, tmp_path, held):
-    """An error that a run survives, where a memory-mapped file would end the process."""
-    folder = tmp_path / corpus.train.cache.folder.name
-    shutil.copytree(corpus.train.cache.folder, folder)
-    cache = open_cache(folder)
-    if held:
-        cache.reader.hold("mels")
-    shorten(folder)
-    if held:
-        assert len(cache.clip_mel(len(cache) - 1))
-    else:
-        with pytest.raises(OSError, match="has become shorter"):
-            cache.clip_mel(len(cache) - 1)
 
 
 def test_a_damaged_clip_of_an_earlier_cache_is_prepared_again(
