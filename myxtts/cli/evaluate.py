@@ -11,7 +11,6 @@ from myxtts.cli.console import Progress, say, say_aside, say_json, terminal_widt
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
-from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
     from myxtts.evaluation.evaluate import Evaluation
     from myxtts.evaluation.sentences import Sentence
-    from myxtts.runs.first_look import FirstLook
+    from myxtts.synthesis.tts import TTS
 
 _DEFAULT_COUNT = 20
 
@@ -85,9 +84,6 @@ def run(options: argparse.Namespace) -> int:
     with Progress(quiet=options.json, print_line=say_aside) as progress:
         progress.begin(f"checking {run_dir}", is_brief=True)
         only = _check(options)
-        look = look_at_speaker(run_dir, options.vocoder)
-        progress.begin("choosing sentences", is_brief=True)
-        sentences = _sentences(options, look)
         progress.begin("loading TensorFlow")
         from myxtts.devices.loading import load_tensorflow
 
@@ -100,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
 
         progress.begin(f"loading the model of {run_dir}")
         tts = TTS(run_dir, vocoder=options.vocoder)
+        progress.begin("choosing sentences", is_brief=True)
+        sentences = _sentences(options, tts)
         progress.begin("loading the measures")
         toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
         if not toolbox.metrics:
@@ -143,39 +141,37 @@ def _check(options: argparse.Namespace) -> list[str]:
     return only
 
 
-def _sentences(options: argparse.Namespace, look: FirstLook) -> Sequence[Sentence]:
+def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
     from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
 
-    languages = look.tokenizer.languages
+    languages = tts.tokenizer.languages
     if options.sentences is None:
-        return held_out_sentences(_configuration(options, look), languages, options.count)
-    default = look.config.text.default_language
-    language = look.tokenizer.language_or_default(options.language, default)
+        return held_out_sentences(_configuration(options, tts), languages, options.count)
+    language = tts.tokenizer.own_language(options.language or tts.languages[0])
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
-        check_references(options.speaker_wav, look)
     else:
-        clips = held_out_sentences(_configuration(options, look), languages, options.count)
+        clips = held_out_sentences(_configuration(options, tts), languages, options.count)
         voices = list({clip.speaker: (clip.speaker, clip.reference) for clip in clips}.values())
     sentences = sentences_of_file(options.sentences, language, voices)
     for sentence in sentences:
-        look.tokenizer.encode(sentence.text, sentence.language)
+        tts.tokenizer.encode(sentence.text, sentence.language)
     return sentences
 
 
-def _configuration(options: argparse.Namespace, look: FirstLook) -> XTTSConfig:
+def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     """The run's configuration, with the requested corpus."""
     from myxtts.evaluation.sentences import with_corpus
 
     if options.data is not None:
-        return with_corpus(look.config, options.data)
-    corpus = look.config.data.val_data or look.config.data.train_data
+        return with_corpus(tts.config, options.data)
+    corpus = tts.config.data.val_data or tts.config.data.train_data
     if corpus is None or not Path(corpus).is_dir():
         raise DataError(
             f"{options.checkpoint}: was trained on {corpus}, which does not exist; pass the corpus "
             "with --data DIR"
         )
-    return look.config
+    return tts.config
 
 
 def _describe(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run, required_run
-from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 from myxtts.synthesis.export_formats import FORMATS, require_format, require_new_folder
@@ -51,10 +50,6 @@ def run(options: argparse.Namespace) -> int:
         raise DataError(f"--{error.option}: {error.problem}") from None
     require_format(options.format)
     run_dir = required_run(options)
-    look = look_at_speaker(run_dir, None)
-    language = look.tokenizer.language_or_default(
-        options.language, look.config.text.default_language
-    )
     folder: Path = options.out
     require_new_folder(folder)
     with Progress(print_line=say_aside) as progress:
@@ -66,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.synthesis.tts import TTS
 
         tts = TTS(run_dir)
+        language = tts.tokenizer.own_language(options.language or tts.languages[0])
         progress.begin(f"converting to {options.format}", is_brief=True)
         export_model(tts, folder, options.format, options=speech, language=language)
     megabytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6

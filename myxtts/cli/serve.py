@@ -12,7 +12,6 @@ from myxtts.cli.console import Progress, say, say_aside
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
-from myxtts.cli.speech_checks import look_at_speaker
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.runs.base import model_name, run_or_base
 
@@ -120,10 +119,6 @@ def run(options: argparse.Namespace) -> int:
     rules, limits = _rules(options), _limits(options)
     folders = [run_or_base(options.checkpoint), *options.also]
     with Progress(print_line=say_aside) as progress:
-        progress.begin("checking", is_brief=True)
-        for folder in folders:
-            look = look_at_speaker(folder, options.vocoder)
-            look.tokenizer.language_or_default(options.language, look.config.text.default_language)
         from myxtts.serving.server import make_server, take_port
 
         # First, so that a port in use is told before the models are loaded.

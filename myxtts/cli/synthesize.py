@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,30 +17,22 @@ from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.playing import player, require_sound_device
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
-from myxtts.cli.speech_checks import (
-    check_language,
-    check_references,
-    check_text,
-    check_voice,
-    look_at_speaker,
-)
 from myxtts.cli.speech_sources import SpeechJob, add_source_flags, add_target_flags, read_jobs
 from myxtts.errors import MyXTTSError
 from myxtts.runs.base import model_name, run_or_base
+from myxtts.runs.run_dir import RunDir
+from myxtts.text.left_out import describe_left_out, left_out_symbols
 from myxtts.text.lexicon import Lexicon
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
-    from myxtts.runs.first_look import FirstLook
     from myxtts.synthesis.tts import TTS
+
+_log = logging.getLogger(__name__)
 
 # Rows of a table that are asked for at once: what waits together is computed together.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 200
-# Of a long table the first texts and recordings; a mistake in a later one is found when it is
-# spoken. Languages and names of voices are checked in all rows.
-_TEXTS_CHECKED = 20
-_RECORDINGS_CHECKED = 20
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -103,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
     if options.play:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
+    RunDir(folder).require_folder()
     waiting = [job for job in jobs if _is_wanted(job, options)]
     if not waiting:
         say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
@@ -110,8 +104,6 @@ def run(options: argparse.Namespace) -> int:
     # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress(print_line=say_aside) as progress:
-        progress.begin(f"checking {model_name(folder)}", is_brief=True)
-        _check(options, folder, waiting, lexicon)
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 
@@ -120,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
         progress.begin(f"loading {model_name(folder)}", is_brief=True)
         tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
+        _check(options, tts, waiting)
     spoken_by = f"step {tts.step:,} of {model_name(folder)}"
     started = time.monotonic()
     how = {"lexicon": lexicon, "options": speech}
@@ -140,36 +133,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(
-    options: argparse.Namespace, folder: Path, jobs: list[SpeechJob], lexicon: Lexicon | None
-) -> None:
-    """What can be known of the run, its languages and voices before TensorFlow is loaded."""
-    look = look_at_speaker(folder, options.vocoder)
-    for index, job in enumerate(jobs):
-        language = job.request.language or options.language
+def _check(options: argparse.Namespace, tts: TTS, jobs: list[SpeechJob]) -> None:
+    """Check languages and voices of all rows before the first is spoken."""
+    from myxtts.synthesis.references import read_reference
+
+    checked: set[str] = set()
+    for job in jobs:
         with _naming_the_row(options, job):
-            if index < _TEXTS_CHECKED:
-                check_text(look, job.request.text, language, lexicon)
+            tag = job.request.language or options.language or tts.languages[0]
+            if symbols := left_out_symbols(job.request.text, tts.tokenizer.own_language(tag)):
+                _log.warning("%s", describe_left_out(symbols))
+            voice = job.request.voice
+            if voice is None or voice in checked:
+                continue
+            checked.add(voice)
+            if _is_recording(voice):
+                read_reference(Path(voice), tts.config.audio)
             else:
-                check_language(look, language)
-    _check_voice(options, folder, look, None)
-    # Each once, in the order in which they are found.
-    first_rows = {job.request.voice: job for job in reversed(jobs) if job.request.voice}
-    recordings = 0
-    for voice, job in reversed(first_rows.items()):
-        recordings += _is_recording(voice)
-        if recordings <= _RECORDINGS_CHECKED or not _is_recording(voice):
-            with _naming_the_row(options, job):
-                _check_voice(options, folder, look, voice)
-
-
-def _check_voice(
-    options: argparse.Namespace, folder: Path, look: FirstLook, of_row: str | None
-) -> None:
-    wanted = _voice(options, of_row)
-    if wanted.get("voice") is not None:
-        check_voice(folder, wanted["voice"])
-    check_references(wanted.get("speaker_wav") or (), look)
+                tts.saved_voice(voice)
 
 
 @contextlib.contextmanager

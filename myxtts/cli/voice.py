@@ -10,7 +10,6 @@ from typing import Any
 from myxtts.cli.console import Progress, say, say_json
 from myxtts.cli.options import add_json, add_message_flags
 from myxtts.cli.parser import CommandParser
-from myxtts.cli.speech_checks import check_references, look_at_speaker
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.base import model_name, run_or_base
 from myxtts.wording import plural
@@ -80,10 +79,8 @@ def _add(options: argparse.Namespace) -> int:
     run, name, *files = _arguments(options, "RUN NAME REF ...")
     recordings = [Path(file) for file in files]
     run_dir = run_or_base(run)
-    look = look_at_speaker(run_dir, None)
     folder = voices_folder(run_dir)
     name = require_free_name(folder, name, replace=options.replace)
-    check_references(recordings, look)
     with Progress() as progress:
         progress.begin("loading TensorFlow")
         from myxtts.devices.loading import load_tensorflow
