@@ -1,12 +1,17 @@
-"""Griffin-Lim: log-mel to waveform without a trained vocoder.
+"""Griffin-Lim: waveforms that have given magnitudes, and log-mels to waveforms without a network.
 
-The magnitude spectrum is estimated from the mel by multiplicative non-negative least squares, the
-phase by fast Griffin-Lim (with momentum). The result is intelligible to speech recognisers.
+The magnitudes of a mel are estimated by multiplicative non-negative least squares, and phases by
+fast Griffin-Lim (with momentum). The result is intelligible to ASR models.
+
+The high frequencies of speech are mostly noise, and the magnitudes of noise fluctuate. A network
+learns their mean, and a search for phases that keeps to it sounds metallic. So the fluctuation is
+that of the white noise whose phases the search starts from.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +22,19 @@ from myxtts.audio.mel import FloatArray, mel_weights
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
+SPEAKING_ITERATIONS = 32
+# Power of the fluctuation of noise: the search and the refiner take a part of it away. With this,
+# waveforms fluctuate as recordings do.
+SPEAKING_EMPHASIS = 1.25
+_FELT_ITERATIONS = 8
+# Perraudin et al. (2013).
 _MOMENTUM = 0.99
-_SMALL = 1e-8
+# Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
+_FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
+# Of the logarithm of the magnitude of complex white noise with variance one.
+_MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
+_SMALL = 1e-6
+_SMALL_POWER = 1e-8
 
 
 class GriffinLim:
@@ -42,38 +58,15 @@ def _inversion(
     audio: AudioConfig, n_mels: int, phase_iterations: int, spectrum_iterations: int
 ) -> Any:
     """One compiled function for all lengths."""
-    before, after = padding_samples(audio)
     weights = mel_weights(audio, n_mels)  # [bins, mels]
-    size, hop = audio.fft_samples, audio.hop_samples
-    window, undo = hann_window(size), inverse_window(size, hop)
 
-    def to_waveform(spectrum: tf.Tensor) -> tf.Tensor:
-        return add_frames(tf.signal.irfft(spectrum, [size])[None] * undo, hop)[0]
-
-    def to_spectrum(waveform: tf.Tensor) -> tf.Tensor:
-        return tf.signal.rfft(cut_frames(waveform, size, hop) * window, name="stft")
-
-    def invert(frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        magnitude = spectrum_from_mel(tf.exp(frames), weights, spectrum_iterations)
-        angle = tf.random.stateless_uniform(tf.shape(magnitude), seed, maxval=2 * np.pi)
-        target = tf.cast(magnitude, tf.complex64)
-        consistent = target * tf.exp(tf.complex(0.0, angle))
-
-        def iterate(
-            step: tf.Tensor, spectrum: tf.Tensor, previous: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            projected = to_spectrum(to_waveform(spectrum))
-            leap = projected + _MOMENTUM * (projected - previous)
-            unit = leap / tf.cast(tf.abs(leap) + _SMALL, tf.complex64)
-            return step + 1, target * unit, projected
-
-        _, spectrum, _ = tf.while_loop(
-            lambda step, *_: step < phase_iterations,
-            iterate,
-            (tf.constant(0), consistent, tf.zeros_like(consistent)),
-        )
-        waveform = to_waveform(spectrum)
-        return waveform[before : tf.shape(waveform)[0] - after]
+    def invert(log_mel: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        magnitudes = spectrum_from_mel(tf.exp(log_mel), weights, spectrum_iterations)
+        samples = (tf.shape(log_mel)[0] - 1) * audio.hop_samples
+        noise = tf.random.stateless_normal([1, samples], seed, alg="philox")
+        return waveform_with_magnitudes(
+            magnitudes[None], noise, audio, phase_iterations, emphasis=0.0
+        )[0]
 
     signature = [tf.TensorSpec([None, n_mels], tf.float32), tf.TensorSpec([2], tf.int32)]
     return tf.function(invert, input_signature=signature, autograph=False)
@@ -86,11 +79,117 @@ def spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> t
     covered = tf.constant((weights.sum(axis=1) > 0).astype(np.float32))
 
     def refine(step: tf.Tensor, spectrum: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return step + 1, spectrum * target / (tf.matmul(spectrum, gram) + _SMALL)
+        return step + 1, spectrum * target / (tf.matmul(spectrum, gram) + _SMALL_POWER)
 
     _, spectrum = tf.while_loop(
         lambda step, _: step < iterations,
         refine,
-        (tf.constant(0), tf.sqrt(target) * covered + _SMALL),
+        (tf.constant(0), tf.sqrt(target) * covered + _SMALL_POWER),
     )
     return spectrum * covered
+
+
+def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """[batch, samples] -> [batch, frames, bins], frames centred as in a mel."""
+    return _spectrum(tf.pad(waveform, [[0, 0], padding_samples(audio)]), audio)
+
+
+def context_frames(audio: AudioConfig) -> int:
+    """Frames on either side that a frame depends on.
+
+    Every iteration reaches one overlap farther, but what came through more than `_FELT_ITERATIONS`
+    changes samples no more than rounding does.
+    """
+    return _FELT_ITERATIONS * overlapping_frames(audio)
+
+
+def overlapping_frames(audio: AudioConfig) -> int:
+    """Frames on either side that share samples with a frame."""
+    return (audio.fft_samples - 1) // audio.hop_samples
+
+
+def waveform_with_magnitudes(
+    magnitudes: tf.Tensor,
+    noise: tf.Tensor,
+    audio: AudioConfig,
+    iterations: int = SPEAKING_ITERATIONS,
+    emphasis: float = SPEAKING_EMPHASIS,
+) -> tf.Tensor:
+    """[batch, frames, bins] -> [batch, samples from the first to the last frame].
+
+    The search begins with the phases of white noise, [batch, samples]. `emphasis` is the power of
+    its fluctuation.
+    """
+    start = spectrum(noise, audio)
+    magnitudes *= fluctuation(squared_magnitude(start), audio, emphasis)
+    first = _waveform(_with_magnitudes(start, magnitudes), audio)
+
+    def improve(waveform: tf.Tensor) -> tf.Tensor:
+        return _waveform(_with_magnitudes(_spectrum(waveform, audio), magnitudes), audio)
+
+    return _without_padding(search_phases(first, improve, iterations), audio)
+
+
+def search_phases(
+    first: tf.Tensor, improve: Callable[[tf.Tensor], tf.Tensor], iterations: int
+) -> tf.Tensor:
+    """Fast Griffin-Lim: give a waveform the wanted magnitudes again and again, with momentum.
+
+    `improve` returns the waveform with its own phases and the wanted magnitudes.
+    """
+
+    def advance(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # The momentum of the spectrum is that of the waveform, which has fewer numbers.
+        better = improve(waveform + _MOMENTUM * (waveform - previous))
+        return tf.ensure_shape(better, waveform.shape), waveform
+
+    # A loop in the graph: one that is unrolled takes seconds to trace.
+    waveform, _ = tf.while_loop(
+        lambda *_: True, advance, (first, first), maximum_iterations=iterations
+    )
+    return waveform
+
+
+def waveform_of(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    """[batch, frames, bins] -> [batch, samples from the first to the last frame]."""
+    return _without_padding(_waveform(spectrum, audio), audio)
+
+
+def fluctuation(
+    of_noise: tf.Tensor, audio: AudioConfig, emphasis: float = SPEAKING_EMPHASIS
+) -> tf.Tensor:
+    """Of the squared magnitudes of white noise with variance one, around a geometric mean of one,
+    where speech is noise.
+    """
+    power = np.sum(np.square(hann_window(audio.fft_samples)))
+    log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
+    hertz = np.fft.rfftfreq(audio.fft_samples, 1 / audio.sample_rate_hz)
+    share = np.interp(hertz, _FROM_HARMONICS_TO_NOISE_HZ, (0.0, emphasis)).astype(np.float32)
+    logarithm = tf.math.log(of_noise + _SMALL) / 2 - log_mean
+    return tf.exp(share * logarithm)
+
+
+def _spectrum(padded: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    frames = cut_frames(padded, audio.fft_samples, audio.hop_samples)
+    return tf.signal.rfft(frames * hann_window(audio.fft_samples), name="stft")
+
+
+def _waveform(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    frames = tf.signal.irfft(spectrum, [audio.fft_samples])
+    undo = inverse_window(audio.fft_samples, audio.hop_samples)
+    return add_frames(frames * undo, audio.hop_samples)
+
+
+def _without_padding(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
+    before, after = padding_samples(audio)
+    return waveform[:, before : tf.shape(waveform)[1] - after]
+
+
+def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
+    scale = magnitudes * tf.math.rsqrt(squared_magnitude(spectrum) + _SMALL**2)
+    return spectrum * tf.cast(scale, spectrum.dtype)
+
+
+def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:
+    """Faster than tf.abs, which avoids overflow."""
+    return tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))

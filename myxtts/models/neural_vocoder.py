@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from myxtts.audio.griffin_lim import overlapping_frames
 from myxtts.audio.mel import LOG_FLOOR
-from myxtts.models.phases import overlapping_frames
 from myxtts.models.vocoder import VocoderNetwork
 
 FloatArray = npt.NDArray[np.float32]

@@ -9,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.frames import hann_window, inverse_window
+from myxtts.audio.griffin_lim import search_phases
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 from myxtts.errors import CheckpointError
 
-# As in `audio.griffin_lim`.
-_MOMENTUM = 0.99
 _SMALL = 1e-8
 
 _Spectrum = tuple[tf.Tensor, tf.Tensor]
@@ -59,28 +58,15 @@ class RealSpectra:
     def with_magnitudes(
         self, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
     ) -> tf.Tensor:
-        """Samples from the first to the last frame, with phases by fast Griffin-Lim.
+        """Samples from the first to the last frame.
 
         The search begins with the phases of `noise`, [samples with the padding].
         """
-        real, imaginary = _scaled(*self.analyse(noise), magnitudes)
 
-        def iterate(
-            step: tf.Tensor, spectrum: _Spectrum, previous: _Spectrum
-        ) -> tuple[tf.Tensor, _Spectrum, _Spectrum]:
-            projected = self.analyse(self.synthesise(*spectrum))
-            real, imaginary = (
-                new + _MOMENTUM * (new - old) for new, old in zip(projected, previous, strict=True)
-            )
-            return step + 1, _scaled(real, imaginary, magnitudes), projected
+        def improve(samples: tf.Tensor) -> tf.Tensor:
+            return self.synthesise(*_scaled(*self.analyse(samples), magnitudes))
 
-        nothing = tf.zeros_like(real), tf.zeros_like(real)
-        _, (real, imaginary), _ = tf.while_loop(
-            lambda step, *_: step < iterations,
-            iterate,
-            (tf.constant(0), (real, imaginary), nothing),
-        )
-        return self.without_padding(self.synthesise(real, imaginary))
+        return self.without_padding(search_phases(improve(noise), improve, iterations))
 
     def without_padding(self, samples: tf.Tensor) -> tf.Tensor:
         before, after = padding_samples(self._audio)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.text_alignment import align_texts
+from myxtts.models.text_agreement import align_texts
 from myxtts.models.voice_encoder import Voice
 
 FloatArray = npt.NDArray[np.float32]

@@ -3,8 +3,8 @@
 A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes of a
 short-time spectrum is the mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so
 that only the difference is learnt. The result is scaled so that its mel is the given one. Phases
-that fit the magnitudes are found by `phases`, and a second network, the refiner, corrects what the
-search leaves. Only convolutions mix frames, so it works at any length.
+that fit the magnitudes are found by `audio.griffin_lim`; a second network, the refiner, corrects
+what the search leaves. Only convolutions mix frames, so it works at any length.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.mel import mel_weights, used_bins
-from myxtts.config.config import XTTSConfig
-from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
-from myxtts.models.phases import (
+from myxtts.audio.griffin_lim import (
     SPEAKING_ITERATIONS,
     context_frames,
     overlapping_frames,
@@ -27,6 +24,9 @@ from myxtts.models.phases import (
     waveform_of,
     waveform_with_magnitudes,
 )
+from myxtts.audio.mel import mel_weights, used_bins
+from myxtts.config.config import XTTSConfig
+from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
 from myxtts.models.refiner import KERNEL_FRAMES, Spectrum, SpectrumRefiner
 
 # Log-mels of speech at the usual level have about this mean and deviation.

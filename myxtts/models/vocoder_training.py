@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from myxtts.audio.griffin_lim import spectrum, squared_magnitude, waveform_with_magnitudes
 from myxtts.audio.mel import log_mel
 from myxtts.audio.mel_geometry import span_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
 from myxtts.models.gradients import gradients_only
-from myxtts.models.phases import spectrum, squared_magnitude, waveform_with_magnitudes
 from myxtts.models.vocoder import Prediction, VocoderNetwork
 from myxtts.models.waveform_discriminator import (
     SpectrumDiscriminator,

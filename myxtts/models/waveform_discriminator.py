@@ -12,9 +12,9 @@ import keras
 import tensorflow as tf
 
 from myxtts.audio.frames import cut_frames, hann_window
+from myxtts.audio.griffin_lim import squared_magnitude
 from myxtts.config.config import AudioConfig
 from myxtts.models.discriminator import add_convolution_weights
-from myxtts.models.phases import squared_magnitude
 
 
 class _Convolution(NamedTuple):

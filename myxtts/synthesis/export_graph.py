@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.griffin_lim import spectrum_from_mel
+from myxtts.audio.griffin_lim import SPEAKING_ITERATIONS, fluctuation, spectrum_from_mel
 from myxtts.audio.mel import mel_weights
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import Guidance, XTTSConfig
-from myxtts.models.phases import SPEAKING_ITERATIONS, fluctuation
 from myxtts.models.real_spectra import RealSpectra
 from myxtts.models.refiner import Spectrum
 from myxtts.models.speech_options import SpeechOptions

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.griffin_lim import spectrum, waveform_with_magnitudes
 from myxtts.config.config import AudioConfig
-from myxtts.models.phases import spectrum, waveform_with_magnitudes
 
 AUDIO = AudioConfig()
 FRAMES = 120
