@@ -26,6 +26,10 @@ _MOST_SAMPLES = LONGEST_AUDIO_SECONDS * 48_000
 _BLOCK_SAMPLES = 1 << 22
 _MOST_WAV_CHUNKS = 1_000
 _LEVEL_WINDOW_SECONDS = 0.02
+# The room of an ordinary recording is quieter than this.
+_SILENCE_BELOW_PEAK_DB = 40.0
+# RMS of the louder parts, as broadcasters have it: leaves room for peaks.
+_LOUDNESS_DBFS = -23.0
 _PEAK_LIMIT = 0.99
 # Full scale is 1; integer samples stored as floats reach some ten thousands.
 _LARGEST_SAMPLE = 1e6
@@ -167,12 +171,9 @@ def _missing_wav_seconds(stream: IO[bytes]) -> float:
 
 
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
-    """Trims silence and normalises loudness, as configured."""
-    if audio.trim_silence_db is not None:
-        waveform = trim_silence(waveform, audio.sample_rate_hz, audio.trim_silence_db)
-    if audio.loudness_dbfs is not None:
-        waveform = set_loudness(waveform, audio.sample_rate_hz, audio.loudness_dbfs)
-    return waveform
+    """Trim silence and normalize loudness, so that recordings made differently match."""
+    trimmed = trim_silence(waveform, audio.sample_rate_hz, _SILENCE_BELOW_PEAK_DB)
+    return set_loudness(trimmed, audio.sample_rate_hz, _LOUDNESS_DBFS)
 
 
 def trim_silence(

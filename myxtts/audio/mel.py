@@ -20,6 +20,8 @@ from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 LOG_FLOOR = 1e-5
+# The lowest band reaches down to zero: deep voices begin at 60 Hz.
+_LOWEST_HZ = 0.0
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -52,7 +54,7 @@ def cosines_over_bands(half_waves: npt.NDArray[np.int64], n_mels: int) -> npt.ND
 
 def _band_edges_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
     """Each band extends from the centre of the previous one to the centre of the next."""
-    lowest, highest = _hz_to_mel(audio.lowest_hz), _hz_to_mel(audio.highest_hz)
+    lowest, highest = _hz_to_mel(_LOWEST_HZ), _hz_to_mel(audio.highest_hz)
     return _mel_to_hz(np.linspace(lowest, highest, n_mels + 2))
 
 

@@ -24,7 +24,6 @@ _MEANING_OF_WEIGHTS = (
     "audio.sample_rate_hz",
     "audio.fft_samples",
     "audio.hop_samples",
-    "audio.lowest_hz",
     "audio.highest_hz",
     "text.tokens",
     "model.attention_heads",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from myxtts.config.schema import Section, frozen_settings, setting
 
 MODEL_SIZES = ("tiny", "base", "small", "normal", "big")
@@ -15,13 +17,9 @@ class ModelConfig(Section):
 
     section_name = "model"
     size: str = setting("tiny", "Preset for all settings below.", choices=MODEL_SIZES)
-    frames_per_position: int = setting(
-        2,
-        "Mel frames that the text encoder, the alignment and the decoder treat as one position; "
-        "2 halves their cost.",
-        least=1,
-        most=4,
-    )
+    # Mel frames that the text encoder, the alignment and the decoder treat as one position: two
+    # halve their cost, and no phoneme is shorter.
+    frames_per_position: ClassVar[int] = 2
     text_width: int = setting(128, "Channels in the text encoder.", least=8, most=2_048)
     text_blocks: int = setting(4, "Blocks in the text encoder.", least=1, most=64)
     attention_heads: int = setting(2, "Heads in every attention layer.", least=1, most=64)

@@ -77,7 +77,6 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
             "warmup_steps": 4_000,
             # A rare large gradient moves a long run less.
             "clip_norm": 0.5,
-            "beta_2": 0.99,
             "ema_decay": 0.9999,
             # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
             "precision": "bfloat16",

@@ -43,7 +43,6 @@ class TrainingConfig(Section):
     learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
     warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", least=0)
     weight_decay: float = setting(0.01, "AdamW weight decay, applied to matrices only.", least=0)
-    beta_2: float = setting(0.98, "AdamW decay rate of the second moment.", least=0, most=0.9999)
     clip_norm: float = setting(
         1.0, "Maximum global norm of the gradient; a larger one is scaled down to it.", least=1e-3
     )

@@ -16,9 +16,8 @@ class VocoderConfig(Section):
     )
     refining_blocks: int = setting(
         4,
-        "Blocks of the part that corrects the spectrum after the search for phases; 0 does without "
-        "it, which is a little faster and sounds rougher.",
-        least=0,
+        "Blocks of the part that corrects the spectrum after the search for phases.",
+        least=1,
         most=64,
     )
     frames_per_segment: int = setting(

@@ -67,19 +67,16 @@ class VocoderNetwork(keras.Model):
         ]
         small = keras.initializers.RandomNormal(stddev=0.01)
         self.project = keras.layers.Dense(self._bins, kernel_initializer=small, name="project")
-        self.refiner = (
-            SpectrumRefiner(
-                config.audio, sizes.width, sizes.refining_blocks, dtype=policy, name="refiner"
-            )
-            if sizes.refining_blocks
-            else None
+        self.refiner = SpectrumRefiner(
+            config.audio, sizes.width, sizes.refining_blocks, dtype=policy, name="refiner"
         )
         # Frames on either side that the samples of a frame depend on.
-        self.context_frames = sizes.blocks * (KERNEL_FRAMES // 2) + context_frames(config.audio)
-        if self.refiner is not None:
-            self.context_frames += self.refiner.context_frames + 2 * overlapping_frames(
-                config.audio
-            )
+        self.context_frames = (
+            sizes.blocks * (KERNEL_FRAMES // 2)
+            + context_frames(config.audio)
+            + self.refiner.context_frames
+            + 2 * overlapping_frames(config.audio)
+        )
         self._build()
 
     def _build(self) -> None:
@@ -87,8 +84,7 @@ class VocoderNetwork(keras.Model):
         for block in self.blocks:
             block.build()
         self.project.build((None, self._width))
-        if self.refiner is not None:
-            self.refiner.build()
+        self.refiner.build()
         self.built = True
 
     def waveform(
@@ -104,8 +100,6 @@ class VocoderNetwork(keras.Model):
 
     def refined(self, waveform: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
         """A waveform whose phases were found by a search, [batch, samples]."""
-        if self.refiner is None:
-            return waveform
         found = spectrum(waveform, self.audio)
         parts = self.refiner(Spectrum(tf.math.real(found), tf.math.imag(found)), states)
         return waveform_of(tf.complex(*parts), self.audio)

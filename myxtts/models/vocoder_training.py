@@ -66,10 +66,9 @@ class TrainedVocoder(keras.Model):
         self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
         self.network = VocoderNetwork(config, precision=config.training.precision)
         self._adversarial_weight = config.training.adversarial_weight
-        is_adversarial = self.network.refiner is not None and self._adversarial_weight > 0.0
         self.discriminators = [
             SpectrumDiscriminator(name=f"discriminator_{samples}")
-            for samples in (window_lengths(config.audio) if is_adversarial else ())
+            for samples in (window_lengths(config.audio) if self._adversarial_weight > 0.0 else ())
         ]
         for discriminator in self.discriminators:
             discriminator.build()
@@ -103,8 +102,7 @@ class TrainedVocoder(keras.Model):
         distances = _distances(
             prediction.magnitudes[:, complete] * scale, recorded[:, complete] * scale
         )
-        if self.network.refiner is not None:
-            distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
+        distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
         refining, discriminator = self._refining_losses(batch, prediction, draws, counts, training)
         return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
 
@@ -117,8 +115,6 @@ class TrainedVocoder(keras.Model):
         training: bool,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Losses of the refiner and of the discriminators; neither changes predicted magnitudes."""
-        if self.network.refiner is None:
-            return tf.zeros([]), tf.zeros([])
         of_refiner = [it.value for it in self.network.refiner.trainable_variables]
         of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
 

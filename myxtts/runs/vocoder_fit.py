@@ -11,9 +11,6 @@ from myxtts.runs.base import run_or_base
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.run_dir import find_checkpoint
 
-# Settings of the audio that do not change the mel of given samples.
-_NOT_OF_THE_MEL = ("trim_silence_db", "loudness_dbfs")
-
 
 def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
     """`trained` is the configuration of the vocoder in the folder."""
@@ -56,9 +53,5 @@ def difference_of_mels(vocoder: XTTSConfig, model: XTTSConfig) -> str | None:
 
 
 def _settings_of_the_mel(config: XTTSConfig) -> dict[str, object]:
-    audio = {
-        f"audio.{name}": value
-        for name, value in dataclasses.asdict(config.audio).items()
-        if name not in _NOT_OF_THE_MEL
-    }
+    audio = {f"audio.{name}": value for name, value in dataclasses.asdict(config.audio).items()}
     return audio | {"data.n_mels": config.data.n_mels}

@@ -129,8 +129,6 @@ class ExportedSpeech(tf.Module):
         real, imaginary = self._spectra.analyse(noise)
         magnitudes = predicted[0] * fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
         found = self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)
-        if self._vocoder.refiner is None:
-            return found
         padded = tf.pad(found, [padding_samples(self._audio)])
         spectrum = Spectrum(*(part[None] for part in self._spectra.analyse(padded)))
         refined = self._vocoder.refiner(spectrum, states)

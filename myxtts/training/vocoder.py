@@ -110,8 +110,6 @@ class VocoderTask:
     def rest(self) -> Rest | None:
         """Magnitudes, once the refiner is trained on them."""
         network = self.model.network
-        if network.refiner is None:
-            return None
         paths = {it.path for it in network.trainable_variables}
         paths -= {it.path for it in network.refiner.trainable_variables}
         return Rest(self._first_refining_step, frozenset(paths))
@@ -151,8 +149,7 @@ class VocoderTask:
         return False
 
     def time_of_steps(self, count: int) -> float:
-        ratio = _REFINING_STEP_TIME if self._config.vocoder.refining_blocks else 1.0
-        return LaterPart(self._first_refining_step, ratio).time_of_steps(count)
+        return LaterPart(self._first_refining_step, _REFINING_STEP_TIME).time_of_steps(count)
 
     def compile_validation(self) -> VocoderValidation:
         part = self._corpus.validation

@@ -33,10 +33,6 @@ def test_a_vocoder_for_another_mel_is_refused_with_the_difference(vocoder_run, m
             find_vocoder(vocoder_run, miniature(**change))
 
 
-def test_the_level_of_recordings_is_not_a_property_of_the_mel(vocoder_run, miniature):
-    find_vocoder(vocoder_run, miniature(loudness_dbfs=-20))
-
-
 def test_a_model_that_speaks_is_no_vocoder(trained_run, miniature):
     with pytest.raises(CheckpointError, match="expected a vocoder"):
         find_vocoder(trained_run, miniature())

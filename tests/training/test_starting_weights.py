@@ -106,9 +106,9 @@ def test_a_start_without_a_discriminator_gets_a_new_one(origin, corpus, miniatur
 
 
 def test_settings_that_leave_the_weights_their_meaning_may_differ(origin, corpus, miniature):
-    config = miniature(trim_silence_db=None, segment_frames=64, default_language="fa")
+    config = miniature(segment_frames=64, default_language="fa")
     report = start(origin, corpus, config).report
-    assert set(report.settings) == {"audio.trim_silence_db", "model.segment_frames"}
+    assert set(report.settings) == {"model.segment_frames"}
 
 
 def test_letters_are_no_phonemes(origin, corpus, miniature):

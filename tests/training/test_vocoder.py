@@ -121,12 +121,6 @@ def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
     assert np.abs(of_refiner).max() > 0
 
 
-def test_magnitudes_go_on_learning_without_a_refiner(miniature):
-    task, batch = refining_task(miniature, refining_blocks=0)
-    (gradient,) = gradients(task, batch, [task.model.network.widen.kernel])
-    assert np.abs(gradient).max() > 0
-
-
 def test_the_refiner_learns_the_same_in_float16(miniature):
     """Unless they are scaled, many of its gradients are too small for float16."""
 

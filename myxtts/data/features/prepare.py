@@ -142,7 +142,6 @@ def settings_fingerprint(config: XTTSConfig) -> str:
         config.data.n_mels,
         config.data.max_text_length,
         config.data.max_mel_frames,
-        config.model.frames_per_position,
     )
 
 
