@@ -6,7 +6,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
 from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
-from myxtts.training.optimizer import BETA_1, FlatAdamW, Rest
+from myxtts.training.optimizer import BETA_1, BETA_2, FlatAdamW, Rest
 from myxtts.training.schedules import ema_decay_at, learning_rate
 
 TOTAL = 50
@@ -36,7 +36,7 @@ def test_equals_keras_adamw_with_global_clipping():
     reference = keras.optimizers.AdamW(
         learning_rate=0.0,
         beta_1=BETA_1,
-        beta_2=training.beta_2,
+        beta_2=BETA_2,
         weight_decay=training.weight_decay,
         global_clipnorm=0.7,
         epsilon=1e-8,
@@ -125,27 +125,6 @@ def test_state_goes_out_and_comes_back(tmp_path):
     del state["first_moment/v1"]
     with pytest.raises(CheckpointError, match="first_moment/v1 is missing"):
         fresh.restore(state, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("step", np.array(3.0, np.float32), "step is float32 .*, expected int64"),
-        ("weights/v1", np.ones(3, np.float16), "weights/v1 is float16"),
-        ("loss_scale/value", np.ones(2, np.float32), r"loss_scale/value is float32 \[2\]"),
-        ("loss_scale/value", np.array(0.0, np.float32), "no training gives"),
-        ("second_moment/v1", np.full(3, -1.0, np.float32), "no training gives"),
-        ("rate_factor", np.array(1e30, np.float32), "no training gives"),
-        ("rate_factor", np.array(-1.0, np.float32), "no training gives"),
-    ],
-)
-def test_a_state_that_no_optimizer_has_written(tmp_path, name, value, problem):
-    _, _, optimizer = make(precision="float16")
-    before = optimizer.state()
-    with pytest.raises(CheckpointError, match=problem):
-        optimizer.restore(before | {name: value}, tmp_path)
-    for kept, number in optimizer.state().items():
-        np.testing.assert_array_equal(number, before[kept])
 
 
 def test_the_learning_rate_rises_and_falls():
