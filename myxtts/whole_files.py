@@ -22,8 +22,7 @@ _Made = TypeVar("_Made")
 
 TEMPORARY_SUFFIX = ".part"
 _REPLACED_SUFFIX = ".replaced"
-# The digits are optional: existing run folders have temporaries without them.
-_TEMPORARY = re.compile(r"\.(.+?)(?:\.[0-9a-f]{8})?\.(?:part|replaced)", re.DOTALL)
+_TEMPORARY = re.compile(r"\.(.+?)\.[0-9a-f]{8}\.(?:part|replaced)", re.DOTALL)
 _RANDOM_BYTES = 4
 _ATTEMPTS = 100
 # The last two are platform-specific: O_BINARY exists on Windows, O_NOFOLLOW elsewhere.

@@ -214,7 +214,7 @@ def test_what_stood_there_comes_back_when_the_other_cannot_be_moved(tmp_path):
 
 def test_temporaries_are_found_by_their_place_and_removed(tmp_path):
     facts = tmp_path / "anna.json"
-    ours = [tmp_path / ".anna.json.0123abcd.part", tmp_path / ".anna.json.part"]
+    ours = [tmp_path / ".anna.json.0123abcd.part"]
     for file in (*ours, facts, tmp_path / ".anna.txt.0123abcd.part", tmp_path / ".hidden"):
         file.touch()
     (tmp_path / ".best.0123abcd.replaced" / "inside").mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_a_link_among_the_temporaries_is_removed_and_not_followed(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").touch()
-    (tmp_path / ".best.part").symlink_to(outside)
+    (tmp_path / ".best.00000000.part").symlink_to(outside)
     remove_temporaries(tmp_path)
     assert names(tmp_path) == ["outside"]
     assert names(outside) == ["file"]

@@ -92,12 +92,12 @@ FOLDERS += [".measuring"]
 def test_no_folder_of_a_run_is_written_to_through_a_link(run, tmp_path, name):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / ".notes.part").touch()
+    (elsewhere / ".notes.00000000.part").touch()
     shutil.rmtree(run.path / name, ignore_errors=True)
     (run.path / name).symlink_to(elsewhere)
     with pytest.raises(CheckpointError, match=f"{name}: is a link"):
         run.make()
-    assert [file.name for file in elsewhere.iterdir()] == [".notes.part"]
+    assert [file.name for file in elsewhere.iterdir()] == [".notes.00000000.part"]
 
 
 def test_a_voice_is_not_saved_through_a_link(run, tmp_path):

@@ -154,7 +154,6 @@ def test_what_a_killed_run_had_begun_is_removed_and_the_rest_stays(tmp_path):
     folder = save(run, 1)
     begun = [
         run.checkpoints / ".step_00000002.0123abcd.part",
-        run.checkpoints / ".step_00000002.part",
         run.checkpoints / ".step_00000001.0123abcd.replaced",
         run.path / ".best.0123abcd.part",
     ]
@@ -163,7 +162,10 @@ def test_what_a_killed_run_had_begun_is_removed_and_the_rest_stays(tmp_path):
         (part / "model.safetensors").touch()
     run.samples.mkdir()
     run.voices.mkdir()
-    files = [run.path / ".report.json.0123abcd.part", run.samples / ".step_00000001.wav.part"]
+    files = [
+        run.path / ".report.json.0123abcd.part",
+        run.samples / ".step_00000001.wav.0123abcd.part",
+    ]
     voice = run.voices / ".anna.json.0123abcd.part"
     for file in (*files, voice, run.lock_file):
         file.touch()

@@ -34,7 +34,7 @@ class Recorder(Observer):
 def run(tmp_path_factory, miniature):
     """Folder, report and what was said of a short run, where another was killed before it saved."""
     folder = tmp_path_factory.mktemp("one_call") / "run"
-    (folder / "checkpoints" / ".step_00000003.part").mkdir(parents=True)
+    (folder / "checkpoints" / ".step_00000003.00000000.part").mkdir(parents=True)
     (folder / "config.yaml").write_text("{}")
     (folder / "metrics.jsonl").write_text('{"step": 2, "time": 1.0, "loss": 9e9}\n')
     recorder = Recorder()

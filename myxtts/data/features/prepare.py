@@ -31,7 +31,6 @@ from myxtts.data.corpus.dataset import Utterance
 from myxtts.data.features.array_files import save_array, write_header
 from myxtts.data.features.cache import (
     CACHE_FORMAT,
-    INDEX_TYPE,
     PARTS,
     FeatureCache,
     is_cache_name,
@@ -62,7 +61,6 @@ Shard = tuple[int, int]
 """Index, counted from 1, and number of shards."""
 
 _WHOLE: Shard = (1, 1)
-_JOIN_BLOCK = 1 << 20
 _ABANDONED_SECONDS = 7 * 86_400
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.build|\.[0-9a-f]{32}\.[0-9a-f]{8}\.part")
 _ABOUT = ("format", "source", "settings")
@@ -278,8 +276,11 @@ def _join(
     symbols: set[str] = set()
     rows: list[int] = []
     sounds: list[bytes] = []
+    lengths = dict.fromkeys(PARTS, 0)
     for number, rows_of_metadata in chunks.items():
         chunk = read_chunk(build_dir, number, rows_of_metadata)
+        for name, array in chunk.arrays.items():
+            lengths[name] += len(array)
         rejections += chunk.rejections
         symbols |= set(chunk.symbols)
         rows += chunk.records["row"].tolist()
@@ -294,7 +295,7 @@ def _join(
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
     with whole_folder(folder) as part:
-        level, index_checksum = _join_arrays(build_dir, chunks, tokenizer, kept, part)
+        level, index_checksum = _join_arrays(build_dir, chunks, lengths, tokenizer, kept, part)
         content = {
             "index_checksum": index_checksum,
             "format": CACHE_FORMAT,
@@ -318,6 +319,7 @@ def _join(
 def _join_arrays(
     build_dir: Path,
     chunks: Mapping[int, range],
+    lengths: Mapping[str, int],
     tokenizer: Tokenizer,
     kept: npt.NDArray[np.bool_],
     part: Path,
@@ -326,44 +328,34 @@ def _join_arrays(
 
     Clips that are not kept only lose their record; the level excludes them."""
     ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
-    lengths = dict.fromkeys(PARTS, 0)
+    written = dict.fromkeys(PARTS, 0)
     level = Level()
     clips = 0
     records = []
-    shapes: dict[str, tuple[int, ...]] = {}
-    types: dict[str, Any] = {}
-    for number, rows in chunks.items():
-        chunk = read_chunk(build_dir, number, rows)
-        level = level.plus(chunk.level_of(kept[clips : clips + len(chunk.records)]))
-        clips += len(chunk.records)
-        joined = chunk.records.copy()
-        for name, array in chunk.arrays.items():
-            shapes[name], types[name] = array.shape[1:], array.dtype
-            if name == "tokens":
-                array = np.array([ids[symbol] for symbol in chunk.symbols], np.int32)[array]
-            starts, counts = chunk.records[f"{name}_start"], chunk.records[f"{name}_count"]
-            joined[f"{name}_checksum"] = [
-                checksum(array[start : start + count])
-                for start, count in zip(starts, counts, strict=True)
-            ]
-            joined[f"{name}_start"] += lengths[name]
-            lengths[name] += len(array)
-            with open(part / f"{name}.raw", "ab") as file:
-                file.write(array.tobytes())
-        records.append(joined)
-    index = np.concatenate([np.zeros(0, INDEX_TYPE), *records])[kept]
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(open(part / f"{name}.npy", "wb")) for name in PARTS}
+        for number, rows in chunks.items():
+            chunk = read_chunk(build_dir, number, rows)
+            level = level.plus(chunk.level_of(kept[clips : clips + len(chunk.records)]))
+            clips += len(chunk.records)
+            joined = chunk.records.copy()
+            for name, array in chunk.arrays.items():
+                if files[name].tell() == 0:
+                    write_header(files[name], array.dtype, (lengths[name], *array.shape[1:]))
+                if name == "tokens":
+                    array = np.array([ids[symbol] for symbol in chunk.symbols], np.int32)[array]
+                starts, counts = chunk.records[f"{name}_start"], chunk.records[f"{name}_count"]
+                joined[f"{name}_checksum"] = [
+                    checksum(array[start : start + count])
+                    for start, count in zip(starts, counts, strict=True)
+                ]
+                joined[f"{name}_start"] += written[name]
+                written[name] += len(array)
+                files[name].write(array.tobytes())
+            records.append(joined)
+    index = np.concatenate(records)[kept]
     save_array(part / "index.npy", index)
-    for name in PARTS:
-        _raw_to_npy(part / f"{name}.raw", types[name], (lengths[name], *shapes[name]))
     return level, checksum(index)
-
-
-def _raw_to_npy(raw: Path, dtype: Any, shape: tuple[int, ...]) -> None:
-    """Prepends NumPy's header, copying block by block."""
-    with open(raw, "rb") as source, open(raw.with_suffix(".npy"), "wb") as target:
-        write_header(target, dtype, shape)
-        shutil.copyfileobj(source, target, _JOIN_BLOCK)
-    raw.unlink()
 
 
 def too_many_rejected(reasons: Mapping[str, int], clips: int, config: XTTSConfig) -> bool:
