@@ -69,10 +69,3 @@ def write_audio(
 ) -> None:
     with audio_writer(file, sample_rate_hz, tags, follow_link=follow_link) as write:
         write(waveform)
-
-
-def read_tags(file: Path) -> dict[str, str]:
-    """The tags of an audio file, by the names that libsndfile has for them."""
-    with soundfile.SoundFile(file) as sound:
-        tags: dict[str, str] = sound.copy_metadata()
-    return tags

@@ -108,14 +108,6 @@ class Checkpoint:
                     "config.yaml"
                 )
 
-    def load_into(self, variables: Iterable[Any]) -> None:
-        """Sets the variables of a model to the EMA weights."""
-        variables = list(variables)
-        self.require_shapes(variables)
-        weights = self.ema_weights(variable.path for variable in variables)
-        for variable in variables:
-            variable.assign(weights[variable.path])
-
     def weights_checksum(self) -> str:
         """Identifies these EMA weights; equal for every copy of them."""
         return checksum_of(self.folder, _MODEL)

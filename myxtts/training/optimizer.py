@@ -32,7 +32,6 @@ BETA_1, BETA_2 = 0.9, 0.98
 _EPSILON = 1e-8
 # Names in the state; squares are never negative.
 _RATE_FACTOR = "rate_factor"
-_SECOND_MOMENT = "second_moment/"
 
 
 class Rest(NamedTuple):
