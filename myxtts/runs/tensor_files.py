@@ -25,7 +25,7 @@ _SYSTEM_ERROR = re.compile(r"os error (\d+)")
 def save_tensors(file: Path, tensors: Tensors) -> None:
     """Write the file; other threads run meanwhile. A full disk is an OSError."""
     try:
-        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, file)
+        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, file)
     except safetensors.SafetensorError as error:
         if found := _SYSTEM_ERROR.search(str(error)):
             number = int(found[1])

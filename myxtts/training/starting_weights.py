@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.changes import changes_of_the_model
@@ -32,6 +33,9 @@ _SYMBOLS = "text_encoder/symbols/embeddings"
 _MEAN_MELS = "text_encoder/symbol_mean_mel/embeddings"
 _LOG_DURATIONS = "text_encoder/symbol_log_duration/embeddings"
 _LANGUAGES = "text_encoder/languages/embeddings"
+# The head of the phoneme classifier. Its kernel [width, symbols] has symbols in its columns.
+_CLASSIFIER_KERNEL = "phoneme_classifier/symbols/kernel"
+_CLASSIFIER_BIAS = "phoneme_classifier/symbols/bias"
 # A run may start with, or without, them: they help to train the rest and are not spoken with, but
 # for the refiner, which changes nothing at first.
 _OPTIONAL_PARTS = ("discriminator", "phoneme_classifier/", "refiner/")
@@ -123,7 +127,9 @@ def starting_weights(
     A tensor that does not fit is an error or, with `partially`, keeps its value in `own`.
     """
     tokenizer, theirs = corpus.tokenizer, checkpoint.tokenizer()
-    tables = dict.fromkeys((_SYMBOLS, _MEAN_MELS, _LOG_DURATIONS), _symbol_rows(theirs, tokenizer))
+    by_symbol = _SYMBOLS, _MEAN_MELS, _LOG_DURATIONS, _CLASSIFIER_KERNEL, _CLASSIFIER_BIAS
+    tables = dict.fromkeys(by_symbol, _symbol_rows(theirs, tokenizer))
+    tables = {name: rows for name, rows in tables.items() if name in map(short_name, own)}
     tables[_LANGUAGES] = _rows(theirs.languages, tokenizer.languages)
     start = matching_weights(checkpoint, own, config, tables=tables, partially=partially)
     report = dataclasses.replace(
@@ -170,7 +176,7 @@ def matching_weights(
         tensors[path] = found[name]
         if name in tables:
             tensors[path] = _table(name, found[name], value, tables[name])
-            count["taken"] -= len(tables[name].missing) * value[0].size
+            count["taken"] -= len(tables[name].missing) * np.take(value, 0, _axis(name)).size
         count["taken"] += value.size
 
     if not any(count["taken"] for count in parts.values()):
@@ -219,7 +225,7 @@ def _misfits(found: Shapes, own: Tensors, tables: Mapping[str, _Rows]) -> dict[s
     for name, value in own.items():
         expected = list(value.shape)
         if name in tables:
-            expected[0] = tables[name].count_there
+            expected[_axis(name)] = tables[name].count_there
         if name not in found:
             misfits[name] = "not in the checkpoint"
         elif list(found[name]) != expected:
@@ -233,14 +239,19 @@ def _misfits(found: Shapes, own: Tensors, tables: Mapping[str, _Rows]) -> dict[s
     return misfits
 
 
+def _axis(name: str) -> int:
+    """The axis along which a table has its symbols or languages."""
+    return 1 if name == _CLASSIFIER_KERNEL else 0
+
+
 def _table(name: str, found: Tensor, own: Tensor, rows: _Rows) -> Tensor:
     """The checkpoint's rows in this run's order, and initial values for new rows."""
-    table = own.copy()
+    table, found_rows = (np.moveaxis(it, _axis(name), 0) for it in (own.copy(), found))
     if name != _SYMBOLS:
         # New symbol embeddings keep their random values; new rows elsewhere start at the mean.
-        table[rows.missing] = found[rows.there].mean(axis=0)
-    table[rows.here] = found[rows.there]
-    return table
+        table[rows.missing] = found_rows[rows.there].mean(axis=0)
+    table[rows.here] = found_rows[rows.there]
+    return np.moveaxis(table, 0, _axis(name))
 
 
 def _overlap(words: Sequence[str], rows: _Rows, in_corpus: Sequence[str]) -> VocabularyOverlap:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from myxtts import TTS
 from myxtts.config.loading import load_config
+from myxtts.config.metrics import LossParts
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.trainer import XTTSTrainer
@@ -86,7 +87,7 @@ def test_metrics_are_one_object_a_line(trained_run):
     }
     for line in training:
         assert needed <= set(line)
-        parts = line["prior_loss"] + line["duration_loss"] + line["flow_loss"]
+        parts = sum(line[f"{name}_loss"] for name in LossParts._fields)
         assert line["loss"] == pytest.approx(parts, rel=1e-5)
     assert [line["step"] for line in lines if "validation_loss" in line] == [3, 6]
     # An evaluation comes after its line, so its time is in the next one.
