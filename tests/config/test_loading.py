@@ -46,11 +46,11 @@ def test_assignments_need_no_section():
     ("flags", "assignments", "line"),
     [
         ({"data": {"batch_size": 0}}, [], "--batch-size: found 0, allowed: 1 or more"),
-        ({"model": {"size": "smal"}}, [], "--model-size: found 'smal', allowed: tiny, small, "),
+        ({"model": {"size": "smal"}}, [], "--model-size: found 'smal', allowed: "),
         ({"data": {"batch_size": 0}}, ["data.batch_size=-1"], "--set: data.batch_size: found -1"),
         # The width stands in the file and is all right there.
         ({}, ["model.attention_heads=7"], "--set: model.text_width: found 192, expected a multi"),
-        ({"devices": {"model_gpu": "one"}}, [], "--model-gpu: found 'one', expected GPU ids"),
+        ({"data": {"model_gpu": "one"}}, [], "--model-gpu: found 'one', expected GPU ids"),
         ({"training": {"visible_gpus": "0,0"}}, [], "--visible-gpus: found '0,0', expected each"),
         ({"training": {"seed": 1}}, [], "FILE: data.batch_size: found 0, allowed: 1 or more"),
     ],
@@ -78,7 +78,7 @@ def test_assignments_take_yaml_values():
         (
             "trainig:\n  seed: 1\n",
             "unknown section 'trainig', allowed: audio, text, data, model, vocoder, "
-            "training, augmentation, evaluation, saving, devices; did you mean 'training'?",
+            "training, augmentation, evaluation, saving; did you mean 'training'?",
         ),
         (
             "data:\n  bach_size: 1\n",
@@ -113,7 +113,7 @@ def test_broken_yaml_and_missing_file(tmp_path):
         (
             "dat.batch_size=8",
             "--set dat.batch_size=8: unknown section 'dat', allowed: audio, text, data, "
-            "model, vocoder, training, augmentation, evaluation, saving, devices; did you mean "
+            "model, vocoder, training, augmentation, evaluation, saving; did you mean "
             "'data'?",
         ),
         (
