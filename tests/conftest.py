@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -52,6 +54,18 @@ def pytest_sessionfinish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _freed_memory() -> Iterator[None]:
+    """Free the graphs of a module's trainers and models, which are full of cycles.
+
+    Python would collect them late, and the C library would keep their memory.
+    """
+    yield
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True)
