@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -61,7 +62,24 @@ def frozen_settings(cls: type[_Settings]) -> type[_Settings]:
         )
 
     cls.__setattr__ = refuse  # type: ignore[method-assign]
+    if not has_own_init:
+        _refuse_unknown_names(cls, section)
     return cls
+
+
+def _refuse_unknown_names(cls: type, section: str) -> None:
+    """Make a wrong keyword a ConfigError that names the nearest setting, not a TypeError."""
+    make = cls.__init__  # type: ignore[misc]
+    known = [field.name for field in dataclasses.fields(cls)]
+
+    @functools.wraps(make)
+    def init(self: Any, **settings: Any) -> None:
+        for name in settings.keys() - set(known):
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"unknown setting '{section}{name}'{hint}")
+        make(self, **settings)
+
+    cls.__init__ = init  # type: ignore[misc]
 
 
 class Section:

@@ -1,5 +1,6 @@
 import pytest
 
+from myxtts.config.config import DataConfig
 from myxtts.config.schema import Section, frozen_settings, setting
 from myxtts.errors import ConfigError
 
@@ -54,3 +55,8 @@ def test_wrong_values_are_named(settings, line):
     with pytest.raises(ConfigError) as error:
         Kitchen(**settings)
     assert str(error.value) == line
+
+
+def test_an_unknown_setting_of_a_section_names_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'buffer_size'"):
+        DataConfig(pipeline_buffer_size=50)
