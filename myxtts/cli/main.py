@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from myxtts import __version__
+from myxtts.cli.completion import SHELLS, PrintCompletion
 from myxtts.cli.console import LogLines, say_aside, standard_streams
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
@@ -35,7 +36,6 @@ _COMMANDS = (
     "dashboard",
     "export",
     "doctor",
-    "completion",
 )
 
 
@@ -76,6 +76,12 @@ def command_parser(only: str | None = None) -> argparse.ArgumentParser:
         "with it.",
     )
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes commands, flags and voices in your shell",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in _COMMANDS if only is None else (only,):
         module = import_module(f"myxtts.cli.{name.replace('-', '_')}")
