@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import say
+from myxtts.cli.parser import CommandParser
 
 _DEFAULT_HOST, _DEFAULT_PORT = "localhost", 6006
 # TensorBoard shows ten of them by default: every evaluation of a usual run.
@@ -23,7 +24,7 @@ _KEPT_SAMPLES = {"audio": 100, "images": 100, "text": 100}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: CommandParser = commands.add_parser(
         "dashboard",
         help="show the curves, samples and advice of runs in TensorBoard",
         description="Show one or more runs in TensorBoard: samples and alignments first, then "
@@ -45,6 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address without opening the browser"
     )
+    parser.why_no_language = "TensorBoard's page is in English"
     return parser
 
 

@@ -115,7 +115,7 @@ def test_a_script_without_the_environment_says_how_to_make_it(script, command):
 
 COMMANDS = """demo-data collect review validate stats prepare diagnose tune train synthesize
     evaluate compare dashboard export serve doctor voice-add voice-list voice-remove"""
-WITHOUT_LANGUAGE = ["compare", "voice-add", "voice-list", "voice-remove"]
+WITHOUT_LANGUAGE = ["compare", "dashboard", "voice-add", "voice-list", "voice-remove"]
 
 
 def help_of(command: str, capsys) -> str:
