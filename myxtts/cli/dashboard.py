@@ -13,6 +13,7 @@ import time
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from myxtts.cli.console import say
@@ -88,8 +89,8 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 def _start(log_dir: str, host: str, port: int) -> str:
     """Serve from threads of this process until it ends."""
     logging.getLogger("tensorboard").setLevel(logging.WARNING)
-    # It imports TensorFlow for some of its pages.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # TensorBoard's switch for working without TensorFlow, which takes seconds to import.
+    sys.modules["tensorboard.compat.notf"] = ModuleType("notf")
     from tensorboard import program
 
     from myxtts.errors import DataError

@@ -61,7 +61,9 @@ class LiveRun(Observer):
         self._progress.update(step, total, self._time_of_steps, self._rate)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
-        self._rate = rate(1 / (metrics["step_seconds"] + metrics["data_wait_seconds"]), "step")
+        # Zero in the line that a killed run still owed its last checkpoint.
+        seconds = metrics["step_seconds"] + metrics["data_wait_seconds"]
+        self._rate = rate(1 / seconds, "step") if seconds else ""
         self.on_progress(step, total)
         if self._progress.is_line_due(now=not self._has_metrics or step == total):
             self._has_metrics = True

@@ -80,6 +80,7 @@ def command_parser(only: str | None = None) -> argparse.ArgumentParser:
         "--print-completion",
         action=PrintCompletion,
         choices=SHELLS,
+        default=argparse.SUPPRESS,
         help="print a script that completes commands, flags and voices in your shell",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

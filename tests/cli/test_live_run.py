@@ -49,6 +49,14 @@ def test_a_log_file_has_whole_lines_and_no_control_characters(user_environment, 
     assert result.stderr.count("WARNING clips/0007.wav") == 1
 
 
+def test_what_a_killed_run_owed_has_no_speed(capsys):
+    metrics = {"loss": 0.5, "useful_utilisation": 0.9, "step_seconds": 0, "data_wait_seconds": 0}
+    with LiveRun() as live:
+        live.on_warm_up(1, 1)
+        live.on_step(20, 20, metrics)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("step 20/20  ETA")
+
+
 def test_the_eta_knows_that_later_steps_take_longer(capsys):
     now = 0.0
 
