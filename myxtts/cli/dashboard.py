@@ -33,16 +33,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
+        "--host",
+        default=_DEFAULT_HOST,
+        help=f"address to listen on; 0.0.0.0 lets other machines in (default: {_DEFAULT_HOST})",
+    )
+    parser.add_argument(
         "--port",
         type=int,
         default=_DEFAULT_PORT,
         metavar="N",
         help=f"port to listen on; 0 takes a free one (default: {_DEFAULT_PORT})",
-    )
-    parser.add_argument(
-        "--host",
-        default=_DEFAULT_HOST,
-        help=f"address to listen on; 0.0.0.0 lets other machines in (default: {_DEFAULT_HOST})",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address without opening the browser"
