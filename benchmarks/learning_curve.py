@@ -24,14 +24,13 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 from myxtts import TTS  # noqa: E402
-from myxtts.drawing import Canvas, as_png  # noqa: E402
+from myxtts.charts import as_png, new_figure  # noqa: E402
 from myxtts.errors import MyXTTSError  # noqa: E402
 from myxtts.evaluation.against_recording import (  # noqa: E402
     DURATION_RATIO,
     MEL_CEPSTRAL_DISTANCE,
     PITCH_ERROR,
 )
-from myxtts.evaluation.curves import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
 from myxtts.evaluation.evaluate import (  # noqa: E402
     MODEL,
     RECORDINGS,
@@ -40,6 +39,7 @@ from myxtts.evaluation.evaluate import (  # noqa: E402
     evaluate,
 )
 from myxtts.evaluation.measure import Metric  # noqa: E402
+from myxtts.evaluation.pictures import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
 from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
 from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
@@ -81,22 +81,24 @@ def minutes(folder: Path) -> Row:
     }
 
 
-def picture(result: Row) -> Canvas:
-    """Errors and similarity over minutes; dashed lines are recordings and copies."""
+def picture(result: Row) -> bytes:
+    """Plot errors and similarity over minutes; dashed lines are recordings and copies."""
     measured = [
         metric for metric in (WORD_ERROR_RATE, MEL_CEPSTRAL_DISTANCE) if rows_with(metric, result)
     ]
-    panels = [*measured[:1], *([VOICE_SIMILARITY] if rows_with(VOICE_SIMILARITY, result) else [])]
-    canvas = Canvas(max(1, len(panels)) * PANEL_WIDTH, PANEL_HEIGHT)
-    for number, metric in enumerate(panels):
-        line = [(row["minutes"], row[metric.name]) for row in rows_with(metric, result)]
+    metrics = [*measured[:1], *([VOICE_SIMILARITY] if rows_with(VOICE_SIMILARITY, result) else [])]
+    figure = new_figure(max(1, len(metrics)) * PANEL_WIDTH, PANEL_HEIGHT)
+    for number, metric in enumerate(metrics, 1):
+        rows = rows_with(metric, result)
+        line = [row["minutes"] for row in rows], [row[metric.name] for row in rows]
         levels = {
             column: values[metric.name]
             for column, values in result["ceilings"].items()
             if metric.name in values
         }
-        draw_panel(canvas, (number * PANEL_WIDTH, 0), metric, "minutes", [line], levels)
-    return canvas
+        panel = figure.add_subplot(1, len(metrics), number)
+        draw_panel(panel, metric, "minutes", [line], levels)
+    return as_png(figure)
 
 
 def rows_with(metric: Metric, result: Row) -> list[Row]:
@@ -153,7 +155,7 @@ def main() -> None:
         if options.json:
             options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
         if options.picture:
-            options.picture.write_bytes(as_png(picture(result).image))
+            options.picture.write_bytes(picture(result))
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import tensorflow as tf  # noqa: E402
-from PIL import Image, ImageDraw  # noqa: E402
 
 from myxtts.batch import Batch  # noqa: E402
+from myxtts.charts import as_png, new_figure  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import read_yaml  # noqa: E402
 from myxtts.data.feeding.pipeline import Feed  # noqa: E402
@@ -210,27 +210,19 @@ class Timeline:
         return both / sum(end - start for start, end in data)
 
     def draw(self, file: Path, seconds: float) -> None:
-        width, height, left = 1_200, 170, 150
-        picture = Image.new("RGB", (width, height), "white")
-        draw = ImageDraw.Draw(picture)
+        figure = new_figure(1_200, 170)
+        panel = figure.subplots()
         # The middle of the run, away from startup and shutdown.
         every = [span for spans in self.spans.values() for span in spans]
         first = (min(every)[0] + max(every)[1] - seconds) / 2
-        scale = (width - left - 20) / seconds
-        for row, (device, spans) in enumerate(self.spans.items()):
-            top = 30 + 50 * row
-            draw.text((10, top + 8), device, fill="black", font_size=16)
-            for start, end in spans:
-                begin, finish = (left + (moment - first) * scale for moment in (start, end))
-                if finish > left and begin < width - 20:
-                    box = [max(begin, left), top, min(finish, width - 20), top + 34]
-                    draw.rectangle(box, fill=("#d97706", "#2563eb")[row], outline="white")
-        for second in range(int(seconds) + 1):
-            draw.text(
-                (left + second * scale, height - 36), f"{second} s", fill="black", font_size=14
-            )
+        colors = ("#d97706", "#2563eb")
+        for row, (spans, color) in enumerate(zip(self.spans.values(), colors, strict=True)):
+            bars = [(start - first, end - start) for start, end in spans]
+            panel.broken_barh(bars, (row - 0.4, 0.8), facecolor=color, edgecolor="white")
+        panel.set(xlim=(0, seconds), xlabel="seconds", yticks=(0, 1), yticklabels=self.spans)
+        panel.invert_yaxis()
         file.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(file)
+        file.write_bytes(as_png(figure))
 
 
 def measure_devices(options: argparse.Namespace) -> dict[str, Any]:

@@ -27,17 +27,17 @@ from typing import Any
 
 import numpy as np
 from drawn_corpus import reuse_features, run_myxtts, write_corpus
-from PIL import Image, ImageDraw, ImageFont
 
+from myxtts.charts import BLUE, ORANGE, RED, as_png, new_figure, style
 from myxtts.config.config import XTTSConfig
 from myxtts.data.opening import open_corpus
 
-# Name, settings, colour in the plot.
+# Name, settings, color in the plot.
 WAYS = (
-    ("fixed, XLA", ["--xla", "--enable-static-shapes"], (214, 126, 20)),
-    ("bucketed 4, XLA", ["--xla", "--set=data.shape_count=4"], (74, 122, 176)),
-    ("bucketed 16", ["--no-xla", "--set=data.shape_count=16"], (60, 140, 80)),
-    ("variable, XLA", ["--xla", "--set=data.batching=dynamic"], (190, 44, 44)),
+    ("fixed, XLA", ["--xla", "--enable-static-shapes"], ORANGE),
+    ("bucketed 4, XLA", ["--xla", "--set=data.shape_count=4"], BLUE),
+    ("bucketed 16", ["--no-xla", "--set=data.shape_count=16"], "#3c8c50"),
+    ("variable, XLA", ["--xla", "--set=data.batching=dynamic"], RED),
 )
 
 
@@ -126,40 +126,18 @@ def seconds_to_first_step(report: dict[str, Any]) -> float:
 
 
 def draw(results: dict[str, dict[str, Any]], file: Path) -> None:
-    """Seconds per step over steps, on a logarithmic scale."""
-    width, height, left, right, top, bottom = 1_200, 620, 90, 30, 100, 70
-    image = Image.new("RGB", (width, height), "white")
-    pen = ImageDraw.Draw(image)
-    small, large = ImageFont.load_default(20), ImageFont.load_default(26)
-    series = {name: np.array(result["step seconds"]) for name, result in results.items()}
-    steps = max(map(len, series.values()))
-    low, high = -1.0, max(1.5, float(np.log10(max(values.max() for values in series.values()))))
-
-    def place(step: float, seconds: float) -> tuple[float, float]:
-        across = left + (width - left - right) * step / steps
-        up = (float(np.log10(max(seconds, 10**low))) - low) / (high - low)
-        return across, height - bottom - (height - top - bottom) * up
-
-    for power in range(int(low), int(high) + 1):
-        _, y = place(0, 10.0**power)
-        pen.line([(left, y), (width - right, y)], (226, 229, 233), 2)
-        pen.text((left - 12, y), f"{10.0**power:g} s", (92, 99, 106), small, anchor="rm")
-    for step in range(0, steps + 1, max(1, steps // 5)):
-        x, _ = place(step, 1)
-        pen.text((x, height - bottom + 12), str(step), (92, 99, 106), small, anchor="mt")
-    pen.text((left, 14), "Seconds of each training step", (33, 37, 41), large)
-    pen.text(((width + left) / 2, height - 30), "step", (92, 99, 106), small, anchor="mt")
-    x = left
-    for name, _, colour in WAYS:
-        if name not in series:
-            continue
-        for step, seconds in enumerate(series[name]):
-            across, up = place(step, seconds)
-            pen.ellipse([across - 3, up - 3, across + 3, up + 3], colour)
-        pen.ellipse([x, 62, x + 12, 74], colour)
-        pen.text((x + 20, 68), name, (33, 37, 41), small, anchor="lm")
-        x += 60 + int(pen.textlength(name, small))
-    image.save(file)
+    """Plot seconds per step over steps, on a logarithmic scale."""
+    figure = new_figure(1_200, 620)
+    panel = figure.subplots()
+    for name, _, color in WAYS:
+        if name in results:
+            seconds = results[name]["step seconds"]
+            panel.plot(seconds, ".", color=color, label=name)
+    panel.set_yscale("log")
+    panel.set_xlabel("step")
+    style(panel, "Seconds of each training step")
+    panel.legend()
+    file.write_bytes(as_png(figure))
 
 
 def main() -> None:

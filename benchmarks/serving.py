@@ -21,6 +21,7 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
+import psutil
 
 SENTENCES = (
     "The little boat sailed home before the storm arrived.",
@@ -93,9 +94,7 @@ async def load(
 
 
 def resident_mb(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    [size] = [line.split()[1] for line in lines if line.startswith("VmRSS")]
-    return int(size) / 1024
+    return psutil.Process(pid).memory_info().rss / 2**20
 
 
 def measure(

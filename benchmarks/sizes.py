@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import re
 import resource
 import statistics
 import tempfile
@@ -27,6 +26,7 @@ from myxtts.devices.loading import load_tensorflow
 load_tensorflow()
 
 import numpy as np  # noqa: E402
+import psutil  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from step import build_step, random_batch, seconds_of  # noqa: E402
 
@@ -45,9 +45,7 @@ def most_memory_mb() -> float:
 
 
 def memory_mb() -> float:
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    (kilobytes,) = re.findall(r"VmRSS:\s+(\d+) kB", status)
-    return int(kilobytes) / 1_024
+    return psutil.Process().memory_info().rss / 2**20
 
 
 def parameters_by_part(weights: Tensors) -> dict[str, int]:

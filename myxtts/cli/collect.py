@@ -108,19 +108,18 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.collecting.collect import as_json, collect, look, write_corpus
     from myxtts.collecting.page import page, summary
 
-    with Progress(quiet=options.json, print_line=say_aside) as progress:
+    with Progress(quiet=options.json) as progress:
 
         def on_files(files: int) -> None:
-            found_so_far = [plural_count(files, "file")]
-            progress.begin("Looking for recordings", details=found_so_far, is_brief=True)
-            progress.print_line_if_due()
+            progress.begin("Looking for recordings", is_brief=True)
+            progress.describe(f"Looking for recordings: {plural_count(files, 'file')}")
 
         found = look(options.sources, options.out, wishes, on_files)
     transcriber, note = _transcriber(options, wishes)
     encoder, note_on_voices = _encoder(options)
     listener = _listener(transcriber, wishes)
     started = time.monotonic()
-    with Progress(quiet=options.json, print_line=say_aside) as progress:
+    with Progress(quiet=options.json) as progress:
 
         def on_progress(stage: str, unit: str, done: int, total: int) -> None:
             progress.begin(stage, unit)

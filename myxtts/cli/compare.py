@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.drawing import as_png
-    from myxtts.evaluation.curves import draw_curves
+    from myxtts.charts import as_png
     from myxtts.evaluation.history import AXES, read_history
+    from myxtts.evaluation.pictures import draw_curves
     from myxtts.evaluation.results import as_json, write_result
 
     runs = {str(folder): read_history(folder) for folder in options.runs}

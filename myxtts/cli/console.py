@@ -1,163 +1,302 @@
-"""Terminal output of the commands: lines, and a line of progress."""
+"""Terminal output of the commands: messages, and progress drawn by rich.
+
+Messages go to standard output, progress and warnings to standard error. Control characters in names
+and texts from files are shown as escapes; a terminal would obey them.
+"""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import json
 import logging
+import os
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Column
 from rich.text import Text
 
-from myxtts.cli.live_line import LiveLine
-from myxtts.cli.progress_line import Stage, clock_time
-from myxtts.cli.screen import TerminalOutput
 from myxtts.wording import printable
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0
+# What was counted faster says nothing about the pace.
+_MIN_SECONDS_OF_RATE = 0.1
+_log = logging.getLogger(__name__)
 
 # done, total
 OnProgress = Callable[[int, int], None]
 
 
-_console = Console(
-    highlight=False, soft_wrap=True, emoji=False, file=cast(IO[str], TerminalOutput())
-)
-
-
 def say(message: str = "") -> None:
-    _console.print(printable(message), markup=False)
+    """Print a message. A terminal gets whole words; commands stay on one line to be copied."""
+    message = printable(message)
+    width = terminal_width()
+    if width is not None:
+        message = "\n".join(
+            line
+            if len(line) <= width or "myxtts " in line
+            else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+            for line in message.split("\n")
+        )
+    print(message, flush=True)
+
+
+def say_aside(message: str) -> None:
+    """Print to standard error, where a table or JSON on standard output stays what it is."""
+    if sys.stderr is not None:
+        print(printable(message), file=sys.stderr, flush=True)
 
 
 def say_json(content: Any) -> None:
-    """An object for programs, which can be read again whatever the encoding of the output is."""
-    print(json.dumps(content, ensure_ascii=not _has_all_characters(), indent=1))
-
-
-def _has_all_characters() -> bool:
+    """Print an object that programs can parse, whatever the encoding of the output is."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return codecs.lookup(encoding).name.startswith("utf")
-
-
-def is_terminal() -> bool:
-    return _console.is_terminal and not _console.is_dumb_terminal
+    is_unicode = codecs.lookup(encoding).name.startswith("utf")
+    print(printable(json.dumps(content, ensure_ascii=not is_unicode, indent=1)))
 
 
 def terminal_width() -> int | None:
-    """In columns; None where nobody looks at a terminal."""
-    return _console.width if is_terminal() else None
+    """Return the columns of the terminal, or None if standard output is not one."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 class LogLines(logging.Handler):
-    """Writes to what standard error is now: a live line puts itself in its place."""
+    """Writes to the current standard error; a live display replaces it while it is shown."""
 
     def __init__(self, level: int = logging.INFO) -> None:
         super().__init__(level)
         self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
+        say_aside(self.format(record))
+
+
+class _Pace(ProgressColumn):
+    """The rate and the ETA, or the elapsed time where nothing is counted."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        return Text(pace(task), no_wrap=True)
+
+
+def pace(task: Task) -> str:
+    """Describe how fast a task proceeds and how long it will take."""
+    if task.total is None:
+        return clock_time(task.elapsed or 0.0)
+    unit, speed = task.fields["unit"], task.speed
+    if speed is None or (task.elapsed or 0.0) < _MIN_SECONDS_OF_RATE:
+        return ""
+    left = "" if task.time_remaining is None else f"  ETA {clock_time(task.time_remaining)}"
+    return (task.fields["rate"] or rate(speed, unit)) + left
+
+
+def rate(per_second: float, unit: str) -> str:
+    if per_second < 1:
+        return f"{1 / max(per_second, 1e-9):.1f} s/{unit}"
+    return f"{per_second:.2f} {unit}s/s" if per_second < 10 else f"{per_second:,.0f} {unit}s/s"
+
+
+def clock_time(seconds: float) -> str:
+    """Format as 1:02:03, or 2:03 below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class Progress:
     """Work in stages: a live line in a terminal, lines at intervals elsewhere.
 
-    `quiet` shows nothing, for commands that print JSON.
+    `quiet` shows nothing. `seconds_of_pace` is what the ETA is averaged over.
     """
 
     def __init__(
         self,
         *,
         quiet: bool = False,
-        print_line: Callable[[str], None] = say,
+        print_line: Callable[[str], None] = say_aside,
+        seconds_of_pace: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
-        self._is_live = is_terminal() and not quiet
-        self.prints_lines = not (self._is_live or quiet)
+        console = Console(stderr=True, highlight=False, emoji=False)
+        is_live = console.is_terminal and not console.is_dumb_terminal and not quiet
+        self.prints_lines = not (is_live or quiet)
         self._print_line = print_line
-        self.stage = Stage("starting", clock=clock)
+        self._clock = clock
         self._last_line = clock()
-        self._line = LiveLine(_console, self._text)
+        self._bar = Bar(
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),
+            BarColumn(bar_width=15),
+            _Pace(table_column=Column(no_wrap=True)),
+            console=console,
+            transient=True,
+            disable=not is_live,
+            get_time=clock,
+            speed_estimate_period=seconds_of_pace,
+            refresh_per_second=4,
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+        )
+        self._what = ""
+        self.begin("starting", is_brief=True)
 
     def __enter__(self) -> Progress:
-        if self._is_live:
-            self._line.start(refresh=True)
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        self._line.stop()
+        self._bar.stop()
 
-    def begin(
-        self, what: str, unit: str = "", details: Sequence[str] = (), *, is_brief: bool = False
-    ) -> None:
-        """The next stage, with nothing left over from the one before.
-
-        A brief one is shown only in a terminal.
-        """
-        if what == self.stage.what:
-            self.stage.details = details or self.stage.details
+    def begin(self, what: str, unit: str = "", *, is_brief: bool = False) -> None:
+        """Begin the next stage. A brief one is shown only in a terminal."""
+        if what == self._what:
             return
-        self.stage = Stage(what, unit, details=details, clock=self._clock)
+        for task in self._bar.task_ids:
+            self._bar.remove_task(task)
+        self._what = what
+        self._task = self._bar.add_task(printable(what), total=None, unit=unit, rate="")
         self._last_line = self._clock()
         if self.prints_lines and not unit and not is_brief:
-            self._print_line(f"... {', '.join([what, *details])}")
+            self._print_line(f"... {what}")
+
+    def describe(self, what: str) -> None:
+        """Show other words for the current stage."""
+        self._bar.update(self._task, description=printable(what))
 
     def count(self, done: int, total: int) -> None:
-        self.stage.count(done, total)
-        self.print_line_if_due()
+        """Count the current stage."""
+        self.update(done, total)
+        if self.prints_lines and self.is_line_due():
+            self._print_line("  ".join(filter(None, [self.task.description, pace(self.task)])))
 
-    def print_line_if_due(self, *, is_due: bool = False) -> None:
-        now = self._clock()
-        if self.prints_lines and (is_due or now - self._last_line >= SECONDS_BETWEEN_LINES):
-            self._last_line = now
-            self._print_line(self.stage.as_line())
+    def update(
+        self, done: int, total: int, time_of: Callable[[int], float] = float, rate: str = ""
+    ) -> None:
+        """Redraw; `time_of` weighs counts that do not take equally long."""
+        self._bar.update(
+            self._task,
+            description=printable(f"{self._what} {done:,}/{total:,}"),
+            completed=time_of(done),
+            total=time_of(total),
+            rate=rate,
+        )
 
-    def _text(self, width: int) -> Text:
-        return self.stage.as_text(width, ascii_only=_console.options.ascii_only)
+    def is_line_due(self, *, now: bool = False) -> bool:
+        """Return whether an interval has passed, and start the next one if so."""
+        is_due = now or self._clock() - self._last_line >= SECONDS_BETWEEN_LINES
+        if is_due:
+            self._last_line = self._clock()
+        return is_due
+
+    @property
+    def task(self) -> Task:
+        return self._bar.tasks[0]
 
 
 @contextlib.contextmanager
 def counting_bar(what: str, unit: str, *, quiet: bool = False) -> Iterator[OnProgress]:
-    """A bar with count, rate and remaining time; elsewhere lines on standard error."""
-    with Progress(quiet=quiet, print_line=say_aside) as progress:
+    """Show a bar with count, rate and ETA; elsewhere lines on standard error."""
+    with Progress(quiet=quiet) as progress:
         progress.begin(what, unit)
         yield progress.count
 
 
-def say_aside(message: str) -> None:
-    """Where a table or JSON on standard output stays what it is."""
-    print(message, file=sys.stderr, flush=True)
+class Stream(io.TextIOBase):
+    """Standard output or standard error; a command may continue without it.
 
+    A full disk behind a log, a closed pipe or a closed terminal does not stop a training run.
+    """
 
-class TimedBar:
-    """For work with a time limit: the current phase and the time left."""
+    def __init__(self, below: TextIO, name: str) -> None:
+        self._below = below
+        self._name = name
+        self._is_lost = False
+        self.may_fail = False
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def write(self, text: str) -> int:
+        with self._failure_handled():
+            self._below.write(text)
+            if self.may_fail:  # buffered text would fail later, and at exit
+                self._below.flush()
+        return len(text)
 
-    def on_phase(self, message: str) -> None:
-        self._progress.begin(message)
+    def flush(self) -> None:
+        with self._failure_handled():
+            self._below.flush()
 
-    def on_prepare(self, part: str, done: int, total: int) -> None:
-        self._progress.begin(f"preparing {part} clips", "clip")
-        self._progress.count(done, total)
+    def isatty(self) -> bool:
+        return self._below.isatty()
 
-    def on_measurement(self, what: str, gone_seconds: float, seconds: float) -> None:
-        left = clock_time(max(0, seconds - gone_seconds))
-        self._progress.begin(what, details=[f"at most {left} left"])
+    def fileno(self) -> int:
+        return self._below.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._below.encoding
+
+    @contextlib.contextmanager
+    def _failure_handled(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self.may_fail:
+                error.filename = error.filename or self._name
+                raise
+            is_first, self._is_lost = not self._is_lost, True
+            # What is still buffered, and what libraries write, would fail again at exit.
+            with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), self._below.fileno())
+            if is_first:
+                _log.warning("%s cannot be written (%s)", self._name, error.strerror)
 
 
 @contextlib.contextmanager
-def timed_bar(*, quiet: bool) -> Iterator[TimedBar]:
-    with Progress(quiet=quiet) as progress:
-        yield TimedBar(progress)
+def standard_streams() -> Iterator[None]:
+    """Put a `Stream` in the place of standard output and standard error."""
+    _open_missing_descriptors()
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = (
+        stream and Stream(stream, name)
+        for stream, name in zip(before, ("standard output", "standard error"), strict=True)
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def continue_without_streams() -> None:
+    """From now on a stream that cannot be written is given up instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, Stream):
+            stream.may_fail = True
+
+
+def _open_missing_descriptors() -> None:
+    """Fill in closed standard streams (`2>&-`).
+
+    Otherwise the next file that is opened gets the number of one, and libraries write into it.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It takes the lowest free number: this one. Child processes need it too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

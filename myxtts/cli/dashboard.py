@@ -1,30 +1,41 @@
-"""`myxtts dashboard`: shows runs in the browser, while they go on and afterwards."""
+"""`myxtts dashboard`: shows runs in TensorBoard, while they train and afterwards."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import logging
+import os
+import sys
+import tempfile
+import time
+import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from myxtts.cli.console import say
-from myxtts.cli.help_text import flag_group
+from myxtts.cli.parser import CommandParser
 
-_DEFAULT_PORT = 6007
+_DEFAULT_HOST, _DEFAULT_PORT = "localhost", 6006
+# TensorBoard shows ten of them by default: every evaluation of a usual run.
+_KEPT_SAMPLES = {"audio": 100, "images": 100, "text": 100}
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: CommandParser = commands.add_parser(
         "dashboard",
-        help="show the curves, samples and advice of runs in the browser",
-        description="Show one or more runs in the browser: losses, time, utilisation, word error "
-        "rate and similarity, samples and alignments, advice. The page is updated while a run "
-        "goes on. Only this machine can open it.",
+        help="show the curves, samples and advice of runs in TensorBoard",
+        description="Show one or more runs in TensorBoard: samples and alignments first, then "
+        "metrics of speech, losses, time, device and optimizer. It follows runs that train.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
-        "--language",
-        choices=("en", "fa"),
-        help="language of the page (default: the one chosen on it last, or the browser's)",
+        "--host",
+        default=_DEFAULT_HOST,
+        help=f"address to listen on; 0.0.0.0 lets other machines in (default: {_DEFAULT_HOST})",
     )
     parser.add_argument(
         "--port",
@@ -33,54 +44,74 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="N",
         help=f"port to listen on; 0 takes a free one (default: {_DEFAULT_PORT})",
     )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    flag_group(parser, "output").add_argument(
-        "--export",
-        type=Path,
-        metavar="FILE.html",
-        help="write the page with everything in it to one file instead of serving it",
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address without opening the browser"
     )
+    parser.why_no_language = "TensorBoard's page is in English"
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.dashboard.run_reader import RunReader, names_of
+    from myxtts.errors import CheckpointError
+    from myxtts.runs.run_dir import RunDir
 
-    names = names_of(options.runs)
-    readers = [RunReader(folder, name) for folder, name in zip(options.runs, names, strict=True)]
-    for reader in readers:
-        reader.require_run()
-    if options.export is not None:
-        return _export(readers, options.export, options.language)
-    return _serve(readers, options)
-
-
-def _export(readers: list[Any], file: Path, language: str | None) -> int:
-    from myxtts.dashboard.page import exported_page
-    from myxtts.errors import DataError
-    from myxtts.whole_files import write_whole_file
-
-    content = exported_page(readers, language)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole_file(file, content)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
-    say(f"Written: {file} ({len(content) / 1e6:.1f} MB), for any browser")
-    return 0
-
-
-def _serve(readers: list[Any], options: argparse.Namespace) -> int:
-    from myxtts.dashboard.server import DashboardServer
-
-    with DashboardServer(readers, options.port, options.language) as server:
-        say(f"Dashboard: {server.address} (Ctrl-C to stop)")
-        if options.open:
-            import webbrowser
-
-            webbrowser.open(server.address)
+    runs = list({folder.resolve(): folder for folder in options.runs}.values())
+    for folder in runs:
+        RunDir(folder).require_folder()
+        if not RunDir(folder).events.is_dir():
+            raise CheckpointError(f"{folder}: events/ is missing; expected the folder of a run")
+    with tempfile.TemporaryDirectory(prefix="myxtts-dashboard-") as log_dir:
+        # Links give several runs one log folder, and each its name.
+        for folder, name in zip(runs, run_names(runs), strict=True):
+            (Path(log_dir) / name).symlink_to(RunDir(folder).events.resolve())
+        address = _start(log_dir, options.host, options.port)
+        say(f"Dashboard: {address} (Ctrl-C to stop)")
+        if not options.no_browser and _has_screen():
+            webbrowser.open(address)
         try:
-            server.serve_forever()
+            while True:
+                time.sleep(3_600)
         except KeyboardInterrupt:
             say("Stopped")
     return 0
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """Return the names of the folders, with their paths where two have the same name."""
+    paths = [folder.resolve() for folder in folders]
+    names = [path.name for path in paths]
+    return [
+        name if names.count(name) == 1 else str(path).strip("/").replace("/", "-")
+        for path, name in zip(paths, names, strict=True)
+    ]
+
+
+def _start(log_dir: str, host: str, port: int) -> str:
+    """Serve from threads of this process until it ends."""
+    logging.getLogger("tensorboard").setLevel(logging.WARNING)
+    # TensorBoard's switch for working without TensorFlow, which takes seconds to import.
+    sys.modules["tensorboard.compat.notf"] = ModuleType("notf")
+    from tensorboard import program
+
+    from myxtts.errors import DataError
+
+    board = program.TensorBoard()
+    board.configure(
+        logdir=log_dir,
+        host=host,
+        port=port,
+        samples_per_plugin=_KEPT_SAMPLES,
+        window_title="MyXTTS",
+    )
+    try:
+        # It announces its data loader on standard error.
+        with contextlib.redirect_stderr(io.StringIO()):
+            address: str = board.launch()
+    except program.TensorBoardServerException as error:
+        raise DataError(f"--host {host} --port {port}: {error.msg}; use another --port") from None
+    return address
+
+
+def _has_screen() -> bool:
+    """Check for a desktop: elsewhere the browser could be one in this terminal."""
+    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

@@ -130,13 +130,11 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
         yield CheckResult("Evaluation", "note", text, remedy)
 
 
-def check_memory(root: Path = Path("/")) -> CheckResult:
+def check_memory() -> CheckResult:
     from myxtts.devices.checkup import CheckResult
     from myxtts.devices.machine import read_memory
 
-    memory = read_memory(root)
-    if memory is None:
-        return CheckResult("Memory", "note", "unknown on this system")
+    memory = read_memory()
     return _judge_amount(
         CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} free"),
         memory.free_mb,
@@ -147,7 +145,6 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
 
 def check_disk(folder: Path) -> CheckResult:
     from myxtts.devices.checkup import CheckResult
-    from myxtts.devices.machine import free_disk_mb
 
     elsewhere = "--run-dir DIR --set data.cache_dir=DIR"
     if not os.access(folder, os.W_OK):
@@ -155,7 +152,7 @@ def check_disk(folder: Path) -> CheckResult:
         return CheckResult(
             "Disk", "broken", text, f"change to another folder, or train with {elsewhere}"
         )
-    free_mb = free_disk_mb(folder)
+    free_mb = shutil.disk_usage(folder).free >> 20
     return _judge_amount(
         CheckResult("Disk", "fine", f"{_gb(free_mb)} free in {folder}"),
         free_mb,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside, say_json, terminal_width
+from myxtts.cli.console import Progress, say, say_json, terminal_width
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_json, add_run, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
@@ -81,7 +81,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     run_dir = required_run(options)
-    with Progress(quiet=options.json, print_line=say_aside) as progress:
+    with Progress(quiet=options.json) as progress:
         progress.begin(f"checking {run_dir}", is_brief=True)
         only = _check(options)
         progress.begin("loading TensorFlow")
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         out = options.out or RunDir(run_dir).evaluation
         if options.out is None:
             require_no_link(out)
-        progress.begin("speaking and measuring, clip", "clip", details=[str(out)])
+        progress.begin("speaking and measuring, clip", "clip")
         evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
         progress.begin("drawing")
         content = save_evaluation(evaluation, out)

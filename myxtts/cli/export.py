@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.console import Progress, say
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run, required_run
 from myxtts.errors import DataError
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     run_dir = required_run(options)
     folder: Path = options.out
     require_new_folder(folder)
-    with Progress(print_line=say_aside) as progress:
+    with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 

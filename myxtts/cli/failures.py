@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 
+from myxtts.cli.console import say_aside
 from myxtts.cli.exit_codes import (
     BROKEN_PIPE,
     UNEXPECTED_ERROR,
@@ -31,12 +32,11 @@ def report_failure(error: Exception, command: str, *, show_traceback: bool) -> i
     if show_traceback or line is None:
         traceback.print_exception(error)
     if line is not None:
-        print(f"myxtts {command}: {line}", file=sys.stderr)
+        say_aside(f"myxtts {command}: {line}")
         return USER_ERROR
-    print(
+    say_aside(
         f"myxtts {command}: unexpected error, probably a bug in MyXTTS; please report it with "
-        "the traceback above",
-        file=sys.stderr,
+        "the traceback above"
     )
     return UNEXPECTED_ERROR
 

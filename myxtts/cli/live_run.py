@@ -1,25 +1,29 @@
-"""The live view of a training run: one line of progress, messages above it."""
+"""The live view of a training run: one line of progress, metrics and messages above it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from myxtts.cli.console import Progress, say
-from myxtts.cli.screen import problems_of_screen
+from myxtts.cli.console import Progress, clock_time, rate, say
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
 
+# Evaluations and checkpoints in between should not make the ETA jump.
+_SECONDS_OF_PACE = 600.0
+
 
 class LiveRun(Observer):
-    """Shows a run: a live line in a terminal, lines elsewhere."""
+    """Shows a run: a live line in a terminal, and a line of metrics at intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._progress = Progress(clock=clock)
+        self._progress = Progress(print_line=say, seconds_of_pace=_SECONDS_OF_PACE, clock=clock)
         self._time_of_steps: Callable[[int], float] = float
+        self._rate = ""
+        self._has_metrics = False
 
     def __enter__(self) -> LiveRun:
         self._progress.__enter__()
@@ -38,57 +42,53 @@ class LiveRun(Observer):
         self._count(f"preparing {part} clips", "clip", done, total)
 
     def on_predicted_mels(self, done: int, total: int) -> None:
-        if self._progress.prints_lines and done == 0:
-            say("... predicting mels")
         self._count("predicting mels", "clip", done, total)
 
     def on_warm_up(self, done: int, total: int) -> None:
-        if self._progress.prints_lines and done == 0:
-            say("... warming up the training step")
-        self._count("warming up the training step, shapes", "shape", done, total)
+        self._count("warming up, shapes", "shape", done, total)
 
     def _count(self, what: str, unit: str, done: int, total: int) -> None:
         self._progress.begin(what, unit)
         self._progress.count(done, total)
-        if self._progress.prints_lines and done == total:
-            say(f"... {what}: {done}")
+        if self._progress.prints_lines and done in (0, total):
+            say(f"... {what}: {done:,}/{total:,}")
 
     def on_training(self, time_of_steps: Callable[[int], float]) -> None:
         self._time_of_steps = time_of_steps
 
     def on_progress(self, step: int, total: int) -> None:
         self._progress.begin("step", "step")
-        self._progress.stage.resume()
-        self._progress.stage.count(step, total, self._time_of_steps)
+        self._progress.update(step, total, self._time_of_steps, self._rate)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
-        self._progress.begin("step", "step")
-        stage = self._progress.stage
-        if stage.total is None:
-            # What a killed run still owed its last checkpoint comes before any step.
-            stage.count(step, total, self._time_of_steps)
-        is_first = not stage.details
-        stage.details = [
-            f"loss {metrics['loss']:.3f}",
-            f"useful {metrics['useful_utilisation']:.0%}",
-            _parts(metrics),
-            f"data wait {metrics['data_wait_share']:.1%}",
-        ]
-        self._progress.print_line_if_due(is_due=is_first or step == total)
+        # Zero in the line that a killed run still owed its last checkpoint.
+        seconds = metrics["step_seconds"] + metrics["data_wait_seconds"]
+        self._rate = rate(1 / seconds, "step") if seconds else ""
+        self.on_progress(step, total)
+        if self._progress.is_line_due(now=not self._has_metrics or step == total):
+            self._has_metrics = True
+            left = self._progress.task.time_remaining
+            eta = "" if left is None else clock_time(left)
+            say(
+                f"{_place(step, total)}  ETA {eta:>8}  loss {metrics['loss']:7.3f}  "
+                f"useful {metrics['useful_utilisation']:4.0%}  {self._rate}"
+            )
 
     def on_evaluating(self, step: int) -> None:
-        self._progress.stage.pause("evaluating")
+        self._progress.describe(f"evaluating step {step:,}")
 
     def on_evaluation(self, step: int, metrics: dict[str, float]) -> None:
-        parts = _parts(metrics, "validation_")
-        say(f"step {step:,}  validation loss {metrics['validation_loss']:.3f}  {parts}")
+        parts = [
+            f"{name.removeprefix('validation_').removesuffix('_loss')} {value:.3f}"
+            for name, value in metrics.items()
+            if name.endswith("_loss") and name != "validation_loss"
+        ]
+        loss = f"validation loss {metrics['validation_loss']:.3f}"
+        say(f"step {step:,}  {loss}  ({' '.join(parts)})")
 
     def on_measurement(self, step: int, values: dict[str, float]) -> None:
         measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
         say(f"step {step:,}  metrics: {measures}")
-
-    def problems(self) -> list[str]:
-        return problems_of_screen()
 
     def on_end(self, report: RunReport, next_command: str) -> None:
         from myxtts.training.describing import describe_end
@@ -98,11 +98,6 @@ class LiveRun(Observer):
             say(line)
 
 
-def _parts(metrics: Mapping[str, float], prefix: str = "") -> str:
-    """The parts of the loss, whatever the task calls them."""
-    parts = [
-        f"{name.removeprefix(prefix).removesuffix('_loss')} {value:.3f}"
-        for name, value in metrics.items()
-        if name.startswith(prefix) and name.endswith("_loss") and name != f"{prefix}loss"
-    ]
-    return f"({' '.join(parts)})"
+def _place(step: int, total: int) -> str:
+    """Format the step so that all lines of a run are aligned."""
+    return f"step {step:>{len(f'{total:,}')},}/{total:,}"

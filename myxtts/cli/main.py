@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from myxtts import __version__
-from myxtts.cli.console import LogLines
+from myxtts.cli.completion import SHELLS, PrintCompletion
+from myxtts.cli.console import LogLines, say_aside, standard_streams
 from myxtts.cli.exit_codes import INTERRUPTED
 from myxtts.cli.failures import report_failure
 from myxtts.cli.options import add_message_flags
 from myxtts.cli.parser import CommandParser
-from myxtts.cli.screen import careful_screen
 from myxtts.training.interruption import signals_interrupt
 
 # Each is a module of this folder.
@@ -36,12 +36,11 @@ _COMMANDS = (
     "dashboard",
     "export",
     "doctor",
-    "completion",
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    with careful_screen():
+    with standard_streams():
         return _run(arguments)
 
 
@@ -60,7 +59,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             sys.stdout.flush()
         return result
     except KeyboardInterrupt as error:
-        print(f"myxtts {options.command}: interrupted", file=sys.stderr)
+        if sys.stderr is not None and sys.stderr.isatty():
+            say_aside("")  # after the ^C that the terminal shows
+        say_aside(f"myxtts {options.command}: interrupted")
         # Commands that handle signals say which one it was.
         return getattr(error, "exit_code", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - any error must set the exit code
@@ -75,6 +76,13 @@ def command_parser(only: str | None = None) -> argparse.ArgumentParser:
         "with it.",
     )
     parser.add_argument("--version", action="version", version=f"myxtts {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        default=argparse.SUPPRESS,
+        help="print a script that completes commands, flags and voices in your shell",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in _COMMANDS if only is None else (only,):
         module = import_module(f"myxtts.cli.{name.replace('-', '_')}")

@@ -12,6 +12,7 @@ from myxtts.cli.exit_codes import USER_ERROR
 from myxtts.cli.help_text import HelpWithDefaults, sort_flags
 from myxtts.config.config import section_by_setting
 from myxtts.config.names import did_you_mean, nearest
+from myxtts.wording import printable
 
 CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
 # argparse names a flag with all its spellings: --text-file/--text_file.
@@ -65,7 +66,7 @@ class CommandParser(argparse.ArgumentParser):
         line = _OTHER_SPELLINGS.sub("", message.removeprefix("argument "))
         line = line.replace("not allowed with argument", "cannot be given together with")
         line = _NO_NUMBER.sub(_expected_number, line)
-        self.exit(USER_ERROR, f"{self.prog}: {line} (`{self.prog} --help` shows all)\n")
+        self.exit(USER_ERROR, printable(f"{self.prog}: {line} (`{self.prog} --help` shows all)\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import Progress, say, say_aside
+from myxtts.cli.console import Progress, say
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     _require_packages()
     rules, limits = _rules(options), _limits(options)
     folders = [run_or_base(options.checkpoint), *options.also]
-    with Progress(print_line=say_aside) as progress:
+    with Progress() as progress:
         from myxtts.serving.server import make_server, take_port
 
         # First, so that a port in use is told before the models are loaded.

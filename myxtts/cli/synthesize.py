@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.formats import AUDIO_ENDINGS
-from myxtts.cli.console import Progress, counting_bar, say, say_aside
+from myxtts.cli.console import Progress, counting_bar, say
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import add_run
 from myxtts.cli.playing import player, require_sound_device
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     # For two or three sentences compiling takes longer than it saves.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
-    with Progress(print_line=say_aside) as progress:
+    with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 

@@ -7,10 +7,9 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say, say_json
+from myxtts.cli.console import continue_without_streams, say, say_json
 from myxtts.cli.live_run import LiveRun
 from myxtts.cli.options import configuration
-from myxtts.cli.screen import going_on_without_screen
 from myxtts.cli.training_flags import add_training_flags
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
@@ -52,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
     config = configuration_of_run(options, start)
     if options.json:
         return _print_plan(config, start, options.dry_run)
-    with LiveRun() as live, going_on_without_screen():
+    continue_without_streams()
+    with LiveRun() as live:
         if str(options.resume) == _AUTO:
             new = "no saved run found, starting a new one"
             say(f"--resume auto: {f'resuming {run_dir}' if start.resumed else new}")

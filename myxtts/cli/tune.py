@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from myxtts.cli.console import say_json, timed_bar
+from myxtts.cli.console import Progress, clock_time, say_json
 from myxtts.cli.help_text import flag_group
 from myxtts.cli.options import (
     add_config_options,
@@ -92,8 +92,18 @@ def run(options: argparse.Namespace) -> int:
     require_corpora(config)
     from myxtts.devices.loading import load_tensorflow
 
-    with timed_bar(quiet=options.json) as bar:
-        bar.on_phase("loading TensorFlow")
+    with Progress(quiet=options.json) as progress:
+
+        def on_prepare(part: str, done: int, total: int) -> None:
+            progress.begin(f"preparing {part} clips", "clip")
+            progress.count(done, total)
+
+        def on_measurement(what: str, gone_seconds: float, seconds: float) -> None:
+            progress.begin(what)
+            left = clock_time(max(0.0, seconds - gone_seconds))
+            progress.describe(f"{what}, at most {left} left,")
+
+        progress.begin("loading TensorFlow")
         load_tensorflow()
         from myxtts.devices.strategy import place_of
         from myxtts.training.device_setup import set_up_devices
@@ -104,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
         strategy, data_device, _ = set_up_devices(config)
         if place_of(strategy).workers > 1:
             raise ConfigError("tune: measures one machine; start it outside the cluster")
-        corpus = open_corpus_for(strategy, config, Start(), bar.on_prepare)
+        corpus = open_corpus_for(strategy, config, Start(), on_prepare)
         chosen, corpus = recommended_batches(strategy, config, corpus)
         tuner = Tuner(
             chosen,
@@ -112,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
             strategy,
             data_device=data_device,
             seconds=60 * options.minutes,
-            on_progress=bar.on_measurement,
+            on_progress=on_measurement,
         )
         tuning = tuner.run()
     options.out.write_text(

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import numpy as np
 
+from myxtts.charts import BLUE, as_png, new_figure, style
 from myxtts.collecting.collect import Outcome
 from myxtts.collecting.judging import KEPT, REVIEW, Clip, count_reasons
 from myxtts.collecting.sound_checks import Figures, flags
-from myxtts.drawing import Box, Canvas, Plot, as_png, round_ticks
 from myxtts.wording import plural_count
 
 _MOST_ROWS = 300
@@ -125,14 +125,12 @@ def _figures(clips: Sequence[Clip]) -> str:
 
 
 def _lengths_picture(seconds: Sequence[float]) -> bytes:
-    counts, edges = np.histogram(seconds, bins=np.arange(0, max(seconds) + 1))
-    canvas = Canvas(640, 240)
-    most = round_ticks(max(1, int(counts.max())), most=4, whole=True)
-    plot = Plot(canvas, Box(60, 40, 560, 200), (0.0, float(edges[-1])), (0.0, most[-1]))
-    plot.y_axis(most, "clips")
-    plot.bars([float(count) for count in counts], 1.0)
-    plot.x_axis([tick for tick in round_ticks(edges[-1], most=12) if tick <= edges[-1]], "seconds")
-    return as_png(canvas.image)
+    figure = new_figure(640, 240)
+    panel = figure.subplots()
+    panel.hist(seconds, bins=np.arange(0, max(seconds) + 1).tolist(), color=BLUE, rwidth=0.9)
+    style(panel, "clips")
+    panel.set_xlabel("seconds")
+    return as_png(figure)
 
 
 def _recordings(outcome: Outcome) -> str:

@@ -1,6 +1,6 @@
 """Facts about this machine, without TensorFlow.
 
-Everything is read below `root`, so that tests can simulate another machine.
+GPUs and driver are read below `root`, so that tests can simulate another machine.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import itertools
 import os
 import platform
 import re
-import shutil
+import resource
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 _ROOT = Path("/")
 _NVIDIA_VENDOR = "0x10de"
@@ -63,32 +65,19 @@ def describe_machine(root: Path = _ROOT) -> Machine:
     )
 
 
-def read_memory(root: Path = _ROOT) -> Memory | None:
-    """Memory of the machine or the container; None if unknown."""
-    try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    found_kb = {name: int(rest.split()[0]) for name, _, rest in (li.partition(":") for li in lines)}
-    total_mb, free_mb = found_kb["MemTotal"] >> 10, found_kb["MemAvailable"] >> 10
-    limit = _read_container_memory(root / "sys/fs/cgroup")
+def read_memory(group: Path = Path("/sys/fs/cgroup")) -> Memory:
+    """Return the memory of the machine, or of the container if that has less."""
+    machine = psutil.virtual_memory()
+    total_mb, free_mb = machine.total >> 20, machine.available >> 20
+    limit = _read_container_memory(group)  # psutil does not know containers
     if limit is not None and limit.total_mb < total_mb:
         return Memory(limit.total_mb, min(free_mb, limit.free_mb))
     return Memory(total_mb, free_mb)
 
 
-def read_peak_memory_mb(root: Path = _ROOT) -> int | None:
-    """Peak memory of this process; None if unknown."""
-    try:
-        status = (root / "proc/self/status").read_text()
-    except OSError:
-        return None
-    match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(match[1]) >> 10 if match else None
-
-
-def free_disk_mb(folder: Path) -> int:
-    return shutil.disk_usage(folder).free >> 20
+def read_peak_memory_mb() -> int:
+    """Return the peak memory of this process, which psutil has on Windows only."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
 def _read_container_memory(group: Path) -> Memory | None:

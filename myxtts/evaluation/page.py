@@ -8,10 +8,10 @@ import io
 
 import soundfile
 
-from myxtts.drawing import as_png
+from myxtts.charts import heat_map_png
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.measure import Metric, Sound
-from myxtts.evaluation.pictures import better_sign, mel_picture
+from myxtts.evaluation.pictures import better_sign, mel_shades
 
 # From 0 (largest file) to 1: speech stays clear, and a sentence takes about ten kilobytes.
 _COMPRESSION = 0.8
@@ -81,7 +81,7 @@ def _clip(clip: Clip) -> str:
         if transcript
         else ""
     )
-    mel = _inline("image/png", as_png(mel_picture(clip.sound)))
+    mel = _inline("image/png", heat_map_png(mel_shades(clip.sound)))
     return (
         f"<div><b>{clip.column}</b> <span class=soft>{html.escape(clip.sentence.speaker)}</span>"
         f'<img alt="mel spectrogram" src="{mel}">'

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from myxtts.drawing import as_png
+from myxtts.charts import as_png
 from myxtts.errors import DataError
 from myxtts.evaluation.evaluate import Clip, Evaluation
 from myxtts.evaluation.page import page

@@ -25,46 +25,6 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     return _all_parsed(file, _whole_lines(file))
 
 
-class FollowedLines:
-    """The lines of a file that a run appends to; only what is new is read and checked.
-
-    A resumed run puts another file in its place, which is read from the start.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._forget()
-
-    def read(self) -> list[dict[str, Any]]:
-        """Like `read_lines`."""
-        try:
-            new = self._new_lines()
-        except FileNotFoundError:
-            self._forget()
-        except OSError as error:
-            raise _unreadable(self._file, error) from None
-        else:
-            self._lines.extend(new)
-        return self._lines
-
-    def _forget(self, identity: tuple[int, int] | None = None) -> None:
-        self._identity = identity
-        self._bytes = 0
-        self._lines: list[dict[str, Any]] = []
-
-    def _new_lines(self) -> list[dict[str, Any]]:
-        with open(self._file, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            identity = (status.st_dev, status.st_ino)
-            if identity != self._identity or status.st_size < self._bytes:
-                self._forget(identity)
-            stream.seek(self._bytes)
-            content = stream.read(status.st_size - self._bytes)
-        parsed = _all_parsed(self._file, _whole(content), first=len(self._lines) + 1)
-        self._bytes += content.rfind(b"\n") + 1
-        return parsed
-
-
 def drop_lines_after(file: Path, step: int) -> None:
     """A resumed run repeats the steps since its checkpoint; this removes their old lines.
 

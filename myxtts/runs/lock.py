@@ -46,16 +46,6 @@ def hold_lock(file: Path) -> Iterator[None]:
             _write(stream, "")
 
 
-def names_a_living_process(file: Path) -> bool:
-    """Whether a run seems to hold the lock. Only looks: taking it could turn a run away."""
-    try:
-        with open(file, "rb") as stream:
-            owner = _read_owner(stream)
-    except OSError:
-        return False
-    return bool(owner) and not _is_gone(owner)
-
-
 def _opened(file: Path) -> IO[bytes]:
     try:
         return open(file, "ab+", buffering=0)

@@ -27,7 +27,7 @@ from myxtts.errors import CheckpointError
 from myxtts.runs import checkpoints
 from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
 from myxtts.runs.lines import drop_lines_after, read_lines, sync_lines
-from myxtts.runs.lock import hold_lock, names_a_living_process
+from myxtts.runs.lock import hold_lock
 from myxtts.runs.sealed_folder import is_sealed_folder
 from myxtts.runs.snapshots import take_snapshot
 from myxtts.whole_files import remove_temporaries
@@ -196,10 +196,6 @@ class RunDir(os.PathLike[str]):
 
     def alignment_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}_alignment.png"
-
-    def is_in_use(self) -> bool:
-        """Whether a process trains here, as far as the lock tells."""
-        return names_a_living_process(self.lock_file)
 
     def checkpoint_folders(self) -> list[Path]:
         return checkpoints.checkpoint_folders(self.checkpoints)

@@ -135,10 +135,7 @@ def describe_start(trainer: XTTSTrainer) -> Iterator[str]:
         f"Device: {_device(devices_here(trainer.strategy), config.training.virtual_devices)}; "
         f"{time}{left:,} {plural(left, 'step')}"
     )
-    yield (
-        f"Look: myxtts dashboard {shlex.quote(str(run))}, or tensorboard --logdir "
-        f"{shlex.quote(str(run.events.resolve()))}; listen: {run.samples}{os.sep}"
-    )
+    yield (f"Look: myxtts dashboard {shlex.quote(str(run))}; listen: {run.samples}{os.sep}")
 
 
 def _device(names: Sequence[str], virtual: int) -> str:

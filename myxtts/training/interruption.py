@@ -135,9 +135,10 @@ class Interruption:
 
 
 def _quit_now(number: int) -> None:
-    cursor = _SHOW_CURSOR if os.isatty(2) else b""
+    # A new line after the ^C that the terminal shows.
+    start = _SHOW_CURSOR + b"\n" if os.isatty(2) else b""
     with contextlib.suppress(OSError):  # the terminal may be gone
-        os.write(2, cursor + b"myxtts: interrupted\n")
+        os.write(2, start + b"myxtts: interrupted\n")
     os._exit(exit_code_of_signal(number))
 
 

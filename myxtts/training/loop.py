@@ -256,7 +256,6 @@ class TrainingLoop:
                     self.stepper.counts()["compilations_after_warmup"],
                 ),
                 *self.keeper.advice(),
-                *(f"{problem}." for problem in self.observer.problems()),
             ],
         )
 

@@ -29,10 +29,7 @@ def require_memory(
     if max(widths) < _LEAST_WIDTH:
         return
     if free_bytes is None:
-        memory = read_memory()
-        if memory is None:
-            return
-        free_bytes = memory.free_mb << 20
+        free_bytes = read_memory().free_mb << 20
     # In this scope variables have shapes and get no values.
     with keras.StatelessScope(initialize_variables=False):
         count = sum(math.prod(variable.shape) for variable in make().trainable_variables)

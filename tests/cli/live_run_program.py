@@ -24,7 +24,7 @@ class Clock:
 
 
 def wait(live: live_run.LiveRun) -> None:
-    live._progress._line.refresh()
+    live._progress._bar.refresh()
     os.write(int(os.environ["READY_FD"]), b".")
     sys.stdin.readline()
 
@@ -34,7 +34,7 @@ def step(live: live_run.LiveRun, clock: Clock, number: int, seconds: float = 0.8
     live.on_progress(number, 4_000)
     if number % 10 == 0:
         metrics = {"loss": 0.621, "prior_loss": 0.309, "duration_loss": 0.104, "flow_loss": 0.208}
-        metrics |= {"useful_utilisation": 0.934, "data_wait_share": 0.0012}
+        metrics |= {"useful_utilisation": 0.934, "step_seconds": 0.799, "data_wait_seconds": 0.001}
         live.on_step(number, 4_000, metrics)
 
 

@@ -3,9 +3,9 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from myxtts.cli.main import main
 
@@ -110,8 +110,7 @@ def test_compare_draws_and_stars_the_better_run(trained_run, evaluated, tmp_path
     content = json.loads((out / "comparison.json").read_text())
     assert content["runs"][1]["recordings"]["mel_cepstral_distance"] == pytest.approx(0, abs=1e-6)
     for picture in content["pictures"].values():
-        with Image.open(picture) as image:
-            assert image.height > 200
+        assert Path(picture).stat().st_size > 10_000
 
 
 def test_compare_does_not_star_losses_of_different_corpora(trained_run, tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,12 +11,9 @@ from myxtts.devices.machine import (
     Machine,
     Memory,
     describe_machine,
-    free_disk_mb,
     read_memory,
     read_peak_memory_mb,
 )
-
-MEMINFO = "MemTotal:       24682416 kB\nMemFree: 100 kB\nMemAvailable:   20000000 kB\n"
 
 
 def lay_out(root: Path, files: dict[str, str]) -> Path:
@@ -25,37 +23,30 @@ def lay_out(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_memory_of_a_machine(tmp_path: Path) -> None:
-    assert read_memory(lay_out(tmp_path, {"proc/meminfo": MEMINFO})) == Memory(24_103, 19_531)
-
-
-def test_peak_memory_of_a_process(tmp_path: Path) -> None:
-    assert read_peak_memory_mb(tmp_path) is None
-    status = {"proc/self/status": "Name:\tpython\nVmHWM:\t  204800 kB\nVmRSS:\t  1024 kB\n"}
-    assert read_peak_memory_mb(lay_out(tmp_path, status)) == 200
-
-
 @pytest.mark.parametrize(
     ("limit", "used", "expected"),
     [
+        (None, 0, Memory(24_103, 19_531)),
         (4 << 30, 1 << 30, Memory(4_096, 3_072 + 200)),
         ("max", 1 << 30, Memory(24_103, 19_531)),
         (64 << 30, 1 << 30, Memory(24_103, 19_531)),
     ],
 )
-def test_memory_of_a_container(
-    tmp_path: Path, limit: int | str, used: int, expected: Memory
+def test_memory_of_a_machine_or_container(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int | str | None,
+    used: int,
+    expected: Memory,
 ) -> None:
+    host = SimpleNamespace(total=24_103 << 20, available=19_531 << 20)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: host)
     group = {
-        "sys/fs/cgroup/memory.max": f"{limit}\n",
-        "sys/fs/cgroup/memory.current": f"{used}\n",
-        "sys/fs/cgroup/memory.stat": f"anon 5\ninactive_file {200 << 20}\n",
+        "memory.max": f"{limit}\n",
+        "memory.current": f"{used}\n",
+        "memory.stat": f"anon 5\ninactive_file {200 << 20}\n",
     }
-    assert read_memory(lay_out(tmp_path, {"proc/meminfo": MEMINFO} | group)) == expected
-
-
-def test_memory_is_unknown_without_the_file(tmp_path: Path) -> None:
-    assert read_memory(tmp_path) is None
+    assert read_memory(lay_out(tmp_path, group if limit else {})) == expected
 
 
 def test_cards_and_driver(tmp_path: Path) -> None:
@@ -96,12 +87,12 @@ def test_driver_of_windows_in_wsl(tmp_path: Path) -> None:
     assert machine.driver_version == "(version unknown)"
 
 
-def test_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     assert describe_machine().hidden_by == "3"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert describe_machine().hidden_by is None
-    assert free_disk_mb(tmp_path) > 0
+    assert read_peak_memory_mb() > 10
 
 
 @pytest.mark.parametrize(

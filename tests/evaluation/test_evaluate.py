@@ -5,7 +5,6 @@ import json
 import sys
 
 import pytest
-from PIL import Image
 
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.evaluation.evaluate import Evaluation, evaluate, own_voice
@@ -91,8 +90,7 @@ def test_what_is_written(evaluation, tmp_path):
     assert page.count("data:audio/mpeg;base64,") == 8
     assert "http" not in page.replace("data:", "")
     for name in ("bars.png", "mels.png"):
-        with Image.open(tmp_path / "out" / name) as picture:
-            assert picture.width > 500
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
     assert not list((tmp_path / "out").glob(".*"))
 
 

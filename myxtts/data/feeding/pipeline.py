@@ -199,13 +199,12 @@ class Feed:
             memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
             share = self._config.data.memory_share
             return None if memory_mb is None else int(memory_mb * share) << 20
-        free = _free_bytes()
-        return None if free is None else int(free * self._config.data.memory_share) // 2
+        return int(_free_bytes() * self._config.data.memory_share) // 2
 
     def _hold_in_memory(self) -> None:
         """Loads features into memory if they need no more than the batches may take."""
         cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
-        if free is None or bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
+        if bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
             return
         self._closing.callback(MemoryCache(cache, parts).close)
 
@@ -222,6 +221,5 @@ def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
         yield moved
 
 
-def _free_bytes() -> int | None:
-    memory = read_memory()
-    return None if memory is None else memory.free_mb << 20
+def _free_bytes() -> int:
+    return read_memory().free_mb << 20

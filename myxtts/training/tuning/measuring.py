@@ -124,8 +124,8 @@ class MemoryGuard:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        read_peak_mb: Callable[[], int | None] = read_peak_memory_mb,
-        read_memory: Callable[[], Memory | None] = read_memory,
+        read_peak_mb: Callable[[], int] = read_peak_memory_mb,
+        read_memory: Callable[[], Memory] = read_memory,
     ) -> None:
         """Tests pass the readings of another machine."""
         self._on_cpu = all(device.startswith("CPU") for device in devices_here(strategy))
@@ -136,11 +136,10 @@ class MemoryGuard:
 
     def require_room_for(self, frames: int) -> None:
         """Raises the error that a GPU would raise, before the machine runs out of memory."""
-        memory = self._read_memory()
-        if not self._on_cpu or memory is None:
+        if not self._on_cpu:
             return
         predicted_mb = self._mb_per_frame * frames
-        if predicted_mb > _SHARE_OF_FREE_MEMORY * memory.free_mb:
+        if predicted_mb > _SHARE_OF_FREE_MEMORY * self._read_memory().free_mb:
             raise tf.errors.ResourceExhaustedError(
                 None, None, f"{frames} frames would take {predicted_mb:.0f} MB"
             )
@@ -149,9 +148,8 @@ class MemoryGuard:
     def watching(self, frames: int) -> Iterator[None]:
         """Updates the estimate with the peak memory of a batch of this many frames."""
         yield
-        peak = self._read_peak_mb()
-        if peak is not None and self._before is not None:
-            self._mb_per_frame = max(self._mb_per_frame, (peak - self._before) / frames)
+        growth_mb = self._read_peak_mb() - self._before
+        self._mb_per_frame = max(self._mb_per_frame, growth_mb / frames)
 
 
 def time_loading(source: AcousticSource, threads: int, first_step: int, count: int) -> LoadTimes:

@@ -227,8 +227,7 @@ class Tuner:
         """Of the device that holds prefetched batches."""
         if self._data_device is not None and self._data_device.startswith("GPU:"):
             return memory_for_tensors_mb(int(self._data_device.removeprefix("GPU:")))
-        memory = read_memory()
-        return None if memory is None else memory.free_mb
+        return read_memory().free_mb
 
     def _tune_step(
         self, plain: StepBench, part_for_xla: CorpusPart, work: Workload

@@ -38,7 +38,3 @@ class Observer:
 
     def on_end(self, report: RunReport, next_command: str) -> None:
         """`next_command` is what to try with the result."""
-
-    def problems(self) -> list[str]:
-        """For the report: why somebody may not have seen all of this."""
-        return []

@@ -7,30 +7,42 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 import yaml
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.custom_scalar import summary as custom_scalar
+from tensorboard.plugins.hparams import api as hparams
 
 from myxtts.audio.writing import write_audio
+from myxtts.charts import as_png, new_figure
 from myxtts.config.config import XTTSConfig
-from myxtts.drawing import GREYS, as_png, heat_map, labelled_heat_map
 from myxtts.errors import DataError
 from myxtts.runs.lines import append_line
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.watching.event_names import event_name
+from myxtts.training.watching.accounting import BUCKETS
 from myxtts.training.watching.report import RunReport
 from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
 
 FloatArray = npt.NDArray[np.float32]
-# Pixels of a position and of a token.
-_ALIGNMENT_CELL = (3, 6)
 # Settings in which runs of one corpus usually differ.
 _COMPARED_SECTIONS = ("model", "training", "augmentation")
+
+# Groups of TensorBoard, which sorts them by name: first what a person looks at first.
+SAMPLES, SPEECH, LOSS, VALIDATION, TIME, DEVICE, OPTIMIZER = (
+    f"{place} {name}"
+    for place, name in enumerate(
+        ("samples", "speech", "loss", "validation", "time", "device", "optimizer"), 1
+    )
+)
+_OPTIMIZER_METRICS = ("gradient_norm", "learning_rate", "loss_scale")
+_DEVICE_METRICS = ("buffer", "traces", "compilations", "gpu", "measuring")
 
 
 class RunWriter:
@@ -56,12 +68,10 @@ class RunWriter:
         with _warning_of_failure("measures", step):
             timed = {"time": time.time(), **numbers_or_null(values)}
             append_line(self._run_dir.measures_file, step, timed)
-        self._write_scalars(step, values, "measures")
+        self._write_scalars(step, values, SPEECH)
 
     def write_configuration(self, step: int, config: XTTSConfig) -> None:
         """The settings as text, and those that runs differ in as hyperparameters."""
-        from tensorboard.plugins.hparams import api as hparams
-
         settings = config.as_dict()
         lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
         # Indented lines are a block of code in TensorBoard's Markdown.
@@ -75,6 +85,7 @@ class RunWriter:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.text("configuration", text)
             hparams.hparams(compared)
+            tf.summary.experimental.write_raw_pb(_combined_charts().SerializeToString())
 
     def _write_scalars(self, step: int, values: dict[str, float], group: str | None = None) -> None:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
@@ -106,27 +117,29 @@ class RunWriter:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             # One group, so that both stand side by side.
             tf.summary.audio(
-                f"samples/{name}", waveform[None, :, None], sample_rate_hz, description=text
+                f"{SAMPLES}/{name}", waveform[None, :, None], sample_rate_hz, description=text
             )
 
     def write_alignment(self, step: int, path: FloatArray) -> None:
-        """`path` [positions, tokens], plotted with time to the right and tokens upwards."""
-        picture = labelled_heat_map(
-            heat_map(path, GREYS, _ALIGNMENT_CELL),
-            path.shape,
-            f"Alignment at step {step:,}",
-            "positions",
-            "tokens",
-        )
+        """Plot `path` [positions, tokens] with time to the right and tokens upward."""
+        figure = new_figure(160 + 3 * path.shape[0], 120 + 6 * path.shape[1])
+        panel = figure.subplots()
+        panel.imshow(path.T, cmap="Greys", vmin=0, vmax=1, origin="lower", aspect="auto")
+        panel.set(title=f"Alignment at step {step:,}", xlabel="positions", ylabel="tokens")
+        picture = as_png(figure)
         with _warning_of_failure("the alignment", step):
-            write_whole_file(self._run_dir.alignment_file(step), as_png(picture))
+            write_whole_file(self._run_dir.alignment_file(step), picture)
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            tf.summary.image("samples/alignment", np.asarray(picture)[None])
+            tf.summary.image(f"{SAMPLES}/alignment", tf.io.decode_png(picture, channels=3)[None])
 
     def write_report(self, report: RunReport) -> None:
         text = json.dumps(report.as_json(), indent=1, ensure_ascii=False)
         with _warning_of_failure("the report", report.steps):
             write_whole_file(self._run_dir.report_file, text)
+        progress = f"Step {report.steps:,} of {report.planned_steps:,}, {report.state}"
+        step = report.steps
+        with _warning_of_failure("events", step), self._events.as_default(step=step):
+            tf.summary.text("advice", "\n\n".join([progress, *report.advice]))
 
     def add_detail(self, line: str) -> None:
         with _warning_of_failure("details", None), open(self._run_dir.details_file, "a") as file:
@@ -135,6 +148,60 @@ class RunWriter:
     def close(self) -> None:
         with _warning_of_failure("the last events", None):
             self._events.close()
+
+
+def event_name(metric: str) -> str:
+    """Return the tag of a metric: its group, and in each group the loss first."""
+    name = metric.removeprefix("validation_")
+    if name == "mel_distance":
+        return f"{SPEECH}/{name}"
+    if name == "loss" or name.endswith("_loss"):
+        part = name.removesuffix("_loss")
+        tag = name if part == name else f"loss_{part}"
+        return f"{LOSS if name == metric else VALIDATION}/{tag}"
+    if metric in _OPTIMIZER_METRICS:
+        return f"{OPTIMIZER}/{metric}"
+    return f"{DEVICE if metric.startswith(_DEVICE_METRICS) else TIME}/{metric}"
+
+
+def _combined_charts() -> Any:
+    """Build the page of charts that show several tags together."""
+    return custom_scalar.pb(
+        layout_pb2.Layout(
+            category=[
+                _category(
+                    "Loss",
+                    {
+                        "training and validation": [f"({LOSS}|{VALIDATION})/loss$"],
+                        "parts, training": [f"{LOSS}/loss_"],
+                        "parts, validation": [f"{VALIDATION}/loss_"],
+                    },
+                ),
+                _category(
+                    "Where the time goes",
+                    {
+                        "fraction of the interval": [f"{TIME}/{it}_share" for it in BUCKETS],
+                        "utilization": [f"{TIME}/.*_utilisation", f"{TIME}/valid_frame_ratio"],
+                    },
+                ),
+                _category(
+                    "Device",
+                    {
+                        "buffer in batches": [f"{DEVICE}/buffer_"],
+                        "traces and compilations": [f"{DEVICE}/(traces|compilations)"],
+                    },
+                ),
+            ]
+        )
+    )
+
+
+def _category(title: str, charts: Mapping[str, Sequence[str]]) -> Any:
+    """Build a group of charts from the patterns of the tags that each one shows."""
+    category = layout_pb2.Category(title=title)
+    for name, patterns in charts.items():
+        category.chart.add(title=name).multiline.tag.extend(patterns)
+    return category
 
 
 def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.cli.console import say, say_json
-from myxtts.cli.main import main
-from myxtts.cli.screen import (
-    Screen,
-    TerminalOutput,
-    careful_screen,
-    going_on_without_screen,
-    problems_of_screen,
+from myxtts.cli.console import (
+    Stream,
+    continue_without_streams,
+    say,
+    say_aside,
+    say_json,
+    standard_streams,
 )
-from myxtts.errors import DataError
+from myxtts.cli.main import main
 from myxtts.wording import printable
 
 GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
@@ -31,21 +30,13 @@ def test_control_characters_become_escapes_and_text_stays():
     assert printable(ESCAPES) == "\\x1b]0;owned\\x07\\x1b[2J\\u009b31m\\u202e"
 
 
-def test_lines_errors_and_prints_show_no_escapes(capsys):
-    with careful_screen():
-        say(f"say {ESCAPES}")
-        print(f"print {ESCAPES}")
-        print(DataError(f"error {ESCAPES}"), file=sys.stderr)
+def test_messages_show_no_escapes(capsys):
+    say(f"say {ESCAPES}")
+    say_aside(f"aside {ESCAPES}")
     shown = "".join(capsys.readouterr())
     assert {character for character in shown if not character.isprintable()} == {"\n"}
-    for word in ("say", "print", "error"):
+    for word in ("say", "aside"):
         assert f"{word} \\x1b]0;owned" in shown
-
-
-def test_what_draws_may_use_escapes(capsys):
-    with careful_screen():
-        TerminalOutput().write("\x1b[1mbold")
-    assert capsys.readouterr().out == "\x1b[1mbold"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +66,9 @@ def test_no_command_shows_escapes_from_files_or_names(tmp_path, capsys, argument
 def test_a_terminal_that_is_not_utf_8(user_environment, tmp_path):
     (tmp_path / "metadata.csv").write_text("a|سلام|x|y|z\n", encoding="utf-8")
     program = (
-        "import sys; from myxtts.cli.console import say; from myxtts.cli.main import main;"
-        "from myxtts.cli.screen import careful_screen\n"
-        "with careful_screen(): say('سلام')\n"
+        "import sys; from myxtts.cli.console import say, standard_streams;"
+        "from myxtts.cli.main import main\n"
+        "with standard_streams(): say('سلام')\n"
         "sys.exit(main(['validate', sys.argv[1]]))"
     )
     folder = tmp_path / "پیکره"
@@ -99,7 +90,7 @@ def test_json_for_programs_can_be_read_again(monkeypatch, encoding):
     below = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr("sys.stdout", below)
     content = {"speaker": f"{ESCAPES}\x7f\x85 سلام é 🙂 \udcff"}
-    with careful_screen():
+    with standard_streams():
         say_json(content)
         sys.stdout.flush()
     shown = below.buffer.getvalue().decode(encoding)
@@ -119,35 +110,30 @@ class Failing(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_output_that_fails_is_an_error_unless_the_command_goes_on(monkeypatch, capsys):
+def test_output_that_fails_is_an_error_unless_the_command_continues(monkeypatch, caplog):
     monkeypatch.setattr("sys.stdout", Failing())
-    with careful_screen():
+    with standard_streams():
         with pytest.raises(OSError, match="No space left"):
             say("lost")
-        with going_on_without_screen():
-            say("lost")
-            say("lost as well")
-            assert problems_of_screen() == [
-                "standard output cannot be written (No space left on device); the run went on "
-                "without it"
-            ]
-    assert capsys.readouterr().err.count("WARNING standard output cannot be written") == 1
+        continue_without_streams()
+        say("lost")
+    assert caplog.text.count("standard output cannot be written") == 1
 
 
-def test_a_broken_pipe_is_replaced_so_that_nothing_fails_at_exit():
+def test_a_broken_pipe_is_replaced_so_that_nothing_fails_at_exit(caplog):
     reading, writing = os.pipe()
     os.close(reading)
     stream = os.fdopen(writing, "w")
-    screen = Screen(stream, "stdout")
-    screen.may_fail = True
-    screen.write("lost")
-    assert screen.problem is not None
+    guarded = Stream(stream, "standard output")
+    guarded.may_fail = True
+    guarded.write("lost")
+    assert "standard output" in caplog.text
     stream.write("nowhere")
     stream.close()
 
 
 @pytest.mark.training
-def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_path, monkeypatch):
+def test_a_run_whose_output_fails_is_trained_and_saved(miniature, tmp_path, monkeypatch):
     config = tmp_path / "config.yaml"
     config.write_text(json.dumps(miniature(max_steps=2).as_dict()))
     run_dir = tmp_path / "run"
@@ -157,23 +143,22 @@ def test_a_run_whose_screen_fails_is_trained_saved_and_says_so(miniature, tmp_pa
         monkeypatch.undo()
     report = json.loads((run_dir / "report.json").read_text())
     assert report["state"] == "complete"
-    assert "standard output cannot be written (No space left" in report["advice"][-1]
     assert (run_dir / "checkpoints" / "step_00000002").is_dir()
 
 
 def test_a_program_that_was_started_without_standard_output(monkeypatch):
     monkeypatch.setattr("sys.stdout", None)
-    with careful_screen():
+    with standard_streams():
         say("to nobody")
 
 
 def test_a_program_without_standard_error_goes_on_when_its_output_fails(user_environment):
     """And no file that it opens gets the number that libraries write their messages to."""
     program = (
-        "import sys; from myxtts.cli.console import say;"
-        "from myxtts.cli.screen import careful_screen, going_on_without_screen\n"
-        "with careful_screen(), going_on_without_screen():\n"
-        "    say('lost'); print('lost', file=sys.stderr, flush=True)\n"
+        "import sys; from myxtts.cli import console\n"
+        "with console.standard_streams():\n"
+        "    console.continue_without_streams()\n"
+        "    console.say('lost'); print('lost', file=sys.stderr, flush=True)\n"
         "    with open('/dev/zero') as file: sys.exit(0 if file.fileno() > 2 else 3)"
     )
     done = subprocess.run(
