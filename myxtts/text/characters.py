@@ -23,6 +23,9 @@ PLAIN_QUOTES_AND_DASHES = str.maketrans(
     }
 )
 
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_ROMAN = re.compile(r"(?=[IVXLC])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+
 _ADDRESS = re.compile(
     r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.[\w-]+)+"
     r"|https?://(?=\w)\S+"
@@ -112,6 +115,15 @@ def speak_addresses(text: str, names: Mapping[str, str]) -> str:
         return f" {spoken} " + (tail.group() if tail else "")
 
     return _ADDRESS.sub(speak, text)
+
+
+def roman_value(roman: str) -> int | None:
+    """Return the value of a Roman numeral, or None."""
+    if not _ROMAN.fullmatch(roman):
+        return None
+    values = [_ROMAN_VALUES[letter] for letter in roman]
+    following = [*values[1:], 0]
+    return sum(-v if v < after else v for v, after in zip(values, following, strict=True))
 
 
 def _ascii_numeral(char: str) -> str:

@@ -6,7 +6,7 @@ import re
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
-from myxtts.text.characters import LONGEST_CARDINAL, any_of
+from myxtts.text.characters import LONGEST_CARDINAL, any_of, roman_value
 
 CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
@@ -39,7 +39,6 @@ UNITS = {
     "° F": "degree* Fahrenheit", "°": "degree*", "%": "percent", "bn": "billion",
 }  # fmt: skip
 
-ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 COUNTED_BY_ROMAN = (
     "Chapter|Part|Book|Volume|Act|Scene|Section|Article|Phase|Stage|Type|Appendix|Title|Level"
     "|World War|Super Bowl"
@@ -74,7 +73,6 @@ _COUNTED_ROMAN = re.compile(rf"\b({COUNTED_BY_ROMAN}) ([IVXLC]+)\b(?!')")
 _NAMED_ROMAN = re.compile(
     rf"\b((?P<ruler>King|Queen|Pope|Emperor|Tsar) )?({NAMED_BY_ROMAN}) (?P<roman>[IVXLC]+)\b"
 )
-_ROMAN = re.compile(r"(?=[IVXLC])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 _MIXED_FRACTION = re.compile(
     r"(?<![\w./,])(?:(?P<whole>\d+) )?(?P<top>\d{1,3})/(?P<bottom>\d{1,3})(?![\w/]|\.\d)"
@@ -166,11 +164,7 @@ def speak_roman_numerals(text: str) -> str:
 
 def _roman_value(roman: str) -> int | None:
     # A lone C or L after such words is far more often a letter (Section C) than a number.
-    if not _ROMAN.fullmatch(roman) or roman in ("C", "L"):
-        return None
-    values = [ROMAN_VALUES[letter] for letter in roman]
-    following = [*values[1:], 0]
-    return sum(-v if v < after else v for v, after in zip(values, following, strict=True))
+    return None if roman in ("C", "L") else roman_value(roman)
 
 
 def _counted_roman(match: re.Match[str]) -> str:

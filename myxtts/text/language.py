@@ -13,10 +13,6 @@ from importlib import resources
 from myxtts.text.sentences import SentenceRules
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True, kw_only=True)
 class Language:
     code: str
@@ -27,8 +23,8 @@ class Language:
     """Written text to the words a reader would say, in a standard spelling."""
     normalise_for_phonemes: Callable[[str], str] | None = None
     """The same, keeping marks that help espeak-ng beyond the standard spelling."""
-    respell_for_espeak: Callable[[str], str] = _as_it_is
-    """Normalised text to a spelling that espeak-ng reads correctly."""
+    phonemes: Callable[[str, bool, int], str] | None = None
+    """A clause to IPA, given text.ezafe and the version of the text rules; else by espeak-ng."""
     espeak_voice: str
     scripts: frozenset[str]
     """As in `text.scripts`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.json_files import read_json
 from myxtts.text.languages import find_language, nearest_tag
 from myxtts.text.normalise import normalise
-from myxtts.text.phonemes import phoneme_symbols
+from myxtts.text.phonemes import TEXT_RULES, phoneme_symbols
 from myxtts.text.sayable import unsayable
 from myxtts.whole_files import write_whole_file
 from myxtts.wording import quoted
@@ -24,9 +25,9 @@ PADDING_SYMBOL = "<padding>"
 EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
-# Increase it when the same text gives different symbols, to invalidate cached features.
-TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
+# Of files that do not say it.
+_FIRST_RULES = 2
 _KINDS = ("phonemes", "graphemes")
 # Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
@@ -37,8 +38,10 @@ def is_spoken(symbol: str) -> bool:
     return any(character.isalnum() for character in symbol)
 
 
-def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
-    """Symbols of a text; `kind` is text.tokens of the configuration.
+def text_symbols(
+    text: str, language: str, kind: str, *, ezafe: bool = True, rules: int = TEXT_RULES
+) -> tuple[str, ...]:
+    """Return the symbols of a text; `kind` is text.tokens of the configuration.
 
     Characters that cannot be pronounced are left out: espeak-ng would read their names.
     """
@@ -46,7 +49,7 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
     for character in unsayable(words, language, kind):
         words = words.replace(character, " ")
     if kind == "phonemes":
-        return phoneme_symbols(words, language)
+        return phoneme_symbols(words, language, ezafe=ezafe, rules=rules)
     return tuple(" ".join(words.lower().split()))
 
 
@@ -76,22 +79,39 @@ class Tokenizer:
     kind: str
     symbols: tuple[str, ...]
     languages: tuple[str, ...]
+    ezafe: bool = True
+    """text.ezafe of the configuration that the run was trained with."""
+    rules: int = TEXT_RULES
+    """Version of the text rules that the run was trained with."""
 
     @classmethod
-    def learn(cls, kind: str, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
-        return cls(kind, _SPECIAL_SYMBOLS, ()).grown(symbols, languages)
+    def learn(
+        cls, kind: str, symbols: Iterable[str], languages: Iterable[str], *, ezafe: bool = True
+    ) -> Tokenizer:
+        return cls(kind, _SPECIAL_SYMBOLS, (), ezafe).grown(symbols, languages)
 
     def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
         """With new items appended in sorted order, so that existing ids stay the same."""
         new_symbols = sorted(set(symbols) - set(self.symbols))
         new_languages = sorted(set(languages) - set(self.languages))
-        return Tokenizer(
-            self.kind, (*self.symbols, *new_symbols), (*self.languages, *new_languages)
+        return dataclasses.replace(
+            self,
+            symbols=(*self.symbols, *new_symbols),
+            languages=(*self.languages, *new_languages),
         )
+
+    def with_ids_of(self, vocabulary: Tokenizer) -> Tokenizer:
+        """Return this tokenizer with the ids of a vocabulary, extended at its end."""
+        grown = vocabulary.grown(self.symbols, self.languages)
+        return dataclasses.replace(self, symbols=grown.symbols, languages=grown.languages)
+
+    def symbols_of(self, text: str, language: str) -> tuple[str, ...]:
+        """Return the symbols of a text by the rules of this run."""
+        return text_symbols(text, language, self.kind, ezafe=self.ezafe, rules=self.rules)
 
     def encode(self, text: str, language: str) -> list[int]:
         """Token ids with an edge token at both ends; unknown symbols are left out."""
-        return self.encode_symbols(text_symbols(text, language, self.kind), text)
+        return self.encode_symbols(self.symbols_of(text, language), text)
 
     def encode_symbols(self, symbols: Iterable[str], text: str) -> list[int]:
         """The same for symbols of a `text`, which an error shows."""
@@ -134,6 +154,8 @@ class Tokenizer:
             "kind": self.kind,
             "symbols": self.symbols,
             "languages": self.languages,
+            "ezafe": self.ezafe,
+            "rules": self.rules,
         }
         write_whole_file(file, json.dumps(content, ensure_ascii=False, indent=1))
 
@@ -146,7 +168,13 @@ class Tokenizer:
             symbols, languages = _names(content["symbols"]), _names(content["languages"])
             if symbols[: len(_SPECIAL_SYMBOLS)] != _SPECIAL_SYMBOLS or not languages:
                 raise ValueError("symbols or languages are missing")
-            return cls(content["kind"], symbols, _canonical(languages, content["kind"]))
+            return cls(
+                content["kind"],
+                symbols,
+                _canonical(languages, content["kind"]),
+                content.get("ezafe", False),
+                content.get("rules", _FIRST_RULES),
+            )
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
         except (ValueError, DataError) as error:

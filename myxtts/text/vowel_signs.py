@@ -22,6 +22,7 @@ _LETTER = r"[^\W\d_]"
 _MARKS = f"[{VOWEL_SIGNS}{TANVIN}{HAMZA_ABOVE}]"
 WORD = re.compile(rf"(?:{_LETTER}{_MARKS}*)+")
 _LETTER_AND_MARKS = re.compile(rf"({_LETTER})({_MARKS}*)")
+_SIGN = re.compile(f"[{VOWEL_SIGNS}]")
 _PERSIAN_LETTER = re.compile("[ء-ۓ]")
 
 
@@ -50,12 +51,16 @@ def carry_signs(written: str, spoken: str) -> str:
     return WORD.sub(lambda word: _with_signs(word.group(), source_of.get(next(numbers))), spoken)
 
 
+def without_signs(text: str) -> str:
+    return _SIGN.sub("", text)
+
+
 def _letters(word: list[tuple[str, str]]) -> str:
     return "".join(letter for letter, _ in word)
 
 
 def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
-    if source is None:
+    if source is None or _SIGN.search(word):
         return word
     return "".join(
         letter + _signs(letter, written, marks) + marks

@@ -4,7 +4,7 @@ import pytest
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.text import espeak
-from myxtts.text.phonemes import split_symbols
+from myxtts.text.phonemes import TEXT_RULES, split_symbols
 from myxtts.text.tokenizer import EDGE_ID, PADDING_ID, Tokenizer, text_symbols
 
 
@@ -100,6 +100,20 @@ def test_saved_as_json_and_loaded(tmp_path, tokenizer):
     grown = tokenizer.grown(["ˈɛ", "آ"], ["fa"])
     grown.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json") == grown
+
+
+def test_a_run_keeps_the_text_rules_that_it_was_trained_with(tmp_path):
+    symbols = [*"ketɑbxumnq1", " "]
+    new = Tokenizer.learn("phonemes", symbols, ["fa"], ezafe=False)
+    new.save(tmp_path / "new.json")
+    content = json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))
+    assert (content.pop("ezafe"), content.pop("rules")) == (False, TEXT_RULES)
+    (tmp_path / "old.json").write_text(json.dumps(content), encoding="utf-8")
+    assert Tokenizer.load(tmp_path / "new.json").symbols_of("ق", "fa")[0] == "q"
+    old = Tokenizer.load(tmp_path / "old.json")
+    assert (old.ezafe, old.rules) == (False, 2)
+    assert "1" in old.symbols_of("قهوه", "fa")
+    assert old.with_ids_of(new) == old
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "other"}', '{"format": 1}'])

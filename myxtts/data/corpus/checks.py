@@ -223,7 +223,9 @@ def _check_sound(
 
 def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], Rejection | None]:
     try:
-        symbols = text_symbols(item.text, item.language, config.text.tokens)
+        symbols = text_symbols(
+            item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
+        )
     except DataError as error:
         return (), Rejection(item.source, "no pronunciation", str(error))
     tokens = len(symbols) + EDGE_TOKENS

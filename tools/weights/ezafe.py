@@ -1,0 +1,108 @@
+"""Train the tagger that finds unwritten ezafes, and put its weights into the package.
+
+    pip install python-crfsuite
+    .venv/bin/python tools/weights/ezafe.py LABELS.tsv.gz myxtts/text/ezafe.npz
+
+LABELS has one sentence per line, its tokens separated by spaces. A token that ends in /1 takes an
+ezafe. One sentence in twenty is held out to measure the tagger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gzip
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pycrfsuite  # type: ignore[import-not-found, unused-ignore]
+
+from myxtts.text.ezafe import clause_features
+from myxtts.text.persian import normalise_persian
+
+EZAFE = "/1"
+MARKS = "؟!.؛:،"
+HELD_OUT_ONE_IN = 20
+PARAMETERS = {
+    "c1": 0.4,  # leaves some 20,000 of 600,000 weights
+    "c2": 0.05,
+    "feature.minfreq": 2,
+    "feature.possible_transitions": True,
+    "max_iterations": 200,
+}
+LEAST_WEIGHT = 0.01
+
+Clause = list[tuple[str, bool]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("labels", type=Path, help="text file, may be compressed by gzip")
+    parser.add_argument("weights", type=Path, help="file to write")
+    options = parser.parse_args()
+    clauses = read_clauses(options.labels)
+    held_out = clauses[::HELD_OUT_ONE_IN]
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for index, clause in enumerate(clauses):
+        if index % HELD_OUT_ONE_IN:
+            labels = ["1" if takes_ezafe else "0" for _, takes_ezafe in clause]
+            trainer.append(list(clause_features([word for word, _ in clause])), labels)
+    trainer.select("lbfgs")
+    trainer.set_params(PARAMETERS)
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder) / "model")
+        trainer.train(model)
+        tagger = pycrfsuite.Tagger()
+        tagger.open(model)
+        print(f"F1 on held-out sentences: {held_out_f1(tagger, held_out):.1%}")
+        save(tagger.info(), options.weights)
+
+
+def read_clauses(file: Path) -> list[Clause]:
+    """Read stretches between punctuation marks; the last word of one takes no ezafe."""
+    normalise = functools.lru_cache(maxsize=None)(normalise_persian)
+    open_text = gzip.open if file.suffix == ".gz" else open
+    clauses: list[Clause] = []
+    with open_text(file, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            clauses.append([])
+            for token in line.split():
+                words = [word.strip(MARKS) for word in normalise(token.removesuffix(EZAFE)).split()]
+                words = list(filter(None, words))
+                if words:
+                    clauses[-1] += [(word, False) for word in words[:-1]]
+                    clauses[-1].append((words[-1], token.endswith(EZAFE)))
+                elif clauses[-1]:
+                    clauses.append([])
+    return [[*clause[:-1], (clause[-1][0], False)] for clause in clauses if clause]
+
+
+def held_out_f1(tagger: pycrfsuite.Tagger, clauses: list[Clause]) -> float:
+    counts: Counter[tuple[bool, bool]] = Counter()
+    for clause in clauses:
+        found = tagger.tag(list(clause_features([word for word, _ in clause])))
+        counts.update((label, tag == "1") for (_, label), tag in zip(clause, found, strict=True))
+    right = counts[True, True]
+    return 2 * right / (2 * right + counts[True, False] + counts[False, True])
+
+
+def save(model: pycrfsuite.Tagger, file: Path) -> None:
+    """Save the difference of a feature's two weights, which is all that the labels depend on."""
+    weights: Counter[str] = Counter()
+    for (feature, label), weight in model.state_features.items():
+        weights[feature] += weight if label == "1" else -weight
+    names = sorted(name for name, weight in weights.items() if abs(weight) >= LEAST_WEIGHT)
+    pairs = [model.transitions.get((a, b), 0.0) for a in "01" for b in "01"]
+    np.savez_compressed(
+        file,
+        features=np.frombuffer("\n".join(names).encode(), np.uint8),
+        weights=np.array([weights[name] for name in names], np.float16),
+        transitions=np.array(pairs, np.float32),
+    )
+    print(f"{file}: {len(names):,} weights, {file.stat().st_size / 1e3:.0f} KB")
+
+
+if __name__ == "__main__":
+    main()
