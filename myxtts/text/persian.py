@@ -25,7 +25,14 @@ from myxtts.text.characters import (
 from myxtts.text.language import Language
 from myxtts.text.persian_phonemes import persian_phonemes
 from myxtts.text.sentences import ABBREVIATIONS, TERMINATORS, SentenceRules
-from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs, without_signs
+from myxtts.text.vowel_signs import (
+    HAMZA_ABOVE,
+    KASRA,
+    TANVIN,
+    VOWEL_SIGNS,
+    carry_signs,
+    without_signs,
+)
 
 __all__ = ["PERSIAN", "normalise_persian"]
 
@@ -58,8 +65,8 @@ GREGORIAN_MONTHS = [
 ]  # fmt: skip
 
 DOTTED_ABBREVIATIONS = {
-    "ج.ا.ا": "جمهوری اسلامی ایران", "ج.ا": "جمهوری اسلامی", "ق.م": "قبل از میلاد",
-    "ب.م": "بعد از میلاد", "ه.ش": "هجری شمسی", "ه.ق": "هجری قمری", "ر.ک": "رجوع کنید",
+    "ج.ا.ا": "جمهوریِ اسلامیِ ایران", "ج.ا": "جمهوریِ اسلامی", "ق.م": "قبل از میلاد",
+    "ب.م": "بعد از میلاد", "ه.ش": "هجریِ شمسی", "ه.ق": "هجریِ قمری", "ر.ک": "رجوع کنید",
     "ق.ظ": "قبل از ظهر", "ب.ظ": "بعد از ظهر", "پ.ن": "پی‌نوشت",
 }  # fmt: skip
 BLESSINGS = {
@@ -67,8 +74,8 @@ BLESSINGS = {
     "ره": "رحمت الله علیه", "عج": "عجل الله تعالی فرجه",
 }  # fmt: skip
 BEFORE_NUMBER = {
-    "ص": "صفحه", "صص": "صفحات", "ص.": "صفحه", "صص.": "صفحات", "ج.": "جلد", "چ.": "چاپ",
-    "ش.": "شماره",
+    "ص": "صفحهِ", "صص": "صفحاتِ", "ص.": "صفحهِ", "صص.": "صفحاتِ", "ج.": "جلدِ",
+    "چ.": "چاپِ", "ش.": "شمارهِ",
 }  # fmt: skip
 # «برو!» و رفت. «چرا؟» پرسید.
 AFTER_QUOTATIONS = (
@@ -88,9 +95,9 @@ UNITS = {
     "kHz": "کیلوهرتز", "MHz": "مگاهرتز", "GHz": "گیگاهرتز", "W": "وات", "kW": "کیلووات",
     "MW": "مگاوات", "V": "ولت", "h": "ساعت", "min": "دقیقه", "s": "ثانیه", "ms": "میلی‌ثانیه",
     "km/h": "کیلومتر بر ساعت", "m/s": "متر بر ثانیه", "mph": "مایل بر ساعت",
-    "m^2": "متر مربع", "km^2": "کیلومتر مربع", "cm^2": "سانتی‌متر مربع", "m^3": "متر مکعب",
-    "cm^3": "سانتی‌متر مکعب", "°C": "درجه سانتی‌گراد", "° C": "درجه سانتی‌گراد",
-    "°F": "درجه فارنهایت", "° F": "درجه فارنهایت", "°": "درجه", "%": "درصد",
+    "m^2": "مترِ مربع", "km^2": "کیلومترِ مربع", "cm^2": "سانتی‌مترِ مربع", "m^3": "مترِ مکعب",
+    "cm^3": "سانتی‌مترِ مکعب", "°C": "درجهِ سانتی‌گراد", "° C": "درجهِ سانتی‌گراد",
+    "°F": "درجهِ فارنهایت", "° F": "درجهِ فارنهایت", "°": "درجه", "%": "درصد",
 }  # fmt: skip
 
 # What follows a decimal, and what follows a fraction.
@@ -104,7 +111,7 @@ COUNTED_BY_ROMAN = ("نوع", "تیپ", "سطح", "کلاس", "فاز", "گرو�
 READ_AS_CARDINAL = frozenset(COUNTED_BY_ROMAN[:6])
 
 SYMBOLS = {
-    "&": "و", "+": "به‌علاوه", "=": "مساوی", "@": "ات", "#": "شماره", "%": "درصد", "°": "درجه",
+    "&": "و", "+": "به‌علاوهِ", "=": "مساویِ", "@": "ات", "#": "شمارهِ", "%": "درصد", "°": "درجه",
     "×": "ضرب در", "÷": "تقسیم بر", "±": "مثبت و منفی", "$": "دلار", "€": "یورو", "£": "پوند",
     "¥": "ین", "₺": "لیر",
 }  # fmt: skip
@@ -163,6 +170,7 @@ _DAY_AND_MONTH = re.compile(
     rf"(?<![\w/.:٬٫-])(\d{{1,2}})(?:ا?م)? ({'|'.join(SOLAR_MONTHS + GREGORIAN_MONTHS)}"
     rf"|می(?= \d{{4}}))(?![{_EDGE}])"
 )
+_YEAR = re.compile(r" \d{4}(?!\d)")
 _CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
 _RATIO = re.compile(r"(?<=\d) ?: ?(?=\d)")
 _PHONE = re.compile(
@@ -359,12 +367,13 @@ def _date(first: str, month: str, last: str) -> str | None:
     if year.startswith("0"):
         year = "14" + year[-2:]
     months = GREGORIAN_MONTHS if int(year) >= 1700 else SOLAR_MONTHS
-    return f"{_ordinal(day)} {months[int(month) - 1]} {_cardinal(year)}"
+    return f"{_ordinal(day)}{KASRA} {months[int(month) - 1]}{KASRA} {_cardinal(year)}"
 
 
 def _day_and_month(match: re.Match[str]) -> str:
-    day = _ordinal(match[1]) if 1 <= int(match[1]) <= 31 else match[1]
-    return f"{day} {match[2]}"
+    day = _ordinal(match[1]) + KASRA if 1 <= int(match[1]) <= 31 else match[1]
+    year_follows = _YEAR.match(match.string, match.end())
+    return f"{day} {match[2]}{KASRA if year_follows else ''}"
 
 
 def _phone(match: re.Match[str]) -> str:
@@ -406,7 +415,7 @@ def _speak_quantities(text: str) -> str:
     text = _SLASH_FRACTION.sub(_slash_fraction, text)
     text = _HALF.sub(lambda m: f" {_and_half(m[1])} ", text)
     text = _ROMAN.sub(_roman, text)
-    text = _UNIT_POWER.sub(lambda m: " مربع" if m[1] == "2" else " مکعب", text)
+    text = _UNIT_POWER.sub(lambda m: KASRA + (" مربع" if m[1] == "2" else " مکعب"), text)
     text = _ORDINAL.sub(lambda m: f" {_ordinal(m[1])}{m['superlative'] or ''} ", text)
     text = _RANGE.sub(_range, text)
     text = _PLUS.sub(" مثبت ", _MINUS.sub(" منفی ", text))

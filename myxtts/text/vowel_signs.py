@@ -60,12 +60,13 @@ def _letters(word: list[tuple[str, str]]) -> str:
 
 
 def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
-    if source is None or _SIGN.search(word):
+    if source is None:
         return word
-    return "".join(
-        letter + _signs(letter, written, marks) + marks
-        for (letter, marks), (_, written) in zip(letters_and_marks(word), source, strict=True)
-    )
+    signed = ""
+    for (letter, own), (_, written) in zip(letters_and_marks(word), source, strict=True):
+        marks = _SIGN.sub("", own)
+        signed += letter + (_signs(letter, written, marks) or own.replace(marks, "")) + marks
+    return signed
 
 
 def _signs(letter: str, written: str, marks: str) -> str:
