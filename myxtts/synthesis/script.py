@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from myxtts.errors import DataError
 from myxtts.synthesis.lines import Line
-from myxtts.text.language_parts import language_parts, main_language
-from myxtts.text.languages import find_language
-from myxtts.text.lexicon import Lexicon
-from myxtts.text.markup import split_at_pauses, split_at_pronunciations, without_pronunciations
+from myxtts.text.languages import find_language, language_parts, main_language
+from myxtts.text.markup import (
+    Lexicon,
+    split_at_pauses,
+    split_at_pronunciations,
+    without_pronunciations,
+)
 from myxtts.text.phonemes import split_symbols
 from myxtts.text.sentences import shorter_parts
 from myxtts.text.tokenizer import Tokenizer, is_spoken

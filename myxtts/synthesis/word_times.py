@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.synthesis.lines import SpokenLine
-from myxtts.text.language_parts import language_parts
+from myxtts.text.languages import language_parts
 from myxtts.text.phonemes import STRESS_MARKS
 from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken
 

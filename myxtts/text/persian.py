@@ -1,8 +1,10 @@
-"""Persian text normalisation: letters, half-spaces, figures, dates and abbreviations."""
+"""Persian: registry entry, and text as the words that a reader would say."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from difflib import SequenceMatcher
 from functools import partial
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
@@ -22,19 +24,20 @@ from myxtts.text.characters import (
     speak_addresses,
     tidy_marks,
 )
-from myxtts.text.language import Language
-from myxtts.text.persian_phonemes import persian_phonemes
-from myxtts.text.sentences import ABBREVIATIONS, TERMINATORS, SentenceRules
-from myxtts.text.vowel_signs import (
+from myxtts.text.general import Language
+from myxtts.text.persian_phonemes import (
     HAMZA_ABOVE,
     KASRA,
+    SIGN,
     TANVIN,
+    TASHDID,
+    VOWEL_MARKS,
     VOWEL_SIGNS,
-    carry_signs,
-    without_signs,
+    WORD,
+    letters_and_marks,
+    persian_phonemes,
 )
-
-__all__ = ["PERSIAN", "normalise_persian"]
+from myxtts.text.sentences import ABBREVIATIONS, TERMINATORS, SentenceRules
 
 NINE = "نُه"
 MARKS = "؟!.؛:،"
@@ -125,6 +128,7 @@ NOT_VERBS = frozenset({
 })  # fmt: skip
 VERB_ENDINGS = tuple("میدتهن")
 
+_PERSIAN_LETTER = re.compile("[ء-ۓ]")
 _EDGE = rf"\w{HALF_SPACE}{TANVIN}{HAMZA_ABOVE}"
 _LETTER = r"[^\W\d_]"
 _NUMBER = r"(?:\d{1,3}(?:٬\d{3})+(?!\d)|\d+)"
@@ -199,7 +203,7 @@ _SLASH_FRACTION = re.compile(
     rf"(?P<fraction> (?:{any_of(SHARED)})(?![{_EDGE}]))?"
 )
 _HALF = re.compile(rf"(?<![\w./٫])({_NUMBER})[./٫]5(?= ?(?:{MAGNITUDES})(?![{_EDGE}]))")
-_HASHTAG = re.compile(rf"#(?={_LETTER})[\w{HALF_SPACE}]+")
+_HASHTAG = re.compile(rf"(?<!\w)#(?={_LETTER})[\w{HALF_SPACE}]+")
 _STRETCHED = re.compile(r"([ء-ۓ])\1{2,}")
 _UNIT_POWER = re.compile(r"(?<=متر) ?\^([23])(?!\d)")
 _ROMAN = re.compile(
@@ -472,6 +476,57 @@ def _speak_symbols(text: str) -> str:
     text = _CLOSING.sub("، ", _OPENING.sub("، ", _DASH.sub("، ", text)))
     text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
     return _APOSTROPHE.sub("", text)
+
+
+# ---- vowel signs -----------------------------------------------------------------------------
+# They are written only where a reader would guess wrong. Words are normalized without them, so that
+# a word is treated the same with and without signs, and get them back afterwards.
+
+
+def carry_signs(written: str, spoken: str) -> str:
+    """`spoken`, which has no vowel signs, with those of the same words in `written`.
+
+    Both use the same letters. Signs without a letter are dropped.
+    """
+    signed = [letters_and_marks(word) for word in WORD.findall(written)]
+    matcher = SequenceMatcher(
+        None,
+        [_letters(word) for word in signed],
+        [_letters(letters_and_marks(word)) for word in WORD.findall(spoken)],
+    )
+    source_of = {
+        block.b + offset: signed[block.a + offset]
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+    }
+    numbers = itertools.count()
+    return WORD.sub(lambda word: _with_signs(word.group(), source_of.get(next(numbers))), spoken)
+
+
+def without_signs(text: str) -> str:
+    return SIGN.sub("", text)
+
+
+def _letters(word: list[tuple[str, str]]) -> str:
+    return "".join(letter for letter, _ in word)
+
+
+def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
+    if source is None:
+        return word
+    signed = ""
+    for (letter, own), (_, written) in zip(letters_and_marks(word), source, strict=True):
+        marks = SIGN.sub("", own)
+        signed += letter + (_signs(letter, written, marks) or own.replace(marks, "")) + marks
+    return signed
+
+
+def _signs(letter: str, written: str, marks: str) -> str:
+    """At most one vowel and a tashdid; tanvin counts as a vowel."""
+    if not _PERSIAN_LETTER.match(letter):
+        return ""
+    vowel = next((sign for sign in written if sign in VOWEL_MARKS), "")
+    return ("" if TANVIN in marks else vowel) + (TASHDID if TASHDID in written else "")
 
 
 PERSIAN = Language(

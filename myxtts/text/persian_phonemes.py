@@ -19,16 +19,20 @@ from myxtts.text import espeak
 from myxtts.text.characters import HALF_SPACE
 from myxtts.text.ezafe import ezafe_words
 from myxtts.text.persian_verbs import IMPERFECT, verb_forms
-from myxtts.text.vowel_signs import (
-    FATHA,
-    HAMZA_ABOVE,
-    KASRA,
-    TASHDID,
-    VOWEL_SIGNS,
-    WORD,
-    ZAMMA,
-    letters_and_marks,
-)
+
+TANVIN = "\u064b"
+FATHA, ZAMMA, KASRA, TASHDID = "\u064e", "\u064f", "\u0650", "\u0651"
+HAMZA_ABOVE = "\u0654"
+# Includes the endings -on and -en of Arabic words. Sukun is excluded: with it espeak-ng does not
+# find the word in its dictionary, and reads no word better.
+VOWEL_MARKS = f"\u064c\u064d{FATHA}{ZAMMA}{KASRA}"
+VOWEL_SIGNS = VOWEL_MARKS + TASHDID
+
+_LETTER = r"[^\W\d_]"
+_MARKS = f"[{VOWEL_SIGNS}{TANVIN}{HAMZA_ABOVE}]"
+WORD = re.compile(rf"(?:{_LETTER}{_MARKS}*)+")
+_LETTER_AND_MARKS = re.compile(rf"({_LETTER})({_MARKS}*)")
+SIGN = re.compile(f"[{VOWEL_SIGNS}]")
 
 # The first version of the text rules with all that is here.
 WHOLE_RULES = 3
@@ -39,7 +43,6 @@ _VOWELS = "ɑaeiou"
 _ALEFS = "اآأ"
 _NOTHING = ("", "")
 _PERSIAN_WORD = re.compile(rf"(?=[ء-ۓ])(?:{WORD.pattern}|{HALF_SPACE})+")
-_SIGN = re.compile(f"[{VOWEL_SIGNS}]")
 _WRITTEN_EZAFE = re.compile(rf"(?:(?<=ه)(?:{HAMZA_ABOVE}|{HALF_SPACE}ی){KASRA}?|{KASRA})$")
 
 # Words that mean a unit only after a number.
@@ -142,7 +145,7 @@ class _Word(NamedTuple):
         if len(core) < 2:
             core = written
         is_persian = _PERSIAN_WORD.fullmatch(written) is not None
-        return cls(core, _SIGN.sub("", core), core != written, is_persian)
+        return cls(core, SIGN.sub("", core), core != written, is_persian)
 
 
 def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
@@ -164,7 +167,7 @@ def _bare_phonemes(core: str) -> str:
     """Return the phonemes of a word without stress, length and ezafe."""
     if (known := _known(core)) is not None:
         return known
-    spelt = _spelt(core) if _SIGN.search(core) else core[:1] + core[1:].replace("أ", "ا")
+    spelt = _spelt(core) if SIGN.search(core) else core[:1] + core[1:].replace("أ", "ا")
     phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(spelt, "fa"))
     if "یی" in core:
         phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
@@ -207,7 +210,9 @@ def _may_take_ezafe(word: _Word, phonemes: str) -> bool:
 def _ezafe(letters: str, phonemes: str) -> str:
     """Return what an ezafe adds to the phonemes of a word."""
     last = phonemes[-1:]
-    if last == "e" and (letters[-1] != "ه" or (phonemes.endswith("he") and letters[-2:] != "هه")):
+    if last == "e" and (
+        letters[-1] != "ه" or (phonemes.endswith("he") and letters[-2] not in "هح")
+    ):
         return ""  # بَرایِ and others are read with it
     if letters in _ENDS_IN_OV:
         return "ve"
@@ -221,10 +226,15 @@ def _ezafe(letters: str, phonemes: str) -> str:
 # and some endings are lost.
 
 
+def letters_and_marks(word: str) -> list[tuple[str, str]]:
+    """Each letter of a word with its signs."""
+    return _LETTER_AND_MARKS.findall(word)
+
+
 @functools.lru_cache(maxsize=4_096)
 def _spelt(word: str) -> str:
     """Return a word with vowel signs as espeak-ng reads it right."""
-    if not _SIGN.search(word):
+    if not SIGN.search(word):
         return word
     return _joined(_with_silent_he(_with_single_vowels(letters_and_marks(word))))
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.json_files import read_json
-from myxtts.text.languages import find_language, nearest_tag
-from myxtts.text.normalise import normalise
+from myxtts.text.characters import LATIN, script_of
+from myxtts.text.languages import find_language, nearest_tag, normalise
 from myxtts.text.phonemes import TEXT_RULES, phoneme_symbols
-from myxtts.text.sayable import unsayable
 from myxtts.whole_files import write_whole_file
-from myxtts.wording import quoted
+from myxtts.wording import plural_count, quoted
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -183,3 +184,45 @@ class Tokenizer:
     @functools.cached_property
     def _symbol_ids(self) -> dict[str, int]:
         return {symbol: index for index, symbol in enumerate(self.symbols)}
+
+
+def unsayable(words: str, language: str, kind: str) -> list[str]:
+    """Characters of a normalised text that would be silent or read as the name of a letter.
+
+    `kind` is text.tokens of the configuration. Graphemes must be letters of the language's script;
+    espeak-ng also reads Latin words, and numbers and signs that it knows.
+    """
+    return [
+        character for character in sorted(set(words)) if not _sayable(character, language, kind)
+    ]
+
+
+@functools.lru_cache(maxsize=16_384)
+def _sayable(character: str, language: str, kind: str) -> bool:
+    group = unicodedata.category(character)[0]
+    if group == "L":
+        known = find_language(language).scripts | (LATIN if kind == "phonemes" else frozenset())
+        return script_of(character) in known or unicodedata.category(character) == "Lm"
+    if group in "NS":
+        return kind == "phonemes" and bool(phoneme_symbols(character, language))
+    return True
+
+
+_SHOWN_SYMBOLS = 10
+
+
+def left_out_symbols(text: str, language: str) -> Counter[str]:
+    """Emoji, arrows, stars and the like that have no words in this language."""
+    symbols = Counter(it for it in text if unicodedata.category(it) in ("So", "Sm", "Sc"))
+    return Counter({it: count for it, count in symbols.items() if not _is_spoken(it, language)})
+
+
+def describe_left_out(symbols: Counter[str]) -> str:
+    shown = " ".join(symbol for symbol, _ in symbols.most_common(_SHOWN_SYMBOLS))
+    more = " ..." if len(symbols) > _SHOWN_SYMBOLS else ""
+    return f"{plural_count(symbols.total(), 'symbol')} left out of speech: {shown}{more}"
+
+
+@functools.lru_cache(maxsize=4_096)
+def _is_spoken(symbol: str, language: str) -> bool:
+    return normalise(f"1 {symbol} 2", language) != normalise("1 2", language)
