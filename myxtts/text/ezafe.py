@@ -14,8 +14,6 @@ import numpy as np
 from myxtts.text.characters import HALF_SPACE
 from myxtts.text.persian_verbs import is_verb
 
-WEIGHTS = "ezafe.npz"
-
 _BEFORE, _AFTER = "<", ">"
 
 
@@ -80,7 +78,8 @@ def clause_features(words: Sequence[str]) -> Iterator[list[str]]:
 @functools.cache
 def _model() -> tuple[dict[str, float], tuple[float, float, float, float]]:
     """Return weights by feature, and those of the pairs: none-none, none-ezafe, and so on."""
-    with (resources.files("myxtts.text") / WEIGHTS).open("rb") as file, np.load(file) as arrays:
+    stored = resources.files("myxtts") / "weights" / "ezafe" / "weights.npz"
+    with stored.open("rb") as file, np.load(file) as arrays:
         names = arrays["features"].tobytes().decode().split("\n")
         weights = dict(zip(names, arrays["weights"].astype(float).tolist(), strict=True))
         stay, start, stop, continued = arrays["transitions"].astype(float).tolist()

@@ -150,7 +150,8 @@ class _Word(NamedTuple):
 
 def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
     """Return the end and the phonemes of the longest known phrase, or else of one word."""
-    for end in range(min(start + _longest_phrase(), len(words)), start + 1, -1):
+    longest = _longest_phrases().get(words[start].core, 1)
+    for end in range(min(start + longest, len(words)), start + 1, -1):
         phrase = " ".join(word.core for word in words[start:end])
         if phrase in _exceptions():
             return end, _exceptions()[phrase]
@@ -165,16 +166,20 @@ def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
 @functools.lru_cache(maxsize=16_384)
 def _bare_phonemes(core: str) -> str:
     """Return the phonemes of a word without stress, length and ezafe."""
+    if not SIGN.search(core):
+        core = core[:1] + core[1:].replace("أ", "ا")
     if (known := _known(core)) is not None:
         return known
-    spelt = _spelt(core) if SIGN.search(core) else core[:1] + core[1:].replace("أ", "ا")
-    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(spelt, "fa"))
+    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelt(core), "fa"))
     if "یی" in core:
         phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
     if core.endswith("یت"):
         phonemes = re.sub("(?<=[^ɑe]i)jat$", "jjat", phonemes)
     phonemes = re.sub("j{3,}", "jj", phonemes)
-    return re.sub(f"e(?=[{_VOWELS}])", "eʔ", re.sub(f"i(?=[{_VOWELS}])", "ij", phonemes))
+    # Between vowels there is always a consonant.
+    phonemes = re.sub(f"(?<=[{_VOWELS}])i(?=[{_VOWELS}])", "j", phonemes)
+    phonemes = re.sub(f"i(?=[{_VOWELS}])", "ij", phonemes)
+    return re.sub(f"(?<=[{_VOWELS}])(?=[{_VOWELS}])", "ʔ", phonemes)
 
 
 def _known(core: str) -> str | None:
@@ -198,8 +203,10 @@ def _exceptions() -> dict[str, str]:
 
 
 @functools.cache
-def _longest_phrase() -> int:
-    return max(len(phrase.split()) for phrase in _exceptions())
+def _longest_phrases() -> dict[str, int]:
+    """Return the number of words of the longest phrase by its first word."""
+    phrases = sorted((phrase.split() for phrase in _exceptions()), key=len)
+    return {words[0]: len(words) for words in phrases}
 
 
 def _may_take_ezafe(word: _Word, phonemes: str) -> bool:
@@ -287,7 +294,8 @@ def _ends_in_e(word: str) -> bool:
 _UNSTRESSED = frozenset("و که را به از در با بر تا یا هم است ی".split())
 _FIRST = frozenset(
     "اگر ولی اما بله آری آره خیلی شاید باید نباید لیکن بلکه مگر یعنی حتی زیرا وقتی کسی چیزی بعضی"
-    " برخی یکی کمی آیا هرگز اینک چرا نیستم نیستی نیستیم نیستید نیستند".split()
+    " برخی یکی کمی آیا هرگز اینک چرا نیستم نیستی نیستیم نیستید نیستند هستم هستی هستیم هستید"
+    " هستند".split()
 )
 _CLITIC = re.compile(
     f"(?:{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)|ها(?:یی|یم|یت|یش|یمان|یتان|یشان))$"

@@ -1,7 +1,4 @@
-"""What is said for numbers, dates, amounts and units, read by a person who knows Persian.
-
-Stress is left out.
-"""
+"""How numbers, dates, amounts, units and blessings are said in standard Persian, without stress."""
 
 import pytest
 
@@ -324,7 +321,7 @@ def test_persian_as_it_is_spoken(written, spoken):
     assert said(written) == spoken
 
 
-def test_every_word_of_the_tables_was_read():
+def test_every_word_of_the_tables_is_listed():
     tables = (
         persian.UNITS,
         persian.CURRENCIES,

@@ -1,7 +1,7 @@
 """Train the tagger that finds unwritten ezafes, and put its weights into the package.
 
     pip install python-crfsuite
-    .venv/bin/python tools/weights/ezafe.py LABELS.tsv.gz myxtts/text/ezafe.npz
+    .venv/bin/python tools/weights/ezafe.py LABELS.tsv.gz myxtts/weights/ezafe/weights.npz
 
 LABELS has one sentence per line, its tokens separated by spaces. A token that ends in /1 takes an
 ezafe. One sentence in twenty is held out to measure the tagger.
