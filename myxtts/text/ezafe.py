@@ -11,9 +11,6 @@ from importlib import resources
 
 import numpy as np
 
-from myxtts.text.characters import HALF_SPACE
-from myxtts.text.persian_verbs import is_verb
-
 _BEFORE, _AFTER = "<", ">"
 
 
@@ -66,11 +63,6 @@ def clause_features(words: Sequence[str]) -> Iterator[list[str]]:
             *(f"nf{after[:length]}" for length in (1, 2, 3) if length < len(after)),
             *(f"ps{before[-length:]}" for length in (1, 2, 3) if length < len(before)),
             f"sn{word[-2:]} {after[:3]}",
-            f"v{is_verb(before):d}{is_verb(word):d}{is_verb(after):d}{is_verb(after_that):d}",
-            f"sv{word[-2:]}{is_verb(after):d}",
-            f"vN{word[-1]} {after} {is_verb(after_that):d}",
-            "h" + word.partition(HALF_SPACE)[0],
-            "nh" + after.partition(HALF_SPACE)[0],
             f"ss{word[-2:]} {after[-2:]}",
         ]
 

@@ -18,7 +18,6 @@ from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 from myxtts.text import espeak
 from myxtts.text.characters import HALF_SPACE
 from myxtts.text.ezafe import ezafe_words
-from myxtts.text.persian_verbs import IMPERFECT, verb_forms
 
 TANVIN = "\u064b"
 FATHA, ZAMMA, KASRA, TASHDID = "\u064e", "\u064f", "\u0650", "\u0651"
@@ -52,9 +51,14 @@ _NUMBERS = frozenset(
     for number in (*range(21), *range(30, 100, 10), *range(100, 1_001, 100))
 ) | {"میلیون", "میلیارد", "نیم", "ربع", "چند"}
 
-# Between numbers, and in addresses, nothing takes an ezafe.
-_NUMERIC = _NUMBERS | {"تریلیون", "ممیز", "نقطه"}
-_OF_ADDRESSES = frozenset({"دات", "ات", "اسلش", "آندرلاین"})
+# Numbers, words of addresses and particles take no ezafe.
+_WITHOUT_EZAFE = _NUMBERS | frozenset(
+    "تریلیون ممیز دات ات اسلش آندرلاین و که را به از در با تا یا هم این آن هر هیچ چه اگر اما ولی"
+    " نیز است نیست بود شد خیلی همین همان چون".split()
+)
+_ENDS_WITHOUT_EZAFE = re.compile(
+    f"ً$|{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)$|ها(?:یی|یم|یت|یش|یمان|یتان|یشان)$"
+)
 _BLESSINGS = frozenset(
     (
         "صلی الله",
@@ -111,11 +115,17 @@ def persian_phonemes(clause: str, ezafe: bool = True, rules: int = WHOLE_RULES) 
 
 
 def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
+    """Return which words take an unwritten ezafe, without what the tagger cannot know."""
     tagged = ezafe_words(letters)
     for index, (word, following) in enumerate(itertools.pairwise(letters)):
-        if word in _OF_ADDRESSES or (word in _NUMERIC and following in _NUMERIC):
-            tagged[index] = False
-        if f"{following} {' '.join(letters[index + 2 : index + 3])}" in _BLESSINGS:
+        before_blessing = " ".join(letters[index + 1 : index + 3]) in _BLESSINGS
+        if (
+            word in _WITHOUT_EZAFE
+            or _ENDS_WITHOUT_EZAFE.search(word)
+            or _IMPERFECT.match(word)
+            or (word == "نقطه" and following in _NUMBERS)
+            or before_blessing
+        ):
             tagged[index] = False
     return tagged
 
@@ -303,6 +313,27 @@ _CLITIC = re.compile(
 _NO_CLITIC = ("نهایت", "تنهایی", "رهایی", "نهایی", "سی‌ام")
 _LONG_CLITIC = re.compile("[^ɑaeiou]?e[mtʃ]ɑn$")
 
+_IMPERFECT = re.compile(f"(?:بر|در|باز|فرا|فرو|وا)?(ن?می){HALF_SPACE}")
+
+# Past and present stem of verbs. A star: the present is also used without a prefix.
+_VERBS = """
+    رفت رو* گفت گو شد شو* کرد کن* بود باش* داشت دار* دید بین آمد آی داد ده زد زن* گرفت گیر* خورد خور
+    برد بر آورد آور گذاشت گذار خواست خواه* توانست توان دانست دان نوشت نویس خواند خوان ماند مان
+    رسید رس* شنید شنو خرید خر فروخت فروش ساخت ساز کشید کش کشت کش افتاد افت نشست نشین ایستاد ایست
+    گشت گرد یافت یاب* پرسید پرس ترسید ترس فهمید فهم شناخت شناس انداخت انداز پذیرفت پذیر شکست شکن
+    بست بند دوید دو پرید پر خوابید خواب خندید خند پوشید پوش نوشید نوش کوشید کوش جنگید جنگ پخت پز
+    سوخت سوز آموخت آموز ریخت ریز گریخت گریز پرداخت پرداز* نواخت نواز باخت باز شتافت شتاب کوبید کوب
+    گذشت گذر سپرد سپار شمرد شمار فشرد فشار افزود افزای گشود گشای نمود نمای ربود ربای پیمود پیمای
+    فرستاد فرست نهاد نه دوخت دوز فرمود فرمای بخشید بخش چید چین گزید گزین رقصید رقص کاشت کار
+    پیوست پیوند جست جوی برخاست برخیز کند کن راند ران نشاند نشان رساند رسان گرداند گردان چرخید چرخ
+    دزدید دزد بوسید بوس ورزید ورز نامید نام تابید تاب بارید بار پیچید پیچ پاشید پاش سنجید سنج
+    لرزید لرز چسبید چسب گریست گری کاست کاه
+""".split()
+_ENDS_OF_PAST = ("م", "ی", "یم", "ید", "ند")
+_ENDS_OF_PRESENT = ("م", "ی", "د", "یم", "ید", "ند", "ه", "ن", "ین")
+# Nouns and adjectives with the form of a verb.
+_NO_VERBS = frozenset("شدید بدهی ببر بیان نبرد ندا نشست کاری باری بازی خوابی جنگی نامی".split())
+
 
 def with_stress(phonemes: str, letters: str = "", ezafe: str = "") -> str:
     """Put the stress mark where Persian has it: the last syllable of a noun's stem, the prefix of
@@ -317,10 +348,10 @@ def with_stress(phonemes: str, letters: str = "", ezafe: str = "") -> str:
 
 def _stressed_syllable(letters: str, phonemes: str, syllables: int) -> int:
     """Return the index of the stressed syllable."""
-    first, before_last = verb_forms()
+    first, before_last = _verb_forms()
     if letters in _FIRST or letters in first:
         return 0
-    if prefix := IMPERFECT.match(letters):
+    if prefix := _IMPERFECT.match(letters):
         has_preverb = not letters.startswith(("می", "نمی"))
         return min(int(has_preverb and bool(prefix[1])), syllables - 1)
     unstressed = 0
@@ -331,3 +362,26 @@ def _stressed_syllable(letters: str, phonemes: str, syllables: int) -> int:
     elif _CLITIC.search(letters) and not letters.endswith(_NO_CLITIC):
         unstressed = 1
     return max(syllables - 1 - unstressed, 0)
+
+
+@functools.cache
+def _verb_forms() -> tuple[frozenset[str], frozenset[str]]:
+    """Return forms that are stressed on the first syllable, and on the last but one."""
+    first: set[str] = set()
+    before_last: set[str] = set()
+    for past, starred in zip(_VERBS[::2], _VERBS[1::2], strict=True):
+        present = starred.rstrip("*")
+        before_last |= {past + end for end in _ENDS_OF_PAST}
+        if starred != present:
+            before_last |= {present + end for end in _ENDS_OF_PRESENT}
+        # ب and ن before an alef: بیا, نیفتاد
+        short = {stem: re.sub("^آ", "یا", re.sub("^ا", "ی", stem)) for stem in (past, present)}
+        first |= {"ن" + short[past] + end for end in ("", "ه", *_ENDS_OF_PAST)}
+        first |= {sign + short[present] + end for sign in "بن" for end in ("", *_ENDS_OF_PRESENT)}
+        first |= {
+            sign + stem + end
+            for sign in ("می", "نمی")
+            for stem, ends in ((past, ("", *_ENDS_OF_PAST)), (present, _ENDS_OF_PRESENT))
+            for end in ends
+        }
+    return frozenset(first - _NO_VERBS), frozenset(before_last - _NO_VERBS)
