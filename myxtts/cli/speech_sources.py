@@ -10,7 +10,7 @@ from myxtts.audio.formats import AUDIO_ENDINGS, require_writable
 from myxtts.cli.help_text import flag_group
 from myxtts.errors import DataError
 from myxtts.synthesis.batch_file import Request, read_batch
-from myxtts.text.files import read_standard_input, read_text
+from myxtts.text.markup import read_standard_input, read_text
 from myxtts.whole_files import require_room
 
 STANDARD_INPUT = "-"

@@ -21,8 +21,8 @@ from myxtts.cli.speech_sources import SpeechJob, add_source_flags, add_target_fl
 from myxtts.errors import MyXTTSError
 from myxtts.runs.base import model_name, run_or_base
 from myxtts.runs.run_dir import RunDir
-from myxtts.text.left_out import describe_left_out, left_out_symbols
-from myxtts.text.lexicon import Lexicon
+from myxtts.text.markup import Lexicon
+from myxtts.text.tokenizer import describe_left_out, left_out_symbols
 from myxtts.wording import plural
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from myxtts.collecting.text_agreement import Listener, measure_agreement
 from myxtts.collecting.transcribers import Transcriber, transcribe_clips
 from myxtts.collecting.voices import VoiceEncoder, embed_clips, embed_file
 from myxtts.errors import DataError
-from myxtts.text.files import read_text
+from myxtts.text.markup import read_text
 from myxtts.whole_files import remove_temporaries, write_whole_file
 from myxtts.wording import plural_count
 

@@ -28,8 +28,8 @@ from myxtts.collecting.voices import (
 )
 from myxtts.errors import DataError
 from myxtts.evaluation.recogniser import bare_words
+from myxtts.text.languages import other_script
 from myxtts.text.tokenizer import is_spoken, text_symbols
-from myxtts.text.written_in import other_script
 
 KEPT, REVIEW, DROPPED = "kept", "review", "dropped"
 # Phonemes per second of speech, beside the median of all clips.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from myxtts.collecting.records import CorpusFolder
 from myxtts.errors import DataError
-from myxtts.text.files import read_text
+from myxtts.text.markup import read_text
 from myxtts.whole_files import write_whole_file
 
 _HEADER = "audio_file|text|speaker_name|language"

@@ -16,6 +16,9 @@ class TextConfig(Section):
         "dictionary.",
         choices=("phonemes", "graphemes"),
     )
+    ezafe: bool = setting(
+        True, "Say the Persian ezafe where it is not written. Applies to phonemes only."
+    )
     default_language: str = setting(
         "en", "Language of corpora without a language column, as a code such as en or fa."
     )

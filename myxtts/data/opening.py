@@ -81,7 +81,7 @@ def open_corpus(
     train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
     tokenizer = _tokenizer_of(train, validation)
     if vocabulary is not None and vocabulary.kind == tokenizer.kind:
-        tokenizer = vocabulary.grown(tokenizer.symbols, tokenizer.languages)
+        tokenizer = tokenizer.with_ids_of(vocabulary)
     shares = replicas * config.training.gradient_accumulation_steps
     plan = _plan_of_run(train, config, shares, plan_file) or _plan(train, config, replicas, xla)
     return _corpus(train, validation, tokenizer, plan, config)

@@ -20,8 +20,7 @@ from myxtts.evaluation.measure import (
     Speech,
     Tool,
 )
-from myxtts.text.languages import find_language
-from myxtts.text.normalise import normalise
+from myxtts.text.languages import find_language, normalise
 
 # Recognisers expect some silence before and after the speech.
 _SILENCE_SECONDS = 0.5

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from myxtts.config.names import did_you_mean
 from myxtts.errors import DataError
-from myxtts.text.files import read_text
+from myxtts.text.markup import read_text
 
 COLUMNS = ("id", "text", "voice", "language")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 from myxtts.errors import DataError
 from myxtts.synthesis.lines import Line
-from myxtts.text.language_parts import language_parts, main_language
-from myxtts.text.languages import find_language
-from myxtts.text.lexicon import Lexicon
-from myxtts.text.markup import split_at_pauses, split_at_pronunciations, without_pronunciations
+from myxtts.text.languages import find_language, language_parts, main_language
+from myxtts.text.markup import (
+    Lexicon,
+    split_at_pauses,
+    split_at_pronunciations,
+    without_pronunciations,
+)
 from myxtts.text.phonemes import split_symbols
 from myxtts.text.sentences import shorter_parts
-from myxtts.text.tokenizer import Tokenizer, is_spoken, text_symbols
+from myxtts.text.tokenizer import Tokenizer, is_spoken
 
 # After a sentence by its last mark, after a line and after a paragraph.
 _PAUSE_SECONDS = 0.25
@@ -108,7 +111,7 @@ class ScriptWriter:
 
     def _symbols(self, part: _Part) -> list[str]:
         if not part.is_ipa:
-            return list(text_symbols(part.text, part.language, self.tokenizer.kind))
+            return list(self.tokenizer.symbols_of(part.text, part.language))
         if self.tokenizer.kind != "phonemes":
             raise DataError(
                 f"[[{part.text}]]: this model was trained on letters and reads no IPA; spell the "

@@ -41,7 +41,7 @@ from myxtts.synthesis.voices import (
 )
 from myxtts.synthesis.word_times import TimedLine, timed_line
 from myxtts.synthesis.work_queue import always_wanted
-from myxtts.text.lexicon import Lexicon
+from myxtts.text.markup import Lexicon
 
 # done, total
 OnProgress = Callable[[int, int], None]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from myxtts.synthesis.lines import SpokenLine
-from myxtts.text.language_parts import language_parts
+from myxtts.text.languages import language_parts
 from myxtts.text.phonemes import STRESS_MARKS
-from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken, text_symbols
+from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken
 
 
 class TimedWord(NamedTuple):
@@ -67,7 +67,7 @@ def _words(text: str, main: str, tokenizer: Tokenizer) -> Iterator[tuple[str, li
     waiting: tuple[str, list[str]] | None = None
     for part in language_parts(text, main, tokenizer.languages):
         for word in part.text.split():
-            symbols = list(text_symbols(word, part.language, tokenizer.kind))
+            symbols = list(tokenizer.symbols_of(word, part.language))
             if waiting is not None and not any(map(is_spoken, symbols)):
                 waiting = f"{waiting[0]} {word}", [*waiting[1], *symbols]
                 continue

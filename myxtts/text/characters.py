@@ -1,6 +1,6 @@
-"""Shared by the normalisers of all languages: cleaning characters, punctuation and addresses.
+"""What the normalizers of all languages share: characters, marks, addresses and scripts.
 
-Knows nothing of any language.
+Knows nothing of any language, but which script it is written in.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ PLAIN_QUOTES_AND_DASHES = str.maketrans(
         **dict.fromkeys("—―", " - "),
     }
 )
+
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_ROMAN = re.compile(r"(?=[IVXLC])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 _ADDRESS = re.compile(
     r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.[\w-]+)+"
@@ -114,6 +117,15 @@ def speak_addresses(text: str, names: Mapping[str, str]) -> str:
     return _ADDRESS.sub(speak, text)
 
 
+def roman_value(roman: str) -> int | None:
+    """Return the value of a Roman numeral, or None."""
+    if not _ROMAN.fullmatch(roman):
+        return None
+    values = [_ROMAN_VALUES[letter] for letter in roman]
+    following = [*values[1:], 0]
+    return sum(-v if v < after else v for v, after in zip(values, following, strict=True))
+
+
 def _ascii_numeral(char: str) -> str:
     digit = unicodedata.decimal(char, None)
     if digit is not None:
@@ -127,3 +139,57 @@ def _ascii_numeral(char: str) -> str:
 @cache
 def _mark_run(marks: str) -> re.Pattern[str]:
     return re.compile(rf" ?[{re.escape(marks)}][ {re.escape(marks)}]*")
+
+
+# ---- scripts ---------------------------------------------------------------------------------
+# A script is the first word of a character's Unicode name. Languages with a registry entry declare
+# theirs there; the table is for the others.
+
+LATIN = frozenset({"LATIN"})
+# Languages not listed here are written in Latin.
+_SCRIPTS_OF_LANGUAGES = {
+    "ar ckb ps sd ug ur": "ARABIC",
+    "be bg ky mk mn ru tg uk": "CYRILLIC",
+    "am ti": "ETHIOPIC",
+    "as bn": "BENGALI",
+    "el grc": "GREEK",
+    "gu": "GUJARATI",
+    "he yi": "HEBREW",
+    "hi mr ne sa": "DEVANAGARI",
+    "hy": "ARMENIAN",
+    "ja": "HIRAGANA KATAKANA CJK KATAKANA-HIRAGANA",
+    "ka": "GEORGIAN",
+    "kk sr uz": "CYRILLIC LATIN",
+    "km": "KHMER",
+    "kn": "KANNADA",
+    "ko": "HANGUL",
+    "lo": "LAO",
+    "ml": "MALAYALAM",
+    "my": "MYANMAR",
+    "or": "ORIYA",
+    "pa": "GURMUKHI ARABIC",
+    "si": "SINHALA",
+    "ta": "TAMIL",
+    "te": "TELUGU",
+    "th": "THAI",
+    "cmn hak yue zh": "CJK BOPOMOFO",
+}
+_SCRIPTS = {
+    language: frozenset(scripts.split())
+    for languages, scripts in _SCRIPTS_OF_LANGUAGES.items()
+    for language in languages.split()
+}
+
+
+def scripts_of(code: str) -> frozenset[str]:
+    """The scripts of a language without a registry entry."""
+    return _SCRIPTS.get(code.partition("-")[0], LATIN)
+
+
+def languages_of(script: str) -> list[str]:
+    """Languages of the table that are written in a script; Latin has none of its own."""
+    return [code for code, scripts in _SCRIPTS.items() if script in scripts]
+
+
+def script_of(letter: str) -> str:
+    return unicodedata.name(letter, "unnamed").split()[0]

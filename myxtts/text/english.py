@@ -1,13 +1,14 @@
-"""English: registry entry, and normalisation of abbreviations and symbols.
-
-Numbers and dates are in separate modules.
-"""
+"""English: registry entry, and text as the words that a reader would say."""
 
 from __future__ import annotations
 
 import re
 
+from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
+
 from myxtts.text.characters import (
+    LATIN,
+    LONGEST_CARDINAL,
     PLAIN_QUOTES_AND_DASHES,
     any_of,
     ascii_numerals,
@@ -15,24 +16,13 @@ from myxtts.text.characters import (
     fold_spaces,
     keep_speakable,
     remove_invisible,
+    roman_value,
     settle,
     speak_addresses,
     tidy_marks,
 )
-from myxtts.text.english_dates import speak_dates, speak_times, speak_years
-from myxtts.text.english_numbers import (
-    speak_money,
-    speak_phone_numbers,
-    speak_quantities,
-    speak_roman_numerals,
-    spell_digits,
-)
-from myxtts.text.english_stops import SENTENCE_STARTS, stop_after
-from myxtts.text.language import Language
-from myxtts.text.scripts import LATIN
+from myxtts.text.general import Language
 from myxtts.text.sentences import SentenceRules
-
-__all__ = ["ENGLISH", "normalise_english"]
 
 MARKS = "?!.;:,"
 
@@ -156,6 +146,367 @@ def _speak_symbols(text: str) -> str:
     text = _CLOSING.sub(", ", _OPENING.sub(", ", _DASH.sub(", ", text)))
     text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
     return _STRAY_APOSTROPHE.sub(" ", text)
+
+
+# ---- full stops --------------------------------------------------------------------------------
+
+SENTENCE_STARTS = (
+    "The", "This", "That", "These", "Those", "He", "She", "It", "We", "They", "You", "I", "A", "An",
+    "And", "But", "So", "Then", "There", "When", "What", "Why", "How", "Where", "If", "In", "On",
+    "At", "For", "As", "After", "My", "His", "Her", "Our", "Their", "Yes", "Not", "However", "Now",
+    "Let", "Please",
+)  # fmt: skip
+_SENTENCE_START = re.compile(rf"[\"')\]]*(?:\s*$|\s+[\"'(]*(?:{any_of(SENTENCE_STARTS)})\b)")
+
+
+def stop_after(match: re.Match[str]) -> str:
+    """A full stop when the dot of the matched abbreviation also ends its sentence."""
+    ends = match.group().endswith(".") and _SENTENCE_START.match(match.string, match.end())
+    return "." if ends else ""
+
+
+# ---- numbers -----------------------------------------------------------------------------------
+
+CURRENCIES = {
+    "$": ("dollar", "dollars", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "€": ("euro", "euros", "cent", "cents"),
+    "¥": ("yen", "yen", "sen", "sen"),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+}
+MAGNITUDES = {
+    "k": "thousand", "m": "million", "bn": "billion", "b": "billion", "tn": "trillion",
+    "hundred": "hundred", "thousand": "thousand", "million": "million", "billion": "billion",
+    "trillion": "trillion",
+}  # fmt: skip
+
+# A star stands for the s of the plural.
+UNITS = {
+    "km": "kilometer*", "m": "meter*", "cm": "centimeter*", "mm": "millimeter*", "mi": "mile*",
+    "yd": "yard*", "ft": "foot*", "kg": "kilogram*", "g": "gram*", "mg": "milligram*",
+    "lb": "pound*", "lbs": "pound*", "oz": "ounce*", "L": "liter*", "l": "liter*",
+    "ml": "milliliter*", "mL": "milliliter*", "KB": "kilobyte*", "kB": "kilobyte*",
+    "MB": "megabyte*", "GB": "gigabyte*", "TB": "terabyte*", "Hz": "hertz", "kHz": "kilohertz",
+    "MHz": "megahertz", "GHz": "gigahertz", "W": "watt*", "kW": "kilowatt*", "MW": "megawatt*",
+    "kWh": "kilowatt hour*", "V": "volt*", "h": "hour*", "hr": "hour*", "hrs": "hour*",
+    "min": "minute*", "mins": "minute*", "s": "second*", "sec": "second*", "secs": "second*",
+    "ms": "millisecond*", "yr": "year*", "yrs": "year*", "m^2": "square meter*",
+    "km^2": "square kilometer*", "cm^2": "square centimeter*", "sq ft": "square foot*",
+    "m^3": "cubic meter*", "cm^3": "cubic centimeter*", "mph": "mile* per hour",
+    "km/h": "kilometer* per hour", "kph": "kilometer* per hour", "m/s": "meter* per second",
+    "°C": "degree* Celsius", "° C": "degree* Celsius", "°F": "degree* Fahrenheit",
+    "° F": "degree* Fahrenheit", "°": "degree*", "%": "percent", "bn": "billion",
+}  # fmt: skip
+
+COUNTED_BY_ROMAN = (
+    "Chapter|Part|Book|Volume|Act|Scene|Section|Article|Phase|Stage|Type|Appendix|Title|Level"
+    "|World War|Super Bowl"
+)
+NAMED_BY_ROMAN = (
+    "Alexander|Benedict|Catherine|Charles|Edward|Elizabeth|Francis|Frederick|George|Gregory|Henry"
+    "|Innocent|Ivan|James|John|Leo|Louis|Mary|Napoleon|Nicholas|Paul|Peter|Philip|Pius|Richard"
+    "|Urban|William"
+)
+
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"
+
+_PHONE = re.compile(
+    r"(?<![\w.,/-])(?:\+\d{1,3}(?:[ .-]?\(?\d{2,5}\)?){2,4}(?!\d)"
+    r"|(?:1[ -])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w-])"
+    r"|\d{3}-\d{4}(?![\w-])|\d+(?:-\d+){2,}(?![\w-]))"
+)
+
+_DIGITS = re.compile(r"\d+")
+
+_SIGN = f"[{''.join(CURRENCIES)}]"
+_MAGNITUDE = rf"(?:\s?(?P<magnitude>{any_of(MAGNITUDES)})\b)?"
+_MONEY = re.compile(
+    rf"(?P<minus>(?<![\w-])-)?(?:US)?(?P<sign>{_SIGN})\s?"
+    rf"(?:(?P<low>{_NUMBER})\s?-\s?{_SIGN}?)?(?P<amount>{_NUMBER}){_MAGNITUDE}",
+    re.IGNORECASE,
+)
+_MONEY_SIGN_LAST = re.compile(rf"(?<![\w.,])(?P<amount>{_NUMBER})\s?(?P<sign>{_SIGN})(?!\s?\d)")
+_CENTS_SIGN = re.compile(r"(?<![\w.,])(\d+)\s?¢")
+
+_COUNTED_ROMAN = re.compile(rf"\b({COUNTED_BY_ROMAN}) ([IVXLC]+)\b(?!')")
+_NAMED_ROMAN = re.compile(
+    rf"\b((?P<ruler>King|Queen|Pope|Emperor|Tsar) )?({NAMED_BY_ROMAN}) (?P<roman>[IVXLC]+)\b"
+)
+
+_MIXED_FRACTION = re.compile(
+    r"(?<![\w./,])(?:(?P<whole>\d+) )?(?P<top>\d{1,3})/(?P<bottom>\d{1,3})(?![\w/]|\.\d)"
+)
+_RANGE = re.compile(rf"(?<![\w.,-])({_NUMBER}%?)(\s?)-\s?({_NUMBER})(?!\w*-\d)")
+_MINUS = re.compile(r"(?<![\w.)'-])-(?=\.?\d)")
+_ORDINAL = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_FEET_AND_INCHES = re.compile(r"(?<!\w)(\d+)'\s?(\d{1,2})\"")
+_UNIT = re.compile(rf"({_NUMBER})\s?({any_of(UNITS)})(?!\w)(?:\.(?=\s+[a-z]))?")
+_PER = re.compile(r"\s?/\s?(?=(?:hour|hr|day|week|month|year|person|night|minute|second)\b)")
+_VERSION = re.compile(r"\d+(?:\.\d+){2,}")
+_BARE_NUMBER = re.compile(rf"{_NUMBER}|(?<!\w)\.\d+")
+
+_ABOUT = re.compile(rf"[~≈]\s?(?=\d|{_SIGN})")
+_NUMBER_SIGN = re.compile(r"#\s?(?=\d)")
+_POWER = re.compile(r"\^([23])(?!\d)")
+
+
+def _plain(spoken: str) -> str:
+    return spoken.replace("-", " ").replace(",", "")
+
+
+def spell_digits(digits: str) -> str:
+    return " ".join(str(num2words(int(digit))) for digit in digits)
+
+
+def cardinal(digits: str) -> str:
+    if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
+        return spell_digits(digits)
+    return _plain(str(num2words(int(digits))))
+
+
+def ordinal(digits: str) -> str:
+    if len(digits) > LONGEST_CARDINAL:
+        return spell_digits(digits)
+    return _plain(str(num2words(int(digits), to="ordinal")))
+
+
+def year_words(digits: str) -> str:
+    return _plain(str(num2words(int(digits), to="year"))) if digits[0] in "12" else cardinal(digits)
+
+
+def _number(written: str) -> str:
+    whole, _, fraction = written.replace(",", "").partition(".")
+    words = [cardinal(whole)] if whole else []
+    return " ".join([*words, "point", spell_digits(fraction)] if fraction else words)
+
+
+def speak_phone_numbers(text: str) -> str:
+    return _PHONE.sub(_phone, text)
+
+
+def _phone(match: re.Match[str]) -> str:
+    groups = _DIGITS.findall(match.group())
+    international = match.group().startswith("+")
+    if international and len("".join(groups)) < 8:
+        return match.group()
+    return ("plus " if international else "") + ", ".join(map(spell_digits, groups))
+
+
+def speak_money(text: str) -> str:
+    text = _ABOUT.sub("about ", text)
+    text = _MONEY_SIGN_LAST.sub(_money, _MONEY.sub(_money, text))
+    return _CENTS_SIGN.sub(lambda m: f"{cardinal(m[1])} {'cent' if m[1] == '1' else 'cents'}", text)
+
+
+def _money(match: re.Match[str]) -> str:
+    parts = match.groupdict()
+    one, many, one_part, many_parts = CURRENCIES[match["sign"]]
+    whole, _, fraction = match["amount"].partition(".")
+    magnitude, low = parts.get("magnitude"), parts.get("low")
+    units = one if whole == "1" and not (magnitude or low) else many
+    if magnitude:
+        spoken = f"{_number(match['amount'])} {MAGNITUDES.get(magnitude.lower(), magnitude)} {many}"
+    elif len(fraction) == 2 and fraction != "00":
+        small = f"{cardinal(str(int(fraction)))} {one_part if fraction == '01' else many_parts}"
+        spoken = small if whole == "0" else f"{_number(whole)} {units} and {small}"
+    elif fraction.strip("0"):
+        spoken = f"{_number(match['amount'])} {many}"
+    else:
+        spoken = f"{_number(whole)} {units}"
+    before = "minus " if parts.get("minus") else f"{_number(low)} to " if low else ""
+    return f" {before}{spoken} "
+
+
+def speak_roman_numerals(text: str) -> str:
+    return _NAMED_ROMAN.sub(_named_roman, _COUNTED_ROMAN.sub(_counted_roman, text))
+
+
+def _roman_value(roman: str) -> int | None:
+    # A lone C or L after such words is far more often a letter (Section C) than a number.
+    return None if roman in ("C", "L") else roman_value(roman)
+
+
+def _counted_roman(match: re.Match[str]) -> str:
+    value = _roman_value(match[2])
+    return f"{match[1]} {cardinal(str(value))}" if value else match.group()
+
+
+def _named_roman(match: re.Match[str]) -> str:
+    value = _roman_value(match["roman"])
+    # "Mary I think" holds a pronoun; only a ruler's title makes a lone I safe to read.
+    if not value or (match["roman"] == "I" and not match["ruler"]):
+        return match.group()
+    return match.group().removesuffix(match["roman"]) + f"the {ordinal(str(value))}"
+
+
+def speak_quantities(text: str) -> str:
+    text = _NUMBER_SIGN.sub(" number ", text)
+    text = _MIXED_FRACTION.sub(_fraction, text)
+    text = _RANGE.sub(_range, text)
+    text = _MINUS.sub(" minus ", text)
+    text = _ORDINAL.sub(lambda m: f" {ordinal(m[1].replace(',', ''))} ", text)
+    text = _FEET_AND_INCHES.sub(lambda m: f"{cardinal(m[1])} foot {cardinal(m[2])} ", text)
+    text = _UNIT.sub(lambda m: f" {_number(m[1])} {_unit(m[2], m[1])} ", text)
+    text = _POWER.sub(lambda m: " squared " if m[1] == "2" else " cubed ", text)
+    text = _PER.sub(" per ", text)
+    text = _VERSION.sub(lambda m: f" {' dot '.join(map(cardinal, m.group().split('.')))} ", text)
+    return _BARE_NUMBER.sub(lambda m: f" {_bare_number(m.group())} ", text)
+
+
+def _fraction(match: re.Match[str]) -> str:
+    whole, top, bottom = match["whole"], match["top"], match["bottom"]
+    if top == bottom or (top, bottom) == ("24", "7"):
+        return " ".join(map(cardinal, filter(None, [whole, top, bottom])))
+    if int(top) >= int(bottom) or int(top) == 0:
+        spoken = f"{cardinal(top)} over {cardinal(bottom)}"
+        return f"{_number(whole)} {spoken}" if whole else spoken
+    names = {"2": "half", "4": "quarter"}
+    part = names.get(bottom) or ordinal(bottom)
+    if int(top) > 1:
+        part += "s"
+    article = "a" if whole and top == "1" else cardinal(top)
+    return f"{cardinal(whole)} and {article} {part}" if whole else f"{article} {part}"
+
+
+def _range(match: re.Match[str]) -> str:
+    low, high = (float(match[i].replace(",", "").rstrip("%")) for i in (1, 3))
+    # "5 - 3" is a sum, but "3-2" is a score.
+    between = "minus" if low > high and match[2] else "to"
+    return f"{match[1]} {between} {match[3]}"
+
+
+def _unit(symbol: str, amount: str) -> str:
+    return UNITS[symbol].replace("*", "" if amount == "1" else "s").replace("foots", "feet")
+
+
+def _bare_number(written: str) -> str:
+    phone_like = written.isdigit() and len(written) >= 7 and not written.endswith("000")
+    return spell_digits(written) if phone_like else _number(written)
+
+
+# ---- dates and times ---------------------------------------------------------------------------
+
+MONTHS = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+]  # fmt: skip
+SHORT_MONTHS = {month[:3]: month for month in MONTHS if month != "May"} | {"Sept": "September"}
+MONTH_NAMES = {month: month for month in MONTHS} | SHORT_MONTHS
+
+_YEAR = r"(?:1[1-9]\d\d|20\d\d)"
+_DAY_END = r"(?:st|nd|rd|th)?"
+_NUMBER_ENDS = r"(?![\w%°]|[.,:/-]?\d)"
+
+_MONTH = rf"(?P<month>(?:{any_of(MONTHS)})\b|(?:{any_of(SHORT_MONTHS)})\b\.?)"
+
+_ISO_DATE = re.compile(r"(?<![\w-])(\d{4})-(\d\d)-(\d\d)(?![\w-])")
+_SLASH_DATE = re.compile(r"(?<![\w/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d\d)(?![\w/-])")
+_MONTH_FIRST = re.compile(
+    rf"\b{_MONTH} (?P<day>\d{{1,2}}){_DAY_END}(?: ?- ?(?P<last>\d{{1,2}}){_DAY_END})?"
+    rf"(?:,? (?P<year>{_YEAR})(?!\d))?(?![\w:%]|[.,-]\d)"
+)
+_DAY_FIRST = re.compile(
+    rf"(?:\b[Tt]he )?(?<![\w.,/:-])(?P<day>\d{{1,2}}){_DAY_END} (?:of )?{_MONTH}"
+    rf"(?:,? (?P<year>{_YEAR})(?!\d))?(?!\w)"
+)
+_MONTH_AND_YEAR = re.compile(rf"\b{_MONTH},? (?P<year>{_YEAR}){_NUMBER_ENDS}")
+
+_HALF_DAY = r"(?:\s?(?P<half>[AaPp])(?:[Mm]\b|\.\s?[Mm]\b\.?))"
+_CLOCK = re.compile(
+    r"(?<![\w:.,])(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
+    rf"{_HALF_DAY}?"
+)
+_WHOLE_HOUR = re.compile(rf"(?<![\w:.,])(?P<hour>1[0-2]|0?[1-9]){_HALF_DAY}")
+_TIME_RANGE = re.compile(r"(?:(?<=:\d\d)|(?<=\d[ap]m)|(?<=\d [ap]m))\s?-\s?(?=\d)")
+_RATIO = re.compile(r"(?<=\d)\s?:\s?(?=\d)")
+
+_YEAR_PAIR = re.compile(rf"\b([Bb]etween|[Ff]rom) ({_YEAR}) (and|to|until) ({_YEAR}){_NUMBER_ENDS}")
+_YEAR_RANGE = re.compile(rf"(?<![\w.,/$£€-])({_YEAR})\s?-\s?({_YEAR}|\d\d){_NUMBER_ENDS}")
+_YEAR_IN_CONTEXT = re.compile(
+    r"(?P<before>\b(?:in|since|until|till|by|from|year|circa|during|before|after|around|early|late"
+    rf"|mid|spring|summer|autumn|fall|winter|AD)[ -]|\()(?P<year>{_YEAR}){_NUMBER_ENDS}",
+    re.IGNORECASE,
+)
+_YEAR_OF_ERA = re.compile(r"(?<=\bAD )\d{4}\b|(?<![\w.,])\d{4}(?= (?:BCE?|AD|CE)\b)")
+_DECADE = re.compile(r"(?<![\w.,])'?(\d\d)?(\d0)'?s\b")
+
+
+def speak_dates(text: str) -> str:
+    text = _ISO_DATE.sub(lambda m: _date(m[2], m[3], m[1]) or m.group(), text)
+    text = _SLASH_DATE.sub(lambda m: _date(m[1], m[3], m[4]) or m.group(), text)
+    text = _MONTH_FIRST.sub(_month_first, text)
+    text = _DAY_FIRST.sub(_day_first, text)
+    return _MONTH_AND_YEAR.sub(lambda m: f"{_month(m)} {year_words(m['year'])}", text)
+
+
+def _month(match: re.Match[str]) -> str:
+    return MONTH_NAMES[match["month"].rstrip(".")]
+
+
+def _date(month: str, day: str, year: str) -> str | None:
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return None
+    if len(year) == 2:
+        year = ("20" if int(year) < 50 else "19") + year
+    return f"{MONTHS[int(month) - 1]} {ordinal(day)}, {year_words(year)}"
+
+
+def _month_first(match: re.Match[str]) -> str:
+    spoken = f"{_month(match)} {ordinal(match['day'])}"
+    spoken += f" to {ordinal(match['last'])}" if match["last"] else ""
+    return spoken + (f", {year_words(match['year'])}" if match["year"] else "")
+
+
+def _day_first(match: re.Match[str]) -> str:
+    article = "The" if match.group().startswith("The") else "the"
+    spoken = f"{article} {ordinal(match['day'])} of {_month(match)}"
+    return spoken + (f", {year_words(match['year'])}" if match["year"] else stop_after(match))
+
+
+def speak_times(text: str) -> str:
+    text = _TIME_RANGE.sub(" to ", text)
+    text = _WHOLE_HOUR.sub(_time, _CLOCK.sub(_time, text))
+    return _RATIO.sub(" to ", text)
+
+
+def _time(match: re.Match[str]) -> str:
+    parts = match.groupdict()
+    hour, minute, second, half = (parts.get(k) for k in ("hour", "minute", "second", "half"))
+    words = [cardinal(str(int(hour or 0)))]
+    if minute == "00" and not half:
+        words.append("o'clock" if int(hour or 0) <= 12 else "hundred")
+    elif minute and minute != "00":
+        words.append(f"oh {cardinal(minute[1])}" if minute[0] == "0" else cardinal(minute))
+    if second:
+        words.append(f"and {cardinal(str(int(second)))} second{'' if second == '01' else 's'}")
+    if half:
+        words.append(half.upper() + "M")
+    return " ".join(words) + stop_after(match)
+
+
+def speak_years(text: str) -> str:
+    text = _YEAR_PAIR.sub(lambda m: f"{m[1]} {year_words(m[2])} {m[3]} {year_words(m[4])}", text)
+    text = _YEAR_RANGE.sub(lambda m: f"{year_words(m[1])} to {_year_range_end(m[2])}", text)
+    text = _YEAR_IN_CONTEXT.sub(_year_in_context, text)
+    text = _YEAR_OF_ERA.sub(lambda m: year_words(m.group()), text)
+    return _DECADE.sub(_decade, text)
+
+
+def _year_range_end(digits: str) -> str:
+    return year_words(digits) if len(digits) == 4 else cardinal(digits)
+
+
+def _year_in_context(match: re.Match[str]) -> str:
+    year = match["year"]
+    # Round figures such as 1500 count things as often as they name years.
+    if year.endswith("00") and year < "1900":
+        return match.group()
+    return match["before"] + year_words(year)
+
+
+def _decade(match: re.Match[str]) -> str:
+    words = year_words(match[1] + match[2]) if match[1] else cardinal(match[2])
+    return (words[:-1] + "ies" if words.endswith("y") else words + "s") + " "
 
 
 ENGLISH = Language(

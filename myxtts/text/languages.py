@@ -1,4 +1,4 @@
-"""The registry of languages, and the parsing of tags such as en_US or fa-IR.
+"""The registry of languages: tags such as en_US or fa-IR, scripts, and text in several languages.
 
 A tag is parsed once where it enters (a corpus, a setting, an option) and is a canonical code from
 then on. Languages without an entry get the general rules and their espeak-ng voice.
@@ -11,15 +11,46 @@ import difflib
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from myxtts.errors import DataError
 from myxtts.text import espeak
+from myxtts.text.characters import LATIN, languages_of, script_of
 from myxtts.text.english import ENGLISH
-from myxtts.text.espeak_voices import SPOKEN_LIKE, VOICES
-from myxtts.text.general import general_language
-from myxtts.text.language import Language
+from myxtts.text.general import Language, general_language
 from myxtts.text.persian import PERSIAN
+
+# Tags of espeak-ng voices. A table rather than a call: which tags mean the same language is part of
+# a run's vocabulary and must not depend on the installed version.
+_NAMED_BY_THEIR_TAG = """
+    af am an ar as az ba be bg bn bpy bs ca ca-ba ca-nw ca-va chr cmn cmn-latn-pinyin cs cv cy da
+    de el en-029 en-gb-scotland en-gb-x-gbclan en-gb-x-gbcwmd en-gb-x-rp en-shaw en-us en-us-nyc eo
+    es es-419 et eu fa fa-latn fi fo fr fr-be fr-ch ga gd gn grc gu hak haw he hi hr ht hu hy hyw
+    ia id io is it ja jbo ka kaa kk kl kn ko kok ku ky la lb lfn lt ltg lv mi mk ml mr ms mt mto my
+    nb nci ne nl nog om or pa pap piqd pl pt pt-br py qdb qu quc qya ro ru ru-cl ru-lv sd shn si
+    sjn sk sl smj sq sr sv sw ta te th ti tk tn tr tt ug uk ur uz vi vi-vn-x-central vi-vn-x-south
+    xex yue yue-latn-jyutping
+"""
+VOICES = {tag: tag for tag in _NAMED_BY_THEIR_TAG.split()} | {
+    "en-gb": "en",
+    "no": "nb",
+    "zh": "cmn",
+}
+
+# Regions without a voice that do not sound like the language's main variety.
+_REGIONS = {
+    "en-gb": "au nz uk za",
+    "es-419": "ar bo cl co cr cu do ec gt hn mx ni pa pe pr py sv us uy ve",
+}
+SPOKEN_LIKE = {
+    f"{variety.partition('-')[0]}-{region}": variety
+    for variety, regions in _REGIONS.items()
+    for region in regions.split()
+}
+
 
 REGISTRY: Mapping[str, Language] = {
     language.code: language
@@ -111,3 +142,86 @@ def _codes_by_name() -> dict[str, str]:
     for code, entry in REGISTRY.items():
         names |= {name.lower(): code for name in (code, *entry.names)}
     return names
+
+
+def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
+    """Return the spoken form of text in the given language, such as "en", "en-us" or "fa".
+
+    Persian vowel signs tell espeak-ng how to read a word; without them a word has one spelling.
+    """
+    entry = find_language(language)
+    step = entry.normalise
+    if keep_vowel_signs and entry.normalise_for_phonemes is not None:
+        step = entry.normalise_for_phonemes
+    return step(text) or _bare_letters(text)
+
+
+def _bare_letters(text: str) -> str:
+    return "".join(filter(str.isalpha, unicodedata.normalize("NFC", text)))
+
+
+class LanguagePart(NamedTuple):
+    text: str
+    language: str
+
+
+def language_parts(text: str, main: str, languages: Sequence[str]) -> list[LanguagePart]:
+    """Words that are not written in a script of `main` belong to the first of the other languages
+    that is written in theirs; numbers and marks belong to what is before them.
+    """
+    parts: list[LanguagePart] = []
+    for word in text.split():
+        language = _language_of(word, main, languages)
+        if language is None:
+            language = parts[-1].language if parts else main
+        if parts and parts[-1].language == language:
+            parts[-1] = LanguagePart(f"{parts[-1].text} {word}", language)
+        else:
+            parts.append(LanguagePart(word, language))
+    return parts
+
+
+def main_language(parts: Sequence[tuple[str, str]], default: str) -> str:
+    """The language of most letters, of parts as from `language_parts`."""
+    letters: Counter[str] = Counter()
+    for text, language in parts:
+        letters[language] += sum(map(str.isalpha, text))
+    most = max(letters.values(), default=0)
+    return default if letters[default] == most else letters.most_common(1)[0][0]
+
+
+def _language_of(word: str, main: str, languages: Sequence[str]) -> str | None:
+    """None for a word without letters."""
+    scripts = Counter(script_of(character) for character in word if character.isalpha())
+    if not scripts:
+        return None
+    [(script, _)] = scripts.most_common(1)
+    if script in find_language(main).scripts:
+        return main
+    return next((one for one in languages if script in find_language(one).scripts), main)
+
+
+def other_script(text: str, language: str, *, takes_latin: bool = False) -> str | None:
+    """The script of most letters, if it is none of the language's.
+
+    With `takes_latin` Latin words are fine: espeak-ng reads them in every language.
+    """
+    letters = Counter(script_of(letter) for letter in text if letter.isalpha())
+    if not letters:
+        return None
+    scripts = find_language(language).scripts | (LATIN if takes_latin else frozenset())
+    foreign = sum(count for script, count in letters.items() if script not in scripts)
+    if 2 * foreign <= letters.total():
+        return None
+    return next(script for script, _ in letters.most_common() if script not in scripts)
+
+
+def suggested_language(script: str) -> str:
+    """A language that is written so: the one with its own rules here, or several to choose from."""
+    own = [code for code, language in REGISTRY.items() if script in language.scripts]
+    known = own[:1] or languages_of(script)
+    return known[0] if len(known) == 1 else f"TAG ({', '.join(known) or 'such as en'})"
+
+
+def script_name(script: str) -> str:
+    return script if script == "CJK" else script.title()

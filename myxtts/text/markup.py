@@ -1,11 +1,16 @@
-"""What a text may contain besides words: `[pause 0.5]` and `[[IPA]]`."""
+"""What users write besides words: `[pause 0.5]`, `[[IPA]]` and files of pronunciations."""
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from myxtts.errors import DataError
+from myxtts.text.characters import any_of
 
 LONGEST_PAUSE_SECONDS = 60.0
 PRONUNCIATION = re.compile(r"\[\[([^\[\]]*)\]\]")
@@ -46,3 +51,90 @@ def _seconds(match: re.Match[str]) -> float:
             "[pause 0.5]"
         )
     return seconds
+
+
+_SEPARATOR = re.compile(r"\t|\|")
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Pronunciations of a file with a word and how it is said on each line.
+
+        Nguyen<TAB>/wˈɪn/
+        SQL<TAB>sequel
+
+    IPA stands between slashes; anything else is spelled as it is to be read. Lines that begin
+    with # are comments.
+    """
+
+    sayings: dict[str, str]
+    """By word; one in lower case stands for every case."""
+
+    @classmethod
+    def read(cls, file: str | Path) -> Lexicon:
+        sayings: dict[str, str] = {}
+        for number, line in enumerate(read_text(Path(file)).splitlines(), start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            word, *rest = (part.strip() for part in _SEPARATOR.split(line))
+            if len(rest) != 1 or not word or not rest[0]:
+                raise DataError(
+                    f"{file}: line {number}: found {line[:60]!r}, expected a word, a tab or |, and "
+                    "how it is said"
+                )
+            sayings[word] = _as_markup(rest[0])
+        if not sayings:
+            raise DataError(f"{file}: has no entries, expected a word and how it is said per line")
+        return cls(sayings)
+
+    def apply(self, text: str) -> str:
+        """Words replaced by how they are said; IPA as in `text.markup`, which is left as it is."""
+
+        def saying(match: re.Match[str]) -> str:
+            word = match.group()
+            return self.sayings.get(word) or self.sayings.get(word.lower()) or word
+
+        return "".join(
+            f"[[{part}]]" if is_ipa else self._pattern.sub(saying, part)
+            for part, is_ipa in split_at_pronunciations(text)
+        )
+
+    @functools.cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\w)(?:{any_of(self.sayings)})(?!\w)", re.IGNORECASE)
+
+
+def _as_markup(saying: str) -> str:
+    is_ipa = len(saying) > 2 and saying[0] == saying[-1] == "/"
+    return f"[[{saying[1:-1]}]]" if is_ipa else saying
+
+
+_LARGEST_FILE_BYTES = 1 << 24
+
+
+def read_text(file: Path) -> str:
+    """UTF-8, with or without a byte-order mark."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
+    return _decoded(content, str(file))
+
+
+def read_standard_input() -> str:
+    name = "standard input"
+    content = sys.stdin.buffer.read(_LARGEST_FILE_BYTES + 1)
+    if len(content) > _LARGEST_FILE_BYTES:
+        raise DataError(f"{name}: more than {_LARGEST_FILE_BYTES} bytes; split it into parts")
+    return _decoded(content, name)
+
+
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{where}: line {line} is not UTF-8 text; save it as UTF-8") from None
+    if "\0" in text:
+        raise DataError(f"{where}: is not text (it contains zero bytes)")
+    return text

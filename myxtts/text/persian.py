@@ -1,8 +1,10 @@
-"""Persian text normalisation: letters, half-spaces, figures, dates and abbreviations."""
+"""Persian: registry entry, and text as the words that a reader would say."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from difflib import SequenceMatcher
 from functools import partial
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
@@ -17,17 +19,27 @@ from myxtts.text.characters import (
     fold_spaces,
     keep_speakable,
     remove_invisible,
+    roman_value,
     settle,
     speak_addresses,
     tidy_marks,
 )
-from myxtts.text.language import Language
-from myxtts.text.persian_for_espeak import spelt_for_espeak
+from myxtts.text.general import Language
+from myxtts.text.persian_phonemes import (
+    HAMZA_ABOVE,
+    KASRA,
+    SIGN,
+    TANVIN,
+    TASHDID,
+    VOWEL_MARKS,
+    VOWEL_SIGNS,
+    WORD,
+    letters_and_marks,
+    persian_phonemes,
+)
 from myxtts.text.sentences import ABBREVIATIONS, TERMINATORS, SentenceRules
-from myxtts.text.vowel_signs import HAMZA_ABOVE, TANVIN, VOWEL_SIGNS, carry_signs
 
-__all__ = ["PERSIAN", "normalise_persian"]
-
+NINE = "نُه"
 MARKS = "؟!.؛:،"
 
 ADDRESS_NAMES = {".": "دات", "@": "ات", "/": "اسلش", "-": "خط تیره", "_": "آندرلاین"}
@@ -56,8 +68,8 @@ GREGORIAN_MONTHS = [
 ]  # fmt: skip
 
 DOTTED_ABBREVIATIONS = {
-    "ج.ا.ا": "جمهوری اسلامی ایران", "ج.ا": "جمهوری اسلامی", "ق.م": "قبل از میلاد",
-    "ب.م": "بعد از میلاد", "ه.ش": "هجری شمسی", "ه.ق": "هجری قمری", "ر.ک": "رجوع کنید",
+    "ج.ا.ا": "جمهوریِ اسلامیِ ایران", "ج.ا": "جمهوریِ اسلامی", "ق.م": "قبل از میلاد",
+    "ب.م": "بعد از میلاد", "ه.ش": "هجریِ شمسی", "ه.ق": "هجریِ قمری", "ر.ک": "رجوع کنید",
     "ق.ظ": "قبل از ظهر", "ب.ظ": "بعد از ظهر", "پ.ن": "پی‌نوشت",
 }  # fmt: skip
 BLESSINGS = {
@@ -65,8 +77,8 @@ BLESSINGS = {
     "ره": "رحمت الله علیه", "عج": "عجل الله تعالی فرجه",
 }  # fmt: skip
 BEFORE_NUMBER = {
-    "ص": "صفحه", "صص": "صفحات", "ص.": "صفحه", "صص.": "صفحات", "ج.": "جلد", "چ.": "چاپ",
-    "ش.": "شماره",
+    "ص": "صفحهِ", "صص": "صفحاتِ", "ص.": "صفحهِ", "صص.": "صفحاتِ", "ج.": "جلدِ",
+    "چ.": "چاپِ", "ش.": "شمارهِ",
 }  # fmt: skip
 # «برو!» و رفت. «چرا؟» پرسید.
 AFTER_QUOTATIONS = (
@@ -86,13 +98,23 @@ UNITS = {
     "kHz": "کیلوهرتز", "MHz": "مگاهرتز", "GHz": "گیگاهرتز", "W": "وات", "kW": "کیلووات",
     "MW": "مگاوات", "V": "ولت", "h": "ساعت", "min": "دقیقه", "s": "ثانیه", "ms": "میلی‌ثانیه",
     "km/h": "کیلومتر بر ساعت", "m/s": "متر بر ثانیه", "mph": "مایل بر ساعت",
-    "m^2": "متر مربع", "km^2": "کیلومتر مربع", "cm^2": "سانتی‌متر مربع", "m^3": "متر مکعب",
-    "cm^3": "سانتی‌متر مکعب", "°C": "درجه سانتی‌گراد", "° C": "درجه سانتی‌گراد",
-    "°F": "درجه فارنهایت", "° F": "درجه فارنهایت", "°": "درجه", "%": "درصد",
+    "m^2": "مترِ مربع", "km^2": "کیلومترِ مربع", "cm^2": "سانتی‌مترِ مربع", "m^3": "مترِ مکعب",
+    "cm^3": "سانتی‌مترِ مکعب", "°C": "درجهِ سانتی‌گراد", "° C": "درجهِ سانتی‌گراد",
+    "°F": "درجهِ فارنهایت", "° F": "درجهِ فارنهایت", "°": "درجه", "%": "درصد",
 }  # fmt: skip
 
+# What follows a decimal, and what follows a fraction.
+MEASURED = (
+    "هزار", "میلیون", "میلیارد", "تریلیون", "درصد", "برابر", "متر", "سانتی‌متر", "میلی‌متر",
+    "کیلومتر", "کیلو", "کیلوگرم", "گرم", "تن", "لیتر", "ریشتر", "درجه", "دلار", "یورو", "تومان",
+    "ریال", "سال", "ساعت", "ثانیه", "واحد", *(unit for unit in UNITS if unit.isascii()), "%",
+)  # fmt: skip
+SHARED = ("از", "مردم", "جمعیت", "کل", "این", "آن", "آنها", "افراد", "راه", "مسیر")
+COUNTED_BY_ROMAN = ("نوع", "تیپ", "سطح", "کلاس", "فاز", "گروه", "فصل", "بخش", "جلد", "قرن", "سده")
+READ_AS_CARDINAL = frozenset(COUNTED_BY_ROMAN[:6])
+
 SYMBOLS = {
-    "&": "و", "+": "به‌علاوه", "=": "مساوی", "@": "ات", "#": "شماره", "%": "درصد", "°": "درجه",
+    "&": "و", "+": "به‌علاوهِ", "=": "مساویِ", "@": "ات", "#": "شمارهِ", "%": "درصد", "°": "درجه",
     "×": "ضرب در", "÷": "تقسیم بر", "±": "مثبت و منفی", "$": "دلار", "€": "یورو", "£": "پوند",
     "¥": "ین", "₺": "لیر",
 }  # fmt: skip
@@ -106,6 +128,7 @@ NOT_VERBS = frozenset({
 })  # fmt: skip
 VERB_ENDINGS = tuple("میدتهن")
 
+_PERSIAN_LETTER = re.compile("[ء-ۓ]")
 _EDGE = rf"\w{HALF_SPACE}{TANVIN}{HAMZA_ABOVE}"
 _LETTER = r"[^\W\d_]"
 _NUMBER = r"(?:\d{1,3}(?:٬\d{3})+(?!\d)|\d+)"
@@ -151,6 +174,7 @@ _DAY_AND_MONTH = re.compile(
     rf"(?<![\w/.:٬٫-])(\d{{1,2}})(?:ا?م)? ({'|'.join(SOLAR_MONTHS + GREGORIAN_MONTHS)}"
     rf"|می(?= \d{{4}}))(?![{_EDGE}])"
 )
+_YEAR = re.compile(r" \d{4}(?!\d)")
 _CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
 _RATIO = re.compile(r"(?<=\d) ?: ?(?=\d)")
 _PHONE = re.compile(
@@ -172,6 +196,20 @@ _MONEY_SIGN_LAST = re.compile(
 )
 
 _FRACTION = re.compile(r"(?:(\d+) +)?(\d{1,15})\u2044(\d{1,15})")
+# The slash is also the decimal point: ۲/۵ متر.
+_SLASH_FRACTION = re.compile(
+    r"(?<![\w./٫-])(?:(\d+) +)?([1-9])/([2-9]|10)(?![\w/.٫-])"
+    rf"(?! ?(?:{any_of(MEASURED)})(?![{_EDGE}]))"
+    rf"(?P<fraction> (?:{any_of(SHARED)})(?![{_EDGE}]))?"
+)
+_HALF = re.compile(rf"(?<![\w./٫])({_NUMBER})[./٫]5(?= ?(?:{MAGNITUDES})(?![{_EDGE}]))")
+_HASHTAG = re.compile(rf"(?<!\w)#(?={_LETTER})[\w{HALF_SPACE}]+")
+_STRETCHED = re.compile(r"([ء-ۓ])\1{2,}")
+_UNIT_POWER = re.compile(r"(?<=متر) ?\^([23])(?!\d)")
+_ROMAN = re.compile(
+    rf"(?<![{_EDGE}])(?P<before>(?P<counted>{any_of(COUNTED_BY_ROMAN)})|[ء-ۓ{HALF_SPACE}]+) "
+    r"(?P<roman>[IVX]+)(?![\w.])"
+)
 _ORDINAL = re.compile(
     rf"({_NUMBER})(?:(?: ?ام|م)(?P<superlative>ین)?(?![{_EDGE}])|(?:st|nd|rd|th)\b)"
 )
@@ -196,15 +234,17 @@ _SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 def normalise_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
     """Return Persian text as words and light punctuation in one standard spelling."""
-    spoken = settle(_normalise_once, text)
+    # From here on vowel signs are those of the words that are put in for others.
+    spoken = settle(_normalise_once, _DIACRITICS.sub("", _unify_letters(text)))
     if not keep_vowel_signs:
-        return spoken
+        return without_signs(spoken)
     written = _UNREAD_SIGNS.sub("", _unify_letters(text))
     return carry_signs(_SIGNS_AFTER_HALF_SPACE.sub(rf"\1{HALF_SPACE}", written), spoken)
 
 
 def _normalise_once(text: str) -> str:
     text = speak_addresses(_clean(text), ADDRESS_NAMES)
+    text = _HASHTAG.sub(lambda m: f" هشتگ {m.group()[1:].replace('_', ' ')} ", text)
     text = _unify_punctuation(text)
     text = _expand_abbreviations(text)
     text = _speak_dates_and_times(text)
@@ -221,9 +261,10 @@ def _unify_letters(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    text = _DIACRITICS.sub("", _unify_letters(text))
+    text = _unify_letters(text)
     text = _HE_WITH_HAMZA.sub("ه" + HAMZA_ABOVE, text)
     text = _OTHER_HAMZA.sub("", _YE_WITH_HAMZA.sub("ئ", text))
+    text = _STRETCHED.sub(r"\1", text)
     text = _TANVIN_BEFORE_ALEF.sub("ا" + TANVIN, _REPEATED_TANVIN.sub(TANVIN, text))
     text = ascii_numerals(text.translate(PLAIN_QUOTES_AND_DASHES))
     text = _ENDLESS_DIGITS.sub(lambda m: f" {_spell_digits(m.group())} ", text)
@@ -250,7 +291,12 @@ def _verb_prefix(match: re.Match[str]) -> str:
 
 
 def _spell_digits(digits: str) -> str:
-    return " ".join(str(num2words(int(digit), lang="fa")) for digit in digits)
+    return " ".join(_words(int(digit)) for digit in digits)
+
+
+def _words(number: int) -> str:
+    """Return a number in words; nine is spelled unlike "no"."""
+    return re.sub(r"\bنه\b", NINE, str(num2words(number, lang="fa")))
 
 
 def _cardinal(written: str) -> str:
@@ -258,12 +304,12 @@ def _cardinal(written: str) -> str:
     # Beyond this length num2words silently drops digits.
     if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
         return _spell_digits(digits)
-    return str(num2words(int(digits), lang="fa"))
+    return _words(int(digits))
 
 
 def _ordinal(written: str) -> str:
     """The ordinal; not from num2words, which gives سیم for the thirtieth."""
-    words = _cardinal(written.lstrip("0") or "0")
+    words = without_signs(_cardinal(written.lstrip("0") or "0"))
     if words.endswith("سه"):
         return words.removesuffix("سه") + "سوم"
     if words.endswith("سی"):
@@ -325,12 +371,13 @@ def _date(first: str, month: str, last: str) -> str | None:
     if year.startswith("0"):
         year = "14" + year[-2:]
     months = GREGORIAN_MONTHS if int(year) >= 1700 else SOLAR_MONTHS
-    return f"{_ordinal(day)} {months[int(month) - 1]} {_cardinal(year)}"
+    return f"{_ordinal(day)}{KASRA} {months[int(month) - 1]}{KASRA} {_cardinal(year)}"
 
 
 def _day_and_month(match: re.Match[str]) -> str:
-    day = _ordinal(match[1]) if 1 <= int(match[1]) <= 31 else match[1]
-    return f"{day} {match[2]}"
+    day = _ordinal(match[1]) + KASRA if 1 <= int(match[1]) <= 31 else match[1]
+    year_follows = _YEAR.match(match.string, match.end())
+    return f"{day} {match[2]}{KASRA if year_follows else ''}"
 
 
 def _phone(match: re.Match[str]) -> str:
@@ -360,6 +407,8 @@ def _money(match: re.Match[str]) -> str:
             spoken = f"{_cardinal(whole)} {CURRENCIES[sign]} و {spoken}"
     else:
         number = _cardinal(whole) if fraction == "00" else _number(amount)
+        if magnitude and fraction == "5":
+            number = _and_half(whole)
         spoken = " ".join(filter(None, [number, magnitude, CURRENCIES[sign]]))
     minus = "منفی " if match.groupdict().get("minus") else ""
     return f" {minus}{spoken} "
@@ -367,20 +416,46 @@ def _money(match: re.Match[str]) -> str:
 
 def _speak_quantities(text: str) -> str:
     text = _FRACTION.sub(_fraction, text)
+    text = _SLASH_FRACTION.sub(_slash_fraction, text)
+    text = _HALF.sub(lambda m: f" {_and_half(m[1])} ", text)
+    text = _ROMAN.sub(_roman, text)
+    text = _UNIT_POWER.sub(lambda m: KASRA + (" مربع" if m[1] == "2" else " مکعب"), text)
     text = _ORDINAL.sub(lambda m: f" {_ordinal(m[1])}{m['superlative'] or ''} ", text)
     text = _RANGE.sub(_range, text)
     text = _PLUS.sub(" مثبت ", _MINUS.sub(" منفی ", text))
     text = _PERCENT_FIRST.sub(lambda m: f" {_number(m[1])} درصد ", text)
     text = _UNIT.sub(lambda m: f" {_number(m[1])} {UNITS[m[2]]} ", text)
-    text = _POWER.sub(lambda m: " به توان دو " if m[1] == "2" else " به توان سه ", text)
+    text = _POWER.sub(lambda m: " به توانِ دو " if m[1] == "2" else " به توانِ سه ", text)
     text = _VERSION.sub(lambda m: f" {' نقطه '.join(map(_cardinal, m.group().split('.')))} ", text)
     return _BARE_NUMBER.sub(lambda m: f" {_bare_number(m.group())} ", text)
 
 
 def _fraction(match: re.Match[str]) -> str:
-    whole, top, bottom = match.groups()
+    whole, top, bottom = match[1], match[2], match[3]
     part = "نیم" if (top, bottom) == ("1", "2") else f"{_cardinal(top)} {_ordinal(bottom)}"
     return f" {_cardinal(whole)} و {part} " if whole else f" {part} "
+
+
+def _slash_fraction(match: re.Match[str]) -> str:
+    whole, top, bottom = match[1], match[2], match[3]
+    # ۲/۵ alone is a decimal.
+    is_fraction = whole or match["fraction"] or int(bottom) <= 4
+    if int(top) >= int(bottom) or not is_fraction:
+        return match.group()
+    return _fraction(match) + (match["fraction"] or "")
+
+
+def _and_half(whole: str) -> str:
+    return f"{_cardinal(whole)} و نیم" if whole != "0" else "نیم"
+
+
+def _roman(match: re.Match[str]) -> str:
+    value = roman_value(match["roman"])
+    if value is None or (len(match["roman"]) == 1 and not match["counted"]):
+        return match.group()
+    number = str(value)
+    said = _cardinal(number) if match["before"] in READ_AS_CARDINAL else _ordinal(number)
+    return f"{match['before']} {said}"
 
 
 def _range(match: re.Match[str]) -> str:
@@ -403,12 +478,63 @@ def _speak_symbols(text: str) -> str:
     return _APOSTROPHE.sub("", text)
 
 
+# ---- vowel signs -----------------------------------------------------------------------------
+# They are written only where a reader would guess wrong. Words are normalized without them, so that
+# a word is treated the same with and without signs, and get them back afterwards.
+
+
+def carry_signs(written: str, spoken: str) -> str:
+    """`spoken`, which has no vowel signs, with those of the same words in `written`.
+
+    Both use the same letters. Signs without a letter are dropped.
+    """
+    signed = [letters_and_marks(word) for word in WORD.findall(written)]
+    matcher = SequenceMatcher(
+        None,
+        [_letters(word) for word in signed],
+        [_letters(letters_and_marks(word)) for word in WORD.findall(spoken)],
+    )
+    source_of = {
+        block.b + offset: signed[block.a + offset]
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+    }
+    numbers = itertools.count()
+    return WORD.sub(lambda word: _with_signs(word.group(), source_of.get(next(numbers))), spoken)
+
+
+def without_signs(text: str) -> str:
+    return SIGN.sub("", text)
+
+
+def _letters(word: list[tuple[str, str]]) -> str:
+    return "".join(letter for letter, _ in word)
+
+
+def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
+    if source is None:
+        return word
+    signed = ""
+    for (letter, own), (_, written) in zip(letters_and_marks(word), source, strict=True):
+        marks = SIGN.sub("", own)
+        signed += letter + (_signs(letter, written, marks) or own.replace(marks, "")) + marks
+    return signed
+
+
+def _signs(letter: str, written: str, marks: str) -> str:
+    """At most one vowel and a tashdid; tanvin counts as a vowel."""
+    if not _PERSIAN_LETTER.match(letter):
+        return ""
+    vowel = next((sign for sign in written if sign in VOWEL_MARKS), "")
+    return ("" if TANVIN in marks else vowel) + (TASHDID if TASHDID in written else "")
+
+
 PERSIAN = Language(
     code="fa",
     names=("Persian", "Farsi"),
     normalise=normalise_persian,
     normalise_for_phonemes=partial(normalise_persian, keep_vowel_signs=True),
-    respell_for_espeak=spelt_for_espeak,
+    phonemes=persian_phonemes,
     espeak_voice="fa",
     scripts=frozenset({"ARABIC"}),
     # The Persian semicolon separates whole clauses.

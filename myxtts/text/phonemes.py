@@ -16,21 +16,32 @@ from myxtts.text.languages import find_language
 
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
+# Increase it when the same text gives other symbols, so that features are prepared again.
+TEXT_RULES = 3
 STRESS_MARKS = "ˈˌ"
 # espeak-ng returns "(en)word(fa)" for a word in another language.
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
 
 
 @functools.lru_cache(maxsize=4_096)
-def phoneme_symbols(text: str, language: str) -> tuple[str, ...]:
-    """The symbols of a normalised text: phonemes, ' ' between words and punctuation marks."""
+def phoneme_symbols(
+    text: str, language: str, *, ezafe: bool = True, rules: int = TEXT_RULES
+) -> tuple[str, ...]:
+    """Return the symbols of a normalized text: phonemes, ' ' between words, punctuation marks.
+
+    `ezafe` is text.ezafe of the configuration, `rules` the version that a run was trained with.
+    """
     entry = find_language(language)
     symbols: list[str] = []
-    for part in _PUNCTUATION.split(entry.respell_for_espeak(text)):
+    for part in _PUNCTUATION.split(text):
         if _PUNCTUATION.fullmatch(part):
             symbols.append(part.translate(_PERSIAN_TO_LATIN))
         elif part.strip():
-            spoken = _LANGUAGE_SWITCH.sub("", espeak.phonemes(part, entry.espeak_voice))
+            if entry.phonemes is not None:
+                said = entry.phonemes(part, ezafe, rules)
+            else:
+                said = espeak.phonemes(part, entry.espeak_voice)
+            spoken = _LANGUAGE_SWITCH.sub("", said)
             if symbols and spoken:
                 symbols.append(" ")
             symbols.extend(split_symbols(spoken))

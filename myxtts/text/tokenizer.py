@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.json_files import read_json
-from myxtts.text.languages import find_language, nearest_tag
-from myxtts.text.normalise import normalise
-from myxtts.text.phonemes import phoneme_symbols
-from myxtts.text.sayable import unsayable
+from myxtts.text.characters import LATIN, script_of
+from myxtts.text.languages import find_language, nearest_tag, normalise
+from myxtts.text.phonemes import TEXT_RULES, phoneme_symbols
 from myxtts.whole_files import write_whole_file
-from myxtts.wording import quoted
+from myxtts.wording import plural_count, quoted
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -24,9 +26,9 @@ PADDING_SYMBOL = "<padding>"
 EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
-# Increase it when the same text gives different symbols, to invalidate cached features.
-TEXT_RULES = 2
 _FORMAT = "myxtts-tokenizer-1"
+# Of files that do not say it.
+_FIRST_RULES = 2
 _KINDS = ("phonemes", "graphemes")
 # Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
 _BRITISH_PHONEMES = {"EN": "en-gb"}
@@ -37,8 +39,10 @@ def is_spoken(symbol: str) -> bool:
     return any(character.isalnum() for character in symbol)
 
 
-def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
-    """Symbols of a text; `kind` is text.tokens of the configuration.
+def text_symbols(
+    text: str, language: str, kind: str, *, ezafe: bool = True, rules: int = TEXT_RULES
+) -> tuple[str, ...]:
+    """Return the symbols of a text; `kind` is text.tokens of the configuration.
 
     Characters that cannot be pronounced are left out: espeak-ng would read their names.
     """
@@ -46,7 +50,7 @@ def text_symbols(text: str, language: str, kind: str) -> tuple[str, ...]:
     for character in unsayable(words, language, kind):
         words = words.replace(character, " ")
     if kind == "phonemes":
-        return phoneme_symbols(words, language)
+        return phoneme_symbols(words, language, ezafe=ezafe, rules=rules)
     return tuple(" ".join(words.lower().split()))
 
 
@@ -76,22 +80,39 @@ class Tokenizer:
     kind: str
     symbols: tuple[str, ...]
     languages: tuple[str, ...]
+    ezafe: bool = True
+    """text.ezafe of the configuration that the run was trained with."""
+    rules: int = TEXT_RULES
+    """Version of the text rules that the run was trained with."""
 
     @classmethod
-    def learn(cls, kind: str, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
-        return cls(kind, _SPECIAL_SYMBOLS, ()).grown(symbols, languages)
+    def learn(
+        cls, kind: str, symbols: Iterable[str], languages: Iterable[str], *, ezafe: bool = True
+    ) -> Tokenizer:
+        return cls(kind, _SPECIAL_SYMBOLS, (), ezafe).grown(symbols, languages)
 
     def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
         """With new items appended in sorted order, so that existing ids stay the same."""
         new_symbols = sorted(set(symbols) - set(self.symbols))
         new_languages = sorted(set(languages) - set(self.languages))
-        return Tokenizer(
-            self.kind, (*self.symbols, *new_symbols), (*self.languages, *new_languages)
+        return dataclasses.replace(
+            self,
+            symbols=(*self.symbols, *new_symbols),
+            languages=(*self.languages, *new_languages),
         )
+
+    def with_ids_of(self, vocabulary: Tokenizer) -> Tokenizer:
+        """Return this tokenizer with the ids of a vocabulary, extended at its end."""
+        grown = vocabulary.grown(self.symbols, self.languages)
+        return dataclasses.replace(self, symbols=grown.symbols, languages=grown.languages)
+
+    def symbols_of(self, text: str, language: str) -> tuple[str, ...]:
+        """Return the symbols of a text by the rules of this run."""
+        return text_symbols(text, language, self.kind, ezafe=self.ezafe, rules=self.rules)
 
     def encode(self, text: str, language: str) -> list[int]:
         """Token ids with an edge token at both ends; unknown symbols are left out."""
-        return self.encode_symbols(text_symbols(text, language, self.kind), text)
+        return self.encode_symbols(self.symbols_of(text, language), text)
 
     def encode_symbols(self, symbols: Iterable[str], text: str) -> list[int]:
         """The same for symbols of a `text`, which an error shows."""
@@ -134,6 +155,8 @@ class Tokenizer:
             "kind": self.kind,
             "symbols": self.symbols,
             "languages": self.languages,
+            "ezafe": self.ezafe,
+            "rules": self.rules,
         }
         write_whole_file(file, json.dumps(content, ensure_ascii=False, indent=1))
 
@@ -146,7 +169,13 @@ class Tokenizer:
             symbols, languages = _names(content["symbols"]), _names(content["languages"])
             if symbols[: len(_SPECIAL_SYMBOLS)] != _SPECIAL_SYMBOLS or not languages:
                 raise ValueError("symbols or languages are missing")
-            return cls(content["kind"], symbols, _canonical(languages, content["kind"]))
+            return cls(
+                content["kind"],
+                symbols,
+                _canonical(languages, content["kind"]),
+                content.get("ezafe", False),
+                content.get("rules", _FIRST_RULES),
+            )
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
         except (ValueError, DataError) as error:
@@ -155,3 +184,45 @@ class Tokenizer:
     @functools.cached_property
     def _symbol_ids(self) -> dict[str, int]:
         return {symbol: index for index, symbol in enumerate(self.symbols)}
+
+
+def unsayable(words: str, language: str, kind: str) -> list[str]:
+    """Characters of a normalised text that would be silent or read as the name of a letter.
+
+    `kind` is text.tokens of the configuration. Graphemes must be letters of the language's script;
+    espeak-ng also reads Latin words, and numbers and signs that it knows.
+    """
+    return [
+        character for character in sorted(set(words)) if not _sayable(character, language, kind)
+    ]
+
+
+@functools.lru_cache(maxsize=16_384)
+def _sayable(character: str, language: str, kind: str) -> bool:
+    group = unicodedata.category(character)[0]
+    if group == "L":
+        known = find_language(language).scripts | (LATIN if kind == "phonemes" else frozenset())
+        return script_of(character) in known or unicodedata.category(character) == "Lm"
+    if group in "NS":
+        return kind == "phonemes" and bool(phoneme_symbols(character, language))
+    return True
+
+
+_SHOWN_SYMBOLS = 10
+
+
+def left_out_symbols(text: str, language: str) -> Counter[str]:
+    """Emoji, arrows, stars and the like that have no words in this language."""
+    symbols = Counter(it for it in text if unicodedata.category(it) in ("So", "Sm", "Sc"))
+    return Counter({it: count for it, count in symbols.items() if not _is_spoken(it, language)})
+
+
+def describe_left_out(symbols: Counter[str]) -> str:
+    shown = " ".join(symbol for symbol, _ in symbols.most_common(_SHOWN_SYMBOLS))
+    more = " ..." if len(symbols) > _SHOWN_SYMBOLS else ""
+    return f"{plural_count(symbols.total(), 'symbol')} left out of speech: {shown}{more}"
+
+
+@functools.lru_cache(maxsize=4_096)
+def _is_spoken(symbol: str, language: str) -> bool:
+    return normalise(f"1 {symbol} 2", language) != normalise("1 2", language)

@@ -4,7 +4,7 @@ import pytest
 
 from myxtts.errors import DataError
 from myxtts.synthesis.script import ScriptWriter
-from myxtts.text.lexicon import Lexicon
+from myxtts.text.markup import Lexicon
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
 ENGLISH = "The quick brown fox jumps over a lazy dog, by the pool; who? yes! now: thought win."

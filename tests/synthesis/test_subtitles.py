@@ -10,7 +10,7 @@ from myxtts.synthesis.lines import Line, SpokenLine
 from myxtts.synthesis.script import ScriptWriter
 from myxtts.synthesis.subtitles import write_subtitles
 from myxtts.synthesis.word_times import TimedLine, TimedWord, timed_line
-from myxtts.text.lexicon import Lexicon
+from myxtts.text.markup import Lexicon
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
 TEXT = "In the end, Dr. Fox paid 12 dollars for سلام."

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.text.normalise import normalise
-from myxtts.text.vowel_signs import VOWEL_SIGNS
+from myxtts.text.languages import normalise
+from myxtts.text.persian_phonemes import VOWEL_SIGNS
 
 LANGUAGES = ["en", "fa", "de", "xx"]
 

@@ -32,8 +32,6 @@ def test_persian_has_phonemes_and_shares_punctuation():
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("کتاب من", "ketɑb man"),
-        ("کتابِ من", "ketɑbe man"),
         ("کِرم", "kerm"),
         ("کُره", "kore"),
         ("کَره", "kare"),
@@ -41,28 +39,101 @@ def test_persian_has_phonemes_and_shares_punctuation():
         ("مُعَلِّم", "moʔallem"),
         ("سَلَامٌ", "salɑmon"),
         ("تُو", "to"),
-        ("سِیاه", "siɑh"),
+        ("سِیاه", "sijɑh"),
         ("خِیلی", "xejli"),
         ("مُؤَثِّر", "moʔasser"),
         ("سلاَم", "salɑm"),
+        ("رابِطه", "rɑbete"),
+        ("دِه", "deh"),
+        ("قَهوه", "qahveh"),
+        ("نُه", "noh"),
+        ("نه", "na"),
+        ("غذا", "qazɑ"),
+        ("زیبایی", "zibɑji"),
+        ("خانه‌ای", "xɑneʔi"),
+        ("رعایت", "reʔɑjat"),
+        ("نبردهایشان", "nabardhɑjeʃɑn"),
+        ("پنج گرم آب گرم", "pandʒ ɡeram ɑbe ɡarm"),
+    ],
+)
+def test_persian_words(written, said):
+    assert _without_stress(text_symbols(written, "fa", "phonemes")) == said
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("کتابِ من", "ketɑbe man"),
+        ("حکومتِ ایران", "hokumate irɑn"),
+        ("گفتنِ این", "ɡoftane in"),
         ("پایِ من", "pɑje man"),
         ("رویِ میز", "ruje miz"),
         ("کتاب‌هایِ من", "ketɑbhɑje man"),
         ("راهِ من", "rɑhe man"),
-        ("خانهِ من", "xɑneːje man"),
-        ("رابِطه", "rɑbete"),
+        ("خانهِ من", "xɑneje man"),
+        ("خانهٔ من", "xɑneje man"),
+        ("خانه‌ی من", "xɑneje man"),
         ("رابِطهٔ من", "rɑbeteje man"),
-        ("دِه", "deh"),
-        ("قَهوه", "q1ahveh"),
+        ("حقِ ما", "haqqe mɑ"),
+        ("کشتیِ نو", "keʃtije no"),
+        ("برای من", "barɑje man"),
     ],
 )
-def test_persian_vowel_signs_are_said(written, said):
-    symbols = text_symbols(written, "fa", "phonemes")
-    assert "".join(symbol.strip("ˈˌ") for symbol in symbols) == said
+@pytest.mark.parametrize("ezafe", [False, True])
+def test_a_written_ezafe_is_said_once(written, said, ezafe):
+    assert _without_stress(text_symbols(written, "fa", "phonemes", ezafe=ezafe)) == said
+
+
+def test_an_unwritten_ezafe_is_said_if_wanted():
+    text = "کتاب خوب من"
+    assert _without_stress(text_symbols(text, "fa", "phonemes")) == "ketɑbe xube man"
+    assert _without_stress(text_symbols(text, "fa", "phonemes", ezafe=False)) == "ketɑb xub man"
+
+
+@pytest.mark.parametrize("mark", "،؛:.؟!")
+def test_no_ezafe_before_a_mark(mark):
+    symbols = text_symbols(f"کتاب{mark} خوب", "fa", "phonemes")
+    assert _without_stress(symbols[: symbols.index(" ") - 1]) == "ketɑb"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("کشور", "keʃvˈar"),
+        ("تهران", "tehrˈɑn"),
+        ("کشورِ من", "keʃvˈare mˈan"),
+        ("کتاب‌ها", "ketɑbhˈɑ"),
+        ("بزرگ‌ترین", "bozorɡtarˈin"),
+        ("کتاب‌هایشان", "ketɑbhˈɑjeʃɑn"),
+        ("خانه‌ای", "xɑnˈeʔi"),
+        ("رفته‌ام", "raftˈeʔam"),
+        ("می‌خواهم", "mˈixɑham"),
+        ("نمی‌خواهم", "nˈemixɑham"),
+        ("برنمی‌گردد", "barnˈemiɡardad"),
+        ("برویم", "bˈeravim"),
+        ("نرفتند", "nˈaraftand"),
+        ("رفتند", "rˈaftand"),
+        ("شدید", "ʃadˈid"),
+        ("اگر", "ˈaɡar"),
+        ("را", "rɑ"),
+        ("از", "az"),
+    ],
+)
+def test_persian_stress(written, said):
+    assert "".join(text_symbols(written, "fa", "phonemes")) == said
+
+
+def test_older_runs_are_read_as_they_were_trained():
+    assert "".join(text_symbols("قهوه خوب", "fa", "phonemes", rules=2)) == "q1ˈahveː xˈuːb"
+    assert "".join(text_symbols("کتابِ خوب", "fa", "phonemes", rules=2)) == "kˈetɑbe xˈuːb"
+
+
+def _without_stress(symbols):
+    return "".join(symbol.strip("ˈˌ") for symbol in symbols)
 
 
 def test_a_language_that_espeak_does_not_know():
-    with pytest.raises(DataError, match="no voice 'xx-none'"):
+    with pytest.raises(DataError, match="xx-none"):
         phoneme_symbols("hello", "xx-none")
 
 

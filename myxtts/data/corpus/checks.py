@@ -24,11 +24,15 @@ from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.corpus.dataset import Utterance
 from myxtts.errors import DataError
-from myxtts.text.left_out import describe_left_out, left_out_symbols
-from myxtts.text.normalise import normalise
-from myxtts.text.sayable import unsayable
-from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
-from myxtts.text.written_in import other_script, script_name, suggested_language
+from myxtts.text.languages import normalise, other_script, script_name, suggested_language
+from myxtts.text.tokenizer import (
+    EDGE_TOKENS,
+    describe_left_out,
+    is_spoken,
+    left_out_symbols,
+    text_symbols,
+    unsayable,
+)
 from myxtts.wording import quoted
 
 TOO_MANY_FRAMES, TOO_MANY_TOKENS = "clip too long", "text too long"
@@ -223,7 +227,9 @@ def _check_sound(
 
 def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], Rejection | None]:
     try:
-        symbols = text_symbols(item.text, item.language, config.text.tokens)
+        symbols = text_symbols(
+            item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
+        )
     except DataError as error:
         return (), Rejection(item.source, "no pronunciation", str(error))
     tokens = len(symbols) + EDGE_TOKENS

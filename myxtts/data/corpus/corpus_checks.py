@@ -29,7 +29,7 @@ from myxtts.data.corpus.dataset import ONE_SPEAKER, Utterance, metadata_files, r
 from myxtts.data.corpus.layout import Layout
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError
-from myxtts.text.normalise import normalise
+from myxtts.text.languages import normalise
 from myxtts.wording import plural
 
 CLEAN_HEADER = "audio_file|text|speaker_name|language"

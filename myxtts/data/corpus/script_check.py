@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.errors import DataError
-from myxtts.text.written_in import other_script, script_name, suggested_language
+from myxtts.text.languages import other_script, script_name, suggested_language
 from myxtts.wording import quoted
 
 if TYPE_CHECKING:

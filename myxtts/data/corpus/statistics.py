@@ -233,7 +233,7 @@ def _trimmed_mel_frames(item: Utterance, config: XTTSConfig, untrimmed: int) -> 
 
 def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:
     try:
-        return text_symbols(item.text, item.language, config.text.tokens)
+        return text_symbols(item.text, item.language, config.text.tokens, ezafe=config.text.ezafe)
     except DataError as error:
         raise DataError(f"{item.source}: {error}") from None
 

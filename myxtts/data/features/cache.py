@@ -35,7 +35,7 @@ CACHE_FORMAT = "myxtts-features-4"
 FULL_SCALE = 32_767
 _NAME = re.compile("[0-9a-f]{32}")
 _NAMES = (
-    *("format", "tokens", "symbols", "languages", "speakers", "mel_mean", "mel_deviation"),
+    *("format", "tokens", "ezafe", "symbols", "languages", "speakers", "mel_mean", "mel_deviation"),
     *("rejected", "rejections", "description", "index_checksum"),
 )
 PARTS = ("tokens", "mels", "audio", "texts")
@@ -174,7 +174,10 @@ def open_cache(folder: Path) -> FeatureCache:
             index=index,
             reader=ClipReader(index, arrays),
             tokenizer=Tokenizer(
-                content["tokens"], tuple(content["symbols"]), tuple(content["languages"])
+                content["tokens"],
+                tuple(content["symbols"]),
+                tuple(content["languages"]),
+                content["ezafe"],
             ),
             speakers=tuple(content["speakers"]),
             mel_mean=content["mel_mean"],

@@ -51,7 +51,8 @@ from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.loading import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
-from myxtts.text.tokenizer import TEXT_RULES, Tokenizer
+from myxtts.text.phonemes import TEXT_RULES
+from myxtts.text.tokenizer import Tokenizer
 from myxtts.whole_files import whole_folder
 
 _log = logging.getLogger(__name__)
@@ -137,6 +138,7 @@ def settings_fingerprint(config: XTTSConfig) -> str:
         MEL_RULES,
         dataclasses.asdict(config.audio),
         config.text.tokens,
+        config.text.ezafe,
         config.data.n_mels,
         config.data.max_text_length,
         config.data.max_mel_frames,
@@ -293,7 +295,8 @@ def _join(
     _stop_when_too_many_rejected(reasons, lines, clips, utterances, config)
     left_out = {rejection.source for rejection in duplicates}
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
-    tokenizer = Tokenizer.learn(config.text.tokens, symbols, {item.language for item in utterances})
+    languages = {item.language for item in utterances}
+    tokenizer = Tokenizer.learn(config.text.tokens, symbols, languages, ezafe=config.text.ezafe)
     with whole_folder(folder) as part:
         level, index_checksum = _join_arrays(build_dir, chunks, lengths, tokenizer, kept, part)
         content = {
@@ -301,6 +304,7 @@ def _join(
             "format": CACHE_FORMAT,
             **about,
             "tokens": tokenizer.kind,
+            "ezafe": tokenizer.ezafe,
             "symbols": tokenizer.symbols,
             "languages": tokenizer.languages,
             "speakers": sorted({item.speaker for item in utterances}),

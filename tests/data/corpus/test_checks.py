@@ -26,7 +26,7 @@ from myxtts.data.corpus.corpus_checks import check_corpus
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.data.corpus.demo import make_demo_corpus
 from myxtts.data.features.prepare import prepare
-from myxtts.text.sayable import unsayable
+from myxtts.text.tokenizer import unsayable
 
 RATE_HZ = 22_050
 

@@ -1,0 +1,387 @@
+"""Persian words to phonemes: vowel signs, exceptions to espeak-ng, the ezafe and stress.
+
+espeak-ng reads a Persian word the same way alone and in a clause, so words are read one by one.
+Its stress and vowel length follow no rule of Persian: stress is set here and length is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
+
+from myxtts.text import espeak
+from myxtts.text.characters import HALF_SPACE
+from myxtts.text.ezafe import ezafe_words
+
+TANVIN = "\u064b"
+FATHA, ZAMMA, KASRA, TASHDID = "\u064e", "\u064f", "\u0650", "\u0651"
+HAMZA_ABOVE = "\u0654"
+# Includes the endings -on and -en of Arabic words. Sukun is excluded: with it espeak-ng does not
+# find the word in its dictionary, and reads no word better.
+VOWEL_MARKS = f"\u064c\u064d{FATHA}{ZAMMA}{KASRA}"
+VOWEL_SIGNS = VOWEL_MARKS + TASHDID
+
+_LETTER = r"[^\W\d_]"
+_MARKS = f"[{VOWEL_SIGNS}{TANVIN}{HAMZA_ABOVE}]"
+WORD = re.compile(rf"(?:{_LETTER}{_MARKS}*)+")
+_LETTER_AND_MARKS = re.compile(rf"({_LETTER})({_MARKS}*)")
+SIGN = re.compile(f"[{VOWEL_SIGNS}]")
+
+# The first version of the text rules with all that is here.
+WHOLE_RULES = 3
+
+Letters = list[tuple[str, str]]
+
+_VOWELS = "ɑaeiou"
+_ALEFS = "اآأ"
+_NOTHING = ("", "")
+_PERSIAN_WORD = re.compile(rf"(?=[ء-ۓ])(?:{WORD.pattern}|{HALF_SPACE})+")
+_WRITTEN_EZAFE = re.compile(rf"(?:(?<=ه)(?:{HAMZA_ABOVE}|{HALF_SPACE}ی){KASRA}?|{KASRA})$")
+
+# Words that mean a unit only after a number.
+_AFTER_NUMBERS = {"گرم": "ɡeram", "سنت": "sent", "مایل": "mɑjl"}
+_NUMBERS = frozenset(
+    str(num2words(number, lang="fa"))
+    for number in (*range(21), *range(30, 100, 10), *range(100, 1_001, 100))
+) | {"میلیون", "میلیارد", "نیم", "ربع", "چند"}
+
+# Numbers, words of addresses and particles take no ezafe.
+_WITHOUT_EZAFE = _NUMBERS | frozenset(
+    "تریلیون ممیز دات ات اسلش آندرلاین و که را به از در با تا یا هم این آن هر هیچ چه اگر اما ولی"
+    " نیز است نیست بود شد خیلی همین همان چون".split()
+)
+_ENDS_WITHOUT_EZAFE = re.compile(
+    f"ً$|{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)$|ها(?:یی|یم|یت|یش|یمان|یتان|یشان)$"
+)
+_BLESSINGS = frozenset(
+    (
+        "صلی الله",
+        "علیه السلام",
+        "علیها السلام",
+        "علیهم السلام",
+        "سلام الله",
+        "رحمت الله",
+        "عجل الله",
+    )
+)
+
+# Endings that a word of the list of exceptions may have.
+_ENDINGS = {
+    "ها": "hɑ", "های": "hɑj", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat", "هایش": "hɑjaʃ",
+    "هایمان": "hɑjemɑn", "هایتان": "hɑjetɑn", "هایشان": "hɑjeʃɑn", "تر": "tar", "ترین": "tarin",
+    "ی": "i", "م": "am", "ش": "aʃ", "ام": "am", "اش": "aʃ", "ای": "i", "ات": "ɑt",
+    "مان": "emɑn", "تان": "etɑn", "شان": "eʃɑn",
+}  # fmt: skip
+_SHORTEST_STEM = 4
+
+# Their last consonant is doubled before a vowel.
+_DOUBLED = frozenset(
+    "حق حد خط حل حس سد رد فن جد حج سن ظن کل محل مقر شک صف کف قد مواد خاص عام تضاد مستقل رب".split()
+)
+# They end in a consonant before the ezafe: nove.
+_ENDS_IN_OV = frozenset("نو جو پرتو خسرو پیرو راهرو تندرو پیشرو رهرو".split())
+
+
+def persian_phonemes(clause: str, ezafe: bool = True, rules: int = WHOLE_RULES) -> str:
+    """Return the phonemes of a clause without punctuation, in IPA with stress.
+
+    A written ezafe is always read. With `ezafe`, so are those that are left unwritten. `rules` is
+    the version of the text rules.
+    """
+    words = [_Word.read(written) for written in clause.split()]
+    if rules < WHOLE_RULES:
+        return _plain_phonemes(words)
+    letters = [word.letters for word in words]
+    tagged = _unwritten_ezafes(letters) if ezafe else [False] * len(words)
+    spoken: list[str] = []
+    start = 0
+    while start < len(words):
+        end, phonemes = _phrase(words, start)
+        *before, last = phonemes.split() or [""]
+        spoken += [part if part == "va" else with_stress(part) for part in before]
+        word = words[end - 1]
+        if word.is_persian:
+            takes_ezafe = word.has_ezafe or (tagged[end - 1] and _may_take_ezafe(word, last))
+            last = with_stress(last, word.letters, _ezafe(word.letters, last) * takes_ezafe)
+        spoken.append(last)
+        start = end
+    return " ".join(filter(None, spoken))
+
+
+def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
+    """Return which words take an unwritten ezafe, without what the tagger cannot know."""
+    tagged = ezafe_words(letters)
+    for index, (word, following) in enumerate(itertools.pairwise(letters)):
+        before_blessing = " ".join(letters[index + 1 : index + 3]) in _BLESSINGS
+        if (
+            word in _WITHOUT_EZAFE
+            or _ENDS_WITHOUT_EZAFE.search(word)
+            or _IMPERFECT.match(word)
+            or (word == "نقطه" and following in _NUMBERS)
+            or before_blessing
+        ):
+            tagged[index] = False
+    return tagged
+
+
+def _plain_phonemes(words: Sequence[_Word]) -> str:
+    """Return what espeak-ng makes of the words, as older runs were trained."""
+    if not any(word.has_ezafe for word in words):
+        return espeak.phonemes(" ".join(_spelt(word.core) for word in words), "fa")
+    spoken = []
+    for word in words:
+        phonemes = espeak.phonemes(_spelt(word.core), "fa")
+        bare = phonemes.rstrip("ː")
+        spoken.append(bare + _ezafe(word.letters, bare) if word.has_ezafe else phonemes)
+    return " ".join(filter(None, spoken))
+
+
+class _Word(NamedTuple):
+    core: str
+    """With the signs that the user wrote, without an ezafe."""
+    letters: str
+    has_ezafe: bool
+    is_persian: bool
+
+    @classmethod
+    def read(cls, written: str) -> _Word:
+        core = _WRITTEN_EZAFE.sub("", written)
+        if len(core) < 2:
+            core = written
+        is_persian = _PERSIAN_WORD.fullmatch(written) is not None
+        return cls(core, SIGN.sub("", core), core != written, is_persian)
+
+
+def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
+    """Return the end and the phonemes of the longest known phrase, or else of one word."""
+    longest = _longest_phrases().get(words[start].core, 1)
+    for end in range(min(start + longest, len(words)), start + 1, -1):
+        phrase = " ".join(word.core for word in words[start:end])
+        if phrase in _exceptions():
+            return end, _exceptions()[phrase]
+    word = words[start]
+    if not word.is_persian:
+        return start + 1, espeak.phonemes(word.core, "fa")
+    if start and word.core in _AFTER_NUMBERS and words[start - 1].letters in _NUMBERS:
+        return start + 1, _AFTER_NUMBERS[word.core]
+    return start + 1, _bare_phonemes(word.core)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _bare_phonemes(core: str) -> str:
+    """Return the phonemes of a word without stress, length and ezafe."""
+    if not SIGN.search(core):
+        core = core[:1] + core[1:].replace("أ", "ا")
+    if (known := _known(core)) is not None:
+        return known
+    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelt(core), "fa"))
+    if "یی" in core:
+        phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
+    if core.endswith("یت"):
+        phonemes = re.sub("(?<=[^ɑe]i)jat$", "jjat", phonemes)
+    phonemes = re.sub("j{3,}", "jj", phonemes)
+    # Between vowels there is always a consonant.
+    phonemes = re.sub(f"(?<=[{_VOWELS}])i(?=[{_VOWELS}])", "j", phonemes)
+    phonemes = re.sub(f"i(?=[{_VOWELS}])", "ij", phonemes)
+    return re.sub(f"(?<=[{_VOWELS}])(?=[{_VOWELS}])", "ʔ", phonemes)
+
+
+def _known(core: str) -> str | None:
+    """Return the phonemes of an exception, alone or with an ending."""
+    exceptions = _exceptions()
+    if core in exceptions:
+        return exceptions[core]
+    for ending, said in _ENDINGS.items():
+        stem = core.removesuffix(ending).removesuffix(HALF_SPACE)
+        if core.endswith(ending) and len(stem) >= _SHORTEST_STEM and stem in exceptions:
+            glide = "j" if exceptions[stem][-1] in _VOWELS and said[0] in _VOWELS else ""
+            return exceptions[stem] + glide + said
+    return None
+
+
+@functools.cache
+def _exceptions() -> dict[str, str]:
+    file = resources.files("myxtts.text") / "persian_words.txt"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+
+
+@functools.cache
+def _longest_phrases() -> dict[str, int]:
+    """Return the number of words of the longest phrase by its first word."""
+    phrases = sorted((phrase.split() for phrase in _exceptions()), key=len)
+    return {words[0]: len(words) for words in phrases}
+
+
+def _may_take_ezafe(word: _Word, phonemes: str) -> bool:
+    """After ā and u an ezafe is always written, as ی."""
+    return not (word.letters[-1] in "اآو" and phonemes[-1:] in ("ɑ", "u"))
+
+
+def _ezafe(letters: str, phonemes: str) -> str:
+    """Return what an ezafe adds to the phonemes of a word."""
+    last = phonemes[-1:]
+    if last == "e" and (
+        letters[-1] != "ه" or (phonemes.endswith("he") and letters[-2] not in "هح")
+    ):
+        return ""  # بَرایِ and others are read with it
+    if letters in _ENDS_IN_OV:
+        return "ve"
+    if letters in _DOUBLED and phonemes[-2:-1] != last:
+        return last + "e"
+    return "je" if last and last in _VOWELS else "e"
+
+
+# ---- vowel signs -----------------------------------------------------------------------------
+# espeak-ng pronounces every sign, so a sign and a letter for the same sound are both pronounced,
+# and some endings are lost.
+
+
+def letters_and_marks(word: str) -> list[tuple[str, str]]:
+    """Each letter of a word with its signs."""
+    return _LETTER_AND_MARKS.findall(word)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _spelt(word: str) -> str:
+    """Return a word with vowel signs as espeak-ng reads it right."""
+    if not SIGN.search(word):
+        return word
+    return _joined(_with_silent_he(_with_single_vowels(letters_and_marks(word))))
+
+
+def _with_single_vowels(letters: Letters) -> Letters:
+    """Remove signs that repeat a neighboring letter; put tashdid first, or its name is read."""
+    spelt = []
+    for index, (letter, marks) in enumerate(letters):
+        following, after = (*letters[index + 1 : index + 3], _NOTHING, _NOTHING)[:2]
+        kept = "".join(mark for mark in marks if mark != TASHDID)
+        if letter == "آ" or (letter in _ALEFS and index > 0):
+            kept = kept.translate(dict.fromkeys(map(ord, (FATHA, ZAMMA, KASRA))))
+        if following[0] and following[0] in _ALEFS:
+            kept = kept.replace(FATHA, "")
+        if following[0] == "ؤ" or (following == ("و", "") and after[0] != "ا"):
+            kept = kept.replace(ZAMMA, "")
+        if following == ("ی", "") and after[0] == "ا":
+            kept = kept.replace(KASRA, "")
+        spelt.append((letter, TASHDID + kept if TASHDID in marks else kept))
+    return spelt
+
+
+def _with_silent_he(letters: Letters) -> Letters:
+    """Write a final he that stands for e as a sign: after signs it is read as h, or not at all."""
+    if len(letters) < 2:
+        return letters
+    *start, (letter, marks), (last, last_marks) = letters
+    is_silent = (
+        last == "ه"
+        and not last_marks
+        and marks.strip(TASHDID) in ("", KASRA)
+        and _ends_in_e("".join(letter for letter, _ in letters))
+    )
+    if not is_silent or _ends_in_e(_joined([*start, (letter, marks), (last, "")])):
+        return letters
+    said = (letter, marks.replace(KASRA, "") + KASRA)
+    return [*start, said, (last, "")] if letter == "و" else [*start, said]
+
+
+def _joined(letters: Letters) -> str:
+    return "".join(letter + marks for letter, marks in letters)
+
+
+def _ends_in_e(word: str) -> bool:
+    return espeak.phonemes(word, "fa").rstrip("ː").endswith("e")
+
+
+# ---- stress ----------------------------------------------------------------------------------
+
+_UNSTRESSED = frozenset("و که را به از در با بر تا یا هم است ی".split())
+_FIRST = frozenset(
+    "اگر ولی اما بله آری آره خیلی شاید باید نباید لیکن بلکه مگر یعنی حتی زیرا وقتی کسی چیزی بعضی"
+    " برخی یکی کمی آیا هرگز اینک چرا نیستم نیستی نیستیم نیستید نیستند هستم هستی هستیم هستید"
+    " هستند".split()
+)
+_CLITIC = re.compile(
+    f"(?:{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)|ها(?:یی|یم|یت|یش|یمان|یتان|یشان))$"
+)
+_NO_CLITIC = ("نهایت", "تنهایی", "رهایی", "نهایی", "سی‌ام")
+_LONG_CLITIC = re.compile("[^ɑaeiou]?e[mtʃ]ɑn$")
+
+_IMPERFECT = re.compile(f"(?:بر|در|باز|فرا|فرو|وا)?(ن?می){HALF_SPACE}")
+
+# Past and present stem of verbs. A star: the present is also used without a prefix.
+_VERBS = """
+    رفت رو* گفت گو شد شو* کرد کن* بود باش* داشت دار* دید بین آمد آی داد ده زد زن* گرفت گیر* خورد خور
+    برد بر آورد آور گذاشت گذار خواست خواه* توانست توان دانست دان نوشت نویس خواند خوان ماند مان
+    رسید رس* شنید شنو خرید خر فروخت فروش ساخت ساز کشید کش کشت کش افتاد افت نشست نشین ایستاد ایست
+    گشت گرد یافت یاب* پرسید پرس ترسید ترس فهمید فهم شناخت شناس انداخت انداز پذیرفت پذیر شکست شکن
+    بست بند دوید دو پرید پر خوابید خواب خندید خند پوشید پوش نوشید نوش کوشید کوش جنگید جنگ پخت پز
+    سوخت سوز آموخت آموز ریخت ریز گریخت گریز پرداخت پرداز* نواخت نواز باخت باز شتافت شتاب کوبید کوب
+    گذشت گذر سپرد سپار شمرد شمار فشرد فشار افزود افزای گشود گشای نمود نمای ربود ربای پیمود پیمای
+    فرستاد فرست نهاد نه دوخت دوز فرمود فرمای بخشید بخش چید چین گزید گزین رقصید رقص کاشت کار
+    پیوست پیوند جست جوی برخاست برخیز کند کن راند ران نشاند نشان رساند رسان گرداند گردان چرخید چرخ
+    دزدید دزد بوسید بوس ورزید ورز نامید نام تابید تاب بارید بار پیچید پیچ پاشید پاش سنجید سنج
+    لرزید لرز چسبید چسب گریست گری کاست کاه
+""".split()
+_ENDS_OF_PAST = ("م", "ی", "یم", "ید", "ند")
+_ENDS_OF_PRESENT = ("م", "ی", "د", "یم", "ید", "ند", "ه", "ن", "ین")
+# Nouns and adjectives with the form of a verb.
+_NO_VERBS = frozenset("شدید بدهی ببر بیان نبرد ندا نشست کاری باری بازی خوابی جنگی نامی".split())
+
+
+def with_stress(phonemes: str, letters: str = "", ezafe: str = "") -> str:
+    """Put the stress mark where Persian has it: the last syllable of a noun's stem, the prefix of
+    a verb or the last syllable of its stem, none on particles.
+    """
+    vowels = [index for index, sound in enumerate(phonemes) if sound in _VOWELS]
+    if letters in _UNSTRESSED or not vowels:
+        return phonemes + ezafe
+    syllable = vowels[_stressed_syllable(letters, phonemes, len(vowels))]
+    return f"{phonemes[:syllable]}ˈ{phonemes[syllable:]}{ezafe}"
+
+
+def _stressed_syllable(letters: str, phonemes: str, syllables: int) -> int:
+    """Return the index of the stressed syllable."""
+    first, before_last = _verb_forms()
+    if letters in _FIRST or letters in first:
+        return 0
+    if prefix := _IMPERFECT.match(letters):
+        has_preverb = not letters.startswith(("می", "نمی"))
+        return min(int(has_preverb and bool(prefix[1])), syllables - 1)
+    unstressed = 0
+    if letters in before_last or (phonemes.endswith("e") and letters and letters[-1] != "ه"):
+        unstressed = 1  # an ending of a verb, or an ezafe as in بَرایِ
+    elif _LONG_CLITIC.search(phonemes) and syllables > 3 - (HALF_SPACE in letters):
+        unstressed = 2
+    elif _CLITIC.search(letters) and not letters.endswith(_NO_CLITIC):
+        unstressed = 1
+    return max(syllables - 1 - unstressed, 0)
+
+
+@functools.cache
+def _verb_forms() -> tuple[frozenset[str], frozenset[str]]:
+    """Return forms that are stressed on the first syllable, and on the last but one."""
+    first: set[str] = set()
+    before_last: set[str] = set()
+    for past, starred in zip(_VERBS[::2], _VERBS[1::2], strict=True):
+        present = starred.rstrip("*")
+        before_last |= {past + end for end in _ENDS_OF_PAST}
+        if starred != present:
+            before_last |= {present + end for end in _ENDS_OF_PRESENT}
+        # ب and ن before an alef: بیا, نیفتاد
+        short = {stem: re.sub("^آ", "یا", re.sub("^ا", "ی", stem)) for stem in (past, present)}
+        first |= {"ن" + short[past] + end for end in ("", "ه", *_ENDS_OF_PAST)}
+        first |= {sign + short[present] + end for sign in "بن" for end in ("", *_ENDS_OF_PRESENT)}
+        first |= {
+            sign + stem + end
+            for sign in ("می", "نمی")
+            for stem, ends in ((past, ("", *_ENDS_OF_PAST)), (present, _ENDS_OF_PRESENT))
+            for end in ends
+        }
+    return frozenset(first - _NO_VERBS), frozenset(before_last - _NO_VERBS)
