@@ -56,20 +56,19 @@ _WITHOUT_EZAFE = _NUMBERS | frozenset(
     "تریلیون ممیز دات ات اسلش آندرلاین و که را به از در با تا یا هم این آن هر هیچ چه اگر اما ولی"
     " نیز است نیست بود شد خیلی همین همان چون".split()
 )
-_ENDS_WITHOUT_EZAFE = re.compile(
-    f"ً$|{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)$|ها(?:یی|یم|یت|یش|یمان|یتان|یشان)$"
+_PRONOUN = (
+    f"(?:{HALF_SPACE}(?:ام|ات|اش|ایم|اید|اند|م|ت|ش|مان|تان|شان)|ها(?:یی|یم|یت|یش|یمان|یتان|یشان))$"
 )
-_BLESSINGS = frozenset(
-    (
-        "صلی الله",
-        "علیه السلام",
-        "علیها السلام",
-        "علیهم السلام",
-        "سلام الله",
-        "رحمت الله",
-        "عجل الله",
-    )
-)
+_CLITIC = re.compile(f"{HALF_SPACE}ای$|{_PRONOUN}")
+# In adjectives such as هسته‌ای the ending is none.
+_NO_CLITIC = (
+    "نهایت", "تنهایی", "رهایی", "نهایی", "سی‌ام", "هسته‌ای", "حرفه‌ای", "منطقه‌ای", "رسانه‌ای",
+    "دوره‌ای", "ریشه‌ای", "پایه‌ای", "رایانه‌ای", "کلیشه‌ای", "قبیله‌ای", "قهوه‌ای", "شبکه‌ای",
+    "ماهواره‌ای", "یارانه‌ای", "بودجه‌ای", "گلخانه‌ای", "توده‌ای", "قاره‌ای", "سلیقه‌ای",
+)  # fmt: skip
+_BLESSINGS = (
+    "صلی الله", "علیه السلام", "علیها السلام", "علیهم السلام", "سلام الله", "رحمت الله", "عجل الله",
+)  # fmt: skip
 
 # Endings that a word of the list of exceptions may have.
 _ENDINGS = {
@@ -121,7 +120,8 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
         before_blessing = " ".join(letters[index + 1 : index + 3]) in _BLESSINGS
         if (
             word in _WITHOUT_EZAFE
-            or _ENDS_WITHOUT_EZAFE.search(word)
+            or word.endswith("ً")
+            or (_CLITIC.search(word) and not word.endswith(_NO_CLITIC))
             or _IMPERFECT.match(word)
             or (word == "نقطه" and following in _NUMBERS)
             or before_blessing
@@ -307,10 +307,6 @@ _FIRST = frozenset(
     " برخی یکی کمی آیا هرگز اینک چرا نیستم نیستی نیستیم نیستید نیستند هستم هستی هستیم هستید"
     " هستند".split()
 )
-_CLITIC = re.compile(
-    f"(?:{HALF_SPACE}(?:ام|ات|اش|ای|ایم|اید|اند|م|ت|ش|مان|تان|شان)|ها(?:یی|یم|یت|یش|یمان|یتان|یشان))$"
-)
-_NO_CLITIC = ("نهایت", "تنهایی", "رهایی", "نهایی", "سی‌ام")
 _LONG_CLITIC = re.compile("[^ɑaeiou]?e[mtʃ]ɑn$")
 
 _IMPERFECT = re.compile(f"(?:بر|در|باز|فرا|فرو|وا)?(ن?می){HALF_SPACE}")
