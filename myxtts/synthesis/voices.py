@@ -28,7 +28,7 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.json_files import read_json
 from myxtts.runs.run_dir import RunDir, require_no_link
 from myxtts.runs.tensor_files import read_tensors
-from myxtts.whole_files import temporaries_of, whole_file
+from myxtts.whole_files import sync_stream, temporaries_of, whole_file
 from myxtts.wording import quoted
 
 FloatArray = npt.NDArray[np.float32]
@@ -125,6 +125,8 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
             checksum = hashlib.sha256(written).hexdigest()
             content = {"format": _FORMAT, **asdict(voice.facts), "tensors_sha256": checksum}
             facts_stream.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
+            # A writer that is killed after renaming the tensors must leave the facts behind.
+            sync_stream(facts_stream)
     except OSError as error:
         raise CheckpointError(f"{facts}: cannot be written ({error.strerror})") from None
 

@@ -53,14 +53,14 @@ def fails(capsys, *arguments) -> str:
     return message[0]
 
 
-def test_help_loads_neither_tensorflow_nor_numpy():
+def test_help_does_not_load_tensorflow():
     program = (
         "import sys\n"
         "from myxtts.cli.main import main\n"
         "for command in sys.argv[1:]:\n"
         "    try:\n        main([*command.split(), '--help'])\n"
         "    except SystemExit as stop:\n        assert stop.code == 0\n"
-        "assert not {'tensorflow', 'numpy', 'matplotlib'} & set(sys.modules)"
+        "assert not {'tensorflow', 'matplotlib'} & set(sys.modules)"
     )
     commands = ["", "demo-data", "validate", "stats", "prepare", "diagnose", "tune", "train"]
     commands += ["collect", "voice add", "synthesize", "evaluate", "compare", "export"]

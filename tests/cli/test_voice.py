@@ -25,7 +25,8 @@ def recordings(demo_corpus) -> list[str]:
 def fails(capsys, *arguments) -> str:
     """The one line of a command that must exit with 2."""
     assert main([str(argument) for argument in arguments]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
+    # Lines before it show what was being done.
+    line = capsys.readouterr().err.strip().splitlines()[-1]
     return line
 
 

@@ -107,8 +107,8 @@ def test_a_writer_killed_at_20_moments_leaves_what_it_said_was_saved(start, tmp_
         time.sleep(generator.uniform(0.0, 0.1))
         process.kill()
         # Not `communicate`, which skips what `readline` has read ahead.
-        lines = process.stdout.read().splitlines()
-        process.wait()
+        with process:
+            lines = process.stdout.read().splitlines()
         said = max([said, *(int(line.split()[1]) for line in lines)])
         found = find_checkpoint(tmp_path / "run")
         assert found.folder == RunDir(tmp_path / "run").checkpoint_folders()[-1]

@@ -70,7 +70,6 @@ def test_an_observer_hears_what_the_command_shows(run):
     assert model.startswith("Model: tiny, ")
     assert re.fullmatch(r"Device: CPU, \d+ cores?: .* slow; about \d+ seconds? for 4 steps", device)
     assert look == f"Look: myxtts dashboard {folder}; listen: {folder}/samples/"
-    assert len(told.splitlines()) == 10, told
     details = (folder / "details.txt").read_text()
     assert "real work" in details
     assert "Length: 4 steps" in details
