@@ -1,27 +1,16 @@
-"""Figures of a clip's sound, and which of them make it unfit for training.
-
-| figure | how it is measured |
-|---|---|
-| level | RMS of the louder half of the clip |
-| DC offset | mean of the samples |
-| clipping | share of samples in runs at the extreme value |
-| SNR | power of the speech frames over that of the pauses in and around the clip |
-| modulation | how much the level of each band changes, at the rate of syllables |
-
-Speech changes its level four times a second or so, by many decibels in every band; music and
-machines do so less. Voices that overlap are not measured: nothing here can tell them from one.
-"""
+"""Measures of a clip's sound: level, noise, clipping, modulation, reverberation, fingerprint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, window_levels
-from myxtts.collecting.activity import HOP_SECONDS, Activity, Flags, Floats
-from myxtts.collecting.cutting import Stretch
+from myxtts.collect.activity import HOP_SECONDS, Activity, Flags, Floats, Stretch
 from myxtts.data.corpus.checks import clipped_share
 
 # Frames of noise that a mean needs; they are looked for around the clip.
@@ -139,3 +128,99 @@ def _moving_mean(values: Floats, width: int) -> Floats:
         np.concatenate([np.zeros_like(values[:1]), values]), axis=0, dtype=np.float64
     )
     return ((summed[width:] - summed[:-width]) / width).astype(np.float32)
+
+
+# A fall is looked for around the end of a run that is followed by a pause of at least this.
+_LEAST_PAUSE_FRAMES = 30
+_AROUND_FRAMES = 60
+_NOISE_AROUND_FRAMES = 3_000
+# It starts at the last frame that is near the loudest, and is followed for so many decibels.
+_NEAR_LOUDEST_DB = 12.0
+_FOLLOWED_DB, _LEAST_FALL_DB, _ABOVE_NOISE_DB = 25.0, 15.0, 6.0
+_SHORTEST_FALL_FRAMES = 3
+_LEAST_FALLS = 8
+_FALL_OF_RT60_DB = 60.0
+
+
+def falls_db_per_second(activity: Activity, runs: Sequence[Stretch]) -> list[float]:
+    """How fast the level falls at the end of each run of speech where that can be told."""
+    level_db = 10 * np.log10(np.sum(10 ** (activity.bands_db / 10), axis=1))
+    falls = []
+    for number, run in enumerate(runs, 1):
+        next_start = runs[number].start if number < len(runs) else len(level_db)
+        if next_start - run.end < _LEAST_PAUSE_FRAMES:
+            continue
+        first = max(run.start, run.end - _AROUND_FRAMES)
+        around = level_db[first : min(next_start, run.end + _AROUND_FRAMES)]
+        loud = np.flatnonzero(around > around.max() - _NEAR_LOUDEST_DB)
+        fall = around[loud[-1] :]
+        nearby = slice(max(0, run.end - _NOISE_AROUND_FRAMES), run.end + _NOISE_AROUND_FRAMES)
+        noise_db = np.percentile(level_db[nearby], 5)
+        end_db = max(fall[0] - _FOLLOWED_DB, noise_db + _ABOVE_NOISE_DB)
+        below = np.flatnonzero(fall < end_db)
+        if not below.size or fall[0] - end_db < _LEAST_FALL_DB:
+            continue
+        frames = max(int(below[0]), _SHORTEST_FALL_FRAMES)
+        if frames < len(fall):
+            falls.append(float(fall[0] - fall[frames]) / (frames * HOP_SECONDS))
+    return falls
+
+
+def reverberation_seconds(falls: Sequence[float]) -> float | None:
+    """Time for 60 dB at the median fall; None with too few to tell."""
+    if len(falls) < _LEAST_FALLS:
+        return None
+    return _FALL_OF_RT60_DB / float(np.median(falls))
+
+
+_SLOTS = 33
+# Of unlike clips about half the bits differ.
+_MOST_DIFFERENT = 0.2
+# The same sound may be cut a few frames earlier or later.
+_SAME_LENGTH = 0.03
+
+_BITS_IN_BYTE = np.array([bin(value).count("1") for value in range(256)], np.uint8)
+
+
+def fingerprint(bands_db: Floats) -> str:
+    """Hexadecimal digits; the same number for every clip."""
+    edges = np.linspace(0, len(bands_db), _SLOTS + 1).astype(int)
+    means = [bands_db[a : max(b, a + 1)].mean(axis=0) for a, b in itertools.pairwise(edges)]
+    rises = np.diff(np.stack(means), axis=0) > 0
+    return np.packbits(rises).tobytes().hex()
+
+
+def duplicates(fingerprints: Sequence[str], seconds: Sequence[float]) -> dict[int, int]:
+    """Index of each clip that repeats an earlier one, and of that one."""
+    if not fingerprints:
+        return {}
+    bits = np.frombuffer(bytes.fromhex("".join(fingerprints)), np.uint8).reshape(len(seconds), -1)
+    lengths = np.asarray(seconds)
+    order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
+    first_alike = np.searchsorted(ordered, ordered * (1 - _SAME_LENGTH))
+    groups = _Groups(len(seconds))
+    for place, index in enumerate(order):
+        others = order[first_alike[place] : place]
+        different = _BITS_IN_BYTE[bits[others] ^ bits[index]].sum(axis=1, dtype=np.int64)
+        for other in others[different <= _MOST_DIFFERENT * 8 * bits.shape[1]]:
+            groups.join(int(index), int(other))
+    return {
+        index: first for index in range(len(seconds)) if (first := groups.first(index)) != index
+    }
+
+
+class _Groups:
+    """Clips that are alike, each group by its first clip."""
+
+    def __init__(self, count: int) -> None:
+        self._first: npt.NDArray[np.int64] = np.arange(count, dtype=np.int64)
+
+    def first(self, index: int) -> int:
+        while self._first[index] != index:
+            index = int(self._first[index])
+        return index
+
+    def join(self, one: int, other: int) -> None:
+        one, other = self.first(one), self.first(other)
+        self._first[max(one, other)] = min(one, other)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.collecting.judging import (
+from myxtts.collect.collect import (
     DROPPED,
     KEPT,
     REVIEW,
@@ -11,7 +11,7 @@ from myxtts.collecting.judging import (
     judge_texts,
     take_texts_from,
 )
-from myxtts.collecting.script_alignment import Script
+from myxtts.collect.texts import Script
 
 SENTENCES = [
     "The old boat was painted green.",

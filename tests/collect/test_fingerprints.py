@@ -6,9 +6,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from myxtts.collecting.cutting import Lengths
-from myxtts.collecting.fingerprints import duplicates
-from myxtts.collecting.recordings import CutClip, Tally, cut_recording
+from myxtts.collect.activity import Lengths
+from myxtts.collect.cutting import CutClip, Tally, cut_recording
+from myxtts.collect.quality import duplicates
 
 
 def prints_of(file):

@@ -1,27 +1,163 @@
-"""What somebody decides about the clips of a collected corpus, saved with each decision.
-
-Decisions are appended to a file of their own and win over whatever `collect` finds when it runs
-again. `metadata.csv` and `review.csv` are written anew after each.
-"""
+"""Decisions of a reviewer about clips, and sentences recorded in the browser."""
 
 from __future__ import annotations
 
 import functools
+import io
+import itertools
 import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from myxtts.audio.files import read_recording
+import numpy as np
+import soundfile
+
+from myxtts.audio.files import FloatArray, read_recording
 from myxtts.audio.writing import write_audio
-from myxtts.collecting.judging import DROPPED, KEPT, REVIEW
-from myxtts.collecting.manifest import Row, read_rows, write_rows
-from myxtts.collecting.prompts import Prompt
-from myxtts.collecting.prompts import prompts as prompts_of
-from myxtts.collecting.records import DECISION_LINE, CorpusFolder, append, read_lines
-from myxtts.collecting.takes import check_take
-from myxtts.collecting.transcribers import tidy
+from myxtts.collect.activity import (
+    HOP_SECONDS,
+    Stretch,
+    band_levels_db,
+    find_speech,
+    hop_samples,
+    speech_runs,
+)
+from myxtts.collect.corpus import (
+    DECISION_LINE,
+    DROPPED,
+    KEPT,
+    RECORDED,
+    REVIEW,
+    CorpusFolder,
+    Row,
+    append,
+    read_lines,
+    read_rows,
+    tidy,
+    write_rows,
+)
+from myxtts.collect.quality import Figures, measure
 from myxtts.errors import DataError
+from myxtts.text.languages import REGISTRY, find_language
+from myxtts.text.tokenizer import is_spoken, text_symbols
+
+
+@dataclass(frozen=True)
+class Prompt:
+    id: str
+    text: str
+    pairs_covered: float
+    """Share of all pairs of phonemes that this sentence and those before it have."""
+
+
+def prompts(language: str) -> list[Prompt]:
+    """Every sentence that adds something, the most useful first."""
+    sentences = find_language(language).demo_sentences()
+    if not sentences:
+        raise DataError(
+            f"--language: no sentences to read in '{language}', allowed: {', '.join(REGISTRY)}"
+        )
+    symbols = {text: text_symbols(text, language, "phonemes") for text in sentences}
+    chosen = _cover(symbols, _phonemes, [])
+    chosen = _cover(symbols, _pairs, chosen)
+    every = {pair for found in symbols.values() for pair in _pairs(found)}
+    covered: set[Hashable] = set()
+    found = []
+    for text in chosen:
+        covered |= set(_pairs(symbols[text]))
+        name = f"{RECORDED}-{language}-{sentences.index(text) + 1:04d}"
+        found.append(Prompt(name, text, len(covered) / len(every)))
+    return found
+
+
+def _phonemes(symbols: Sequence[str]) -> set[Hashable]:
+    return {symbol for symbol in symbols if is_spoken(symbol)}
+
+
+def _pairs(symbols: Sequence[str]) -> set[Hashable]:
+    """Within words: across them readers may pause."""
+    return {pair for pair in itertools.pairwise(symbols) if all(map(is_spoken, pair))}
+
+
+def _cover(
+    symbols: Mapping[str, Sequence[str]],
+    units_of: Callable[[Sequence[str]], set[Hashable]],
+    chosen: Sequence[str],
+) -> list[str]:
+    """Adds the sentence with most new units for its length until there are no new ones."""
+    units = {text: units_of(found) for text, found in symbols.items()}
+    missing = set().union(*units.values()).difference(*(units[text] for text in chosen))
+    found = list(chosen)
+    while missing:
+        best = max(units, key=lambda text: len(units[text] & missing) / len(symbols[text]))
+        found.append(best)
+        missing -= units[best]
+    return found
+
+
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
+_LOWEST_RATE_HZ = 8_000
+_MARGIN_SECONDS = 0.2
+_SHORTEST_SPEECH_SECONDS = 0.4
+_LOWEST_DBFS, _MOST_CLIPPED, _LEAST_SNR_DB = -42.0, 0.0005, 18.0
+# Of speech; a careful reader has 8 to 16.
+_PHONEMES_PER_SECOND = (4.0, 24.0)
+
+
+@dataclass(frozen=True)
+class Take:
+    samples: FloatArray
+    """From a little before the speech to a little after it."""
+    sample_rate_hz: int
+    figures: Figures
+    problems: tuple[str, ...]
+    """Names that the page has words for; empty if the take is good."""
+
+
+def check_take(content: bytes, text: str, language: str) -> Take:
+    """A wav as the browser sends it."""
+    try:
+        samples, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, ValueError, TypeError):
+        raise DataError("the recording is no audio; expected a wav") from None
+    mono = samples.mean(axis=1, dtype=np.float32)
+    seconds = mono.size / rate_hz
+    if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS or rate_hz < _LOWEST_RATE_HZ:
+        raise DataError(
+            f"the recording has {seconds:.1f} s at {rate_hz} Hz, expected at most "
+            f"{_LONGEST_SECONDS:g} s at {_LOWEST_RATE_HZ} Hz or more"
+        )
+    bands_db = band_levels_db(mono, rate_hz)
+    activity = find_speech(bands_db, bands_db[:0])
+    runs = speech_runs(activity, _LONGEST_SECONDS)
+    if sum(run.seconds for run in runs) < _SHORTEST_SPEECH_SECONDS:
+        whole = Stretch(0, len(bands_db))
+        return Take(mono, rate_hz, measure(mono, rate_hz, activity, whole), ("no_speech",))
+    margin = round(_MARGIN_SECONDS / HOP_SECONDS)
+    clip = Stretch(max(0, runs[0].start - margin), min(len(bands_db), runs[-1].end + margin))
+    hop = hop_samples(rate_hz)
+    cut = mono[clip.start * hop : clip.end * hop]
+    figures = measure(cut, rate_hz, activity, clip)
+    spoken = sum(map(is_spoken, text_symbols(text, language, "phonemes")))
+    rate = spoken / sum(run.seconds for run in runs)
+    return Take(
+        cut - np.float32(figures.dc_offset), rate_hz, figures, tuple(_problems(figures, rate))
+    )
+
+
+def _problems(figures: Figures, phonemes_per_second: float) -> Iterator[str]:
+    if figures.level_dbfs < _LOWEST_DBFS:
+        yield "too_quiet"
+    if figures.clipped_share > _MOST_CLIPPED:
+        yield "clipped"
+    if figures.snr_db < _LEAST_SNR_DB:
+        yield "noisy"
+    slowest, fastest = _PHONEMES_PER_SECOND
+    if not slowest <= phonemes_per_second <= fastest:
+        yield "other_length"
+
 
 STATUSES = (KEPT, REVIEW, DROPPED)
 # A shorter part has no sentence in it.
@@ -44,6 +180,10 @@ class Reviewed:
             "reason": self.row.reason,
             "status": self.status,
         }
+
+
+class UnknownClipError(DataError):
+    """A clip that the corpus does not have."""
 
 
 class Review:
@@ -75,7 +215,7 @@ class Review:
 
     @functools.cached_property
     def _prompts(self) -> dict[str, Prompt]:
-        return {prompt.id: prompt for prompt in prompts_of(self._language)}
+        return {prompt.id: prompt for prompt in prompts(self._language)}
 
     def prompts(self) -> list[dict[str, Any]]:
         """Sentences to read; the done ones are clips already."""
@@ -149,7 +289,7 @@ class Review:
 
     def _known(self, clip_id: str) -> Reviewed:
         if clip_id not in self._clips:
-            raise DataError(f"no clip {clip_id!r} in {self._folder.folder}")
+            raise UnknownClipError(f"no clip {clip_id!r} in {self._folder.folder}")
         return self._clips[clip_id]
 
     def _record(self, clip: Reviewed, status: str, text: str, part_of: str | None = None) -> None:

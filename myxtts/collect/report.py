@@ -1,20 +1,24 @@
-"""`collect.html`: what became of the recordings. One file; it plays the clips in wavs/."""
+"""`collect.html`, `collect.json` and the lines that the command prints."""
 
 from __future__ import annotations
 
 import base64
 import html
+import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from myxtts.collect.collect import Clip, Outcome, count_reasons
+from myxtts.collect.corpus import KEPT, REVIEW, CorpusFolder, Row, readable, write_rows
+from myxtts.collect.quality import Figures, flags
 from myxtts.charts import BLUE, as_png, new_figure, style
-from myxtts.collecting.collect import Outcome
-from myxtts.collecting.judging import KEPT, REVIEW, Clip, count_reasons
-from myxtts.collecting.sound_checks import Figures, flags
+from myxtts.errors import DataError
+from myxtts.whole_files import write_whole_file
 from myxtts.wording import plural_count
 
 _MOST_ROWS = 300
@@ -31,7 +35,7 @@ audio { height: 2rem; width: 16rem }
 
 
 def page(outcome: Outcome) -> str:
-    title = f"Collected: {outcome.folder.name}"
+    title = f"Collected: {readable(outcome.folder.name)}"
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style>",
@@ -201,3 +205,42 @@ def summary(outcome: Outcome) -> list[str]:
         for reason, (count, seconds) in reasons.items():
             lines.append(f"{name}: {count:,}, {seconds / 60:.1f} minutes: {reason}")
     return lines
+
+
+def write_corpus(outcome: Outcome, page: str) -> None:
+    """The files of the corpus, each whole or not at all; `metadata.csv` last."""
+    folder = CorpusFolder(outcome.folder)
+    try:
+        write_whole_file(folder.report, json.dumps(as_json(outcome), indent=1) + "\n")
+        write_whole_file(folder.page, page)
+    except OSError as error:
+        raise DataError(f"{outcome.folder}: cannot be written ({error.strerror})") from None
+    write_rows(folder, *([_row(clip) for clip in outcome.of(status)] for status in (KEPT, REVIEW)))
+
+
+def _row(clip: Clip) -> Row:
+    reason = ": ".join(filter(None, (clip.reason, clip.detail)))
+    return Row(clip.id, clip.text, clip.speaker, clip.language, reason)
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "folder": str(outcome.folder),
+        "recordings": len(outcome.sources),
+        "other_files": outcome.other_files,
+        "seconds": round(outcome.source_seconds, 1),
+        "speech_seconds": round(outcome.speech_seconds, 1),
+        "transcriber": outcome.transcriber,
+        "kept": {"clips": len(outcome.of(KEPT)), "seconds": round(outcome.seconds(KEPT), 1)},
+        "review": {
+            "clips": len(outcome.of(REVIEW)),
+            "seconds": round(outcome.seconds(REVIEW), 1),
+            "reasons": dict(count_reasons(outcome.clips, REVIEW)),
+        },
+        "dropped": {
+            reason: {"pieces": pieces, "seconds": round(seconds, 1)}
+            for reason, (pieces, seconds) in outcome.dropped().items()
+        },
+        "problems": outcome.problems,
+        "notes": outcome.notes,
+    }

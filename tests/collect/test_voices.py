@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from myxtts.collecting.collect import Wishes, collect, look
-from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip, choose_voices
-from myxtts.collecting.voices import ClipVoice, group_voices
-from myxtts.evaluation.measure import Sound
+pytest.importorskip("scipy", reason="needs the extra collect")
+
+from myxtts.audio.pretrained import Sound
+from myxtts.collect.collect import DROPPED, KEPT, REVIEW, Clip, Wishes, choose_voices, collect, look
+from myxtts.collect.voices import ClipVoice, group_voices
 
 
 def unit(vector):

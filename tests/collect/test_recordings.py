@@ -5,10 +5,10 @@ import pytest
 import soundfile
 
 from myxtts.audio.files import UnusableAudioError
-from myxtts.collecting import recordings
-from myxtts.collecting.cutting import Lengths
-from myxtts.collecting.recordings import NO_PAUSE, TOO_SHORT, CutClip, LeftOut, Tally, cut_recording
-from myxtts.collecting.reverberation import reverberation_seconds
+from myxtts.collect import cutting as recordings
+from myxtts.collect.activity import Lengths
+from myxtts.collect.cutting import NO_PAUSE, TOO_SHORT, CutClip, LeftOut, Tally, cut_recording
+from myxtts.collect.quality import reverberation_seconds
 
 RATE_HZ = 22_050
 

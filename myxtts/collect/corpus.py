@@ -1,21 +1,4 @@
-"""The files in which `collect` keeps what it has done, so that it can go on later.
-
-    CORPUS/
-      metadata.csv          clips to train on
-      review.csv            clips that somebody should listen to, with the reason
-      collect.html          what was kept, put aside and dropped, and why
-      collect.json          the same for programs
-      wavs/                 the clips
-      .collect/
-        settings.json       how the recordings are cut
-        sources.jsonl       a line for each recording that is done
-        transcripts.jsonl   a line for each transcript
-        voices.jsonl        a line for the voice of each clip
-        agreements.jsonl    a line for how well the text of a clip agrees with its sound
-        decisions.jsonl     a line for each decision in `myxtts review`
-
-A line is appended whole; one that was not finished is ignored.
-"""
+"""Files of a collected corpus, which make `collect` and `review` resumable."""
 
 from __future__ import annotations
 
@@ -23,15 +6,22 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from myxtts.errors import DataError
 from myxtts.json_files import parse_json, read_json
+from myxtts.text.markup import read_text
 from myxtts.whole_files import write_whole_file
 from myxtts.wording import quoted
 
+# Escape sequences of terminals, control characters that are not whitespace, marks and overrides of
+# direction, halves of characters. Joiners stay: Persian and others are written with them.
+_UNWANTED = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
+    r"\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _CLIP_ID = re.compile(r"[\w-][\w.-]*")
 FIGURES = ("level_dbfs", "dc_offset", "clipped_share", "snr_db", "modulation_db")
 _CLIP = {
@@ -64,6 +54,11 @@ DECISION_LINE = {
     "language": str,
     "part_of": (str, None),
 }
+
+
+KEPT, REVIEW, DROPPED = "kept", "review", "dropped"
+RECORDED = "recorded"
+"""How ids of sentences begin that were recorded in the browser."""
 
 
 class CorpusFolder:
@@ -154,3 +149,59 @@ def read_lines(file: Path, schema: Any) -> Iterator[dict[str, Any]]:
             yield parse_json(line, schema)
         except ValueError:
             continue
+
+
+_HEADER = "audio_file|text|speaker_name|language"
+_REVIEW_HEADER = f"{_HEADER}|reason"
+
+
+class Row(NamedTuple):
+    id: str
+    text: str
+    speaker: str
+    language: str
+    reason: str = ""
+
+
+def write_rows(folder: CorpusFolder, kept: Sequence[Row], review: Sequence[Row]) -> None:
+    """Each file whole or not at all; a corpus without a clip to train on has no metadata."""
+    try:
+        lines = [f"{_line(row)}|{tidy(row.reason)}" for row in review]
+        write_whole_file(folder.review, "\n".join([_REVIEW_HEADER, *lines]) + "\n")
+        if kept:
+            write_whole_file(folder.metadata, "\n".join([_HEADER, *map(_line, kept)]) + "\n")
+        else:
+            folder.metadata.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder.folder}: cannot be written ({error.strerror})") from None
+
+
+def _line(row: Row) -> str:
+    return f"wavs/{row.id}.wav|{tidy(row.text)}|{tidy(row.speaker)}|{row.language}"
+
+
+def tidy(text: str) -> str:
+    """Return one line that a metadata file can hold, without control or direction characters."""
+    return " ".join(_UNWANTED.sub("", text.replace("|", " ")).split())
+
+
+def readable(text: str) -> str:
+    """Return a text that can be encoded, such as the name of a file in another encoding."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def read_rows(file: Path) -> list[Row]:
+    """Empty without a file."""
+    if not file.exists():
+        return []
+    header, *lines = read_text(file).splitlines() or [""]
+    if header not in (_HEADER, _REVIEW_HEADER):
+        raise DataError(f"{file}:1: found '{header[:80]}', expected {_HEADER}")
+    rows = []
+    for number, line in enumerate(lines, 2):
+        cells = line.split("|")
+        if len(cells) != len(header.split("|")):
+            raise DataError(f"{file}:{number}: found {len(cells)} columns, expected {header}")
+        name = cells[0].removeprefix("wavs/").removesuffix(".wav")
+        rows.append(Row(name, *cells[1:]))
+    return rows

@@ -13,11 +13,11 @@ import pytest
 from myxtts.audio import ffmpeg
 from myxtts.audio.writing import write_audio
 from myxtts.cli.main import main
-from myxtts.collecting import cut_sources, text_agreement
-from myxtts.collecting.collect import Wishes, collect, look
-from myxtts.collecting.records import CorpusFolder, append, read_lines
-from myxtts.collecting.sources import find_sources
-from myxtts.collecting.transcribers import CommandTranscriber, tidy
+from myxtts.collect import cutting, texts
+from myxtts.collect.collect import Wishes, collect, look
+from myxtts.collect.corpus import CorpusFolder, append, read_lines, tidy
+from myxtts.collect.sources import find_sources
+from myxtts.collect.texts import CommandTranscriber, TranscriberError
 from myxtts.data.corpus.dataset import LJSpeechDataset
 
 RATE_HZ = 22_050
@@ -44,7 +44,7 @@ def out(tmp_path):
 @pytest.fixture
 def without_base(monkeypatch):
     """Loading the base model takes seconds; its judgement has tests of its own."""
-    monkeypatch.setattr(text_agreement, "open_listener", lambda language: None)
+    monkeypatch.setattr(texts, "open_listener", lambda language: None)
 
 
 @pytest.mark.usefixtures("without_base")
@@ -79,7 +79,7 @@ def test_a_second_launch_repeats_nothing(recording, out, capsys, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("cut again")
 
-    monkeypatch.setattr(cut_sources, "cut_recording", refuse)
+    monkeypatch.setattr(cutting, "cut_recording", refuse)
     monkeypatch.setattr(CommandTranscriber, "transcribe", refuse)
     assert collected(capsys, recording, "--out", out, "--transcriber", TRANSCRIBER) == first
     assert times == {file: file.stat().st_mtime_ns for file in (out / "wavs").iterdir()}
@@ -336,5 +336,51 @@ def test_without_a_recogniser_of_the_language_clips_wait_for_texts(recording, ou
     assert not (out / "metadata.csv").exists()
 
 
-def test_a_transcript_is_one_cell():
-    assert tidy(" One |\n two\r\n") == "One two"
+@pytest.mark.parametrize(
+    ("text", "tidied"),
+    [
+        (" One |\n two\r\n", "One two"),
+        ("\x1b[31mred\x1b[0m \x07bell \x1b]0;title\x07", "red bell ]0;title"),
+        ("a\u202egnp.exe\u2069 \u200fb\ufeff", "agnp.exe b"),
+        ("half \ud800 done\x9b", "half done"),
+        ("می\u200cروم", "می\u200cروم"),
+    ],
+)
+def test_a_transcript_is_one_plain_line(text, tidied):
+    assert tidy(text) == tidied
+
+
+@pytest.mark.usefixtures("without_base")
+def test_control_characters_of_a_transcriber_reach_no_file(recording, out, tmp_path, capsys):
+    words = "\\033[2Jwonderful \\342\\200\\256banana banana wonderful"
+    (tmp_path / "rude").write_text(f"#!/bin/sh\nprintf '{words}'\n")
+    (tmp_path / "rude").chmod(0o755)
+    collected(capsys, recording, "--out", out, "--transcriber", tmp_path / "rude")
+    for file in (out / "metadata.csv", out / "review.csv"):
+        if file.exists():
+            assert not set(file.read_text()) & set("\x1b\u202e")
+
+
+def test_endless_output_of_a_transcriber_is_an_error(tmp_path):
+    with pytest.raises(TranscriberError):
+        CommandTranscriber("yes").transcribe(np.zeros(1_600, np.float32))
+    (tmp_path / "loud").write_text("#!/bin/sh\nyes >&2 & yes\n")
+    (tmp_path / "loud").chmod(0o755)
+    with pytest.raises(TranscriberError):
+        CommandTranscriber(str(tmp_path / "loud")).transcribe(np.zeros(1_600, np.float32))
+
+
+def test_a_transcriber_that_never_ends_is_an_error(monkeypatch):
+    monkeypatch.setattr(texts, "_SECONDS_ALLOWED", 0.3)
+    with pytest.raises(TranscriberError):
+        CommandTranscriber("sleep 60 {}").transcribe(np.zeros(1_600, np.float32))
+
+
+def test_a_file_name_that_is_not_utf8_is_one_line_and_the_rest_continues(recording, out, capsys):
+    name = os.fsencode(recording.parent) + b"/m\xfcnchen.wav"
+    shutil.copy(recording, name)
+    report = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
+    assert len(report["problems"]) == 1
+    assert report["review"]["clips"] > 8
+    again = collected(capsys, recording.parent, "--out", out, "--no-transcripts")
+    assert again["recordings"] == report["recordings"]

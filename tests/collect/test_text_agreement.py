@@ -3,8 +3,8 @@
 import pytest
 
 from myxtts.audio.writing import write_audio
-from myxtts.collecting.records import CorpusFolder
-from myxtts.collecting.text_agreement import measure_agreement, open_listener
+from myxtts.collect.corpus import CorpusFolder
+from myxtts.collect.texts import measure_agreement, open_listener
 from myxtts.synthesis.tts import TTS
 
 SAID = "The old boat was painted green last summer."

@@ -1,74 +1,5 @@
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Review</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #212529; max-width: 60rem; margin: 1.5rem auto;
-       padding: 0 1rem }
-header { display: flex; gap: 1rem; align-items: center; flex-wrap: wrap }
-header .grow { flex: 1 }
-canvas { width: 100%; height: 110px; background: #f4f6f8; cursor: text; display: block;
-         direction: ltr }
-textarea { width: 100%; box-sizing: border-box; font: inherit; font-size: 1.25rem; min-height: 5rem }
-button, select { font: inherit; padding: .3rem .9rem }
-.reason { color: #a33; min-height: 1.5em }
-.soft { color: #5c636a }
-.error { color: #a33; font-weight: 600 }
-ol { padding: 0; list-style: none; max-height: 24rem; overflow: auto; border: 1px solid #e2e5e9 }
-li { padding: .2rem .6rem; cursor: pointer; white-space: nowrap; overflow: hidden;
-     text-overflow: ellipsis }
-li[aria-current=true] { background: #dbe7f3 }
-[hidden] { display: none }
-.sentence { font-size: 1.7rem; min-height: 4.5rem }
-meter { width: 100%; height: 1.4rem }
-@media (prefers-color-scheme: dark) {
-  body { background: #1b1e21; color: #dee2e6 } canvas { background: #262a2e }
-  textarea, select, button { background: #262a2e; color: inherit; border: 1px solid #495057 }
-  li[aria-current=true] { background: #2c4460 } 
-  ol { border-color: #495057 } .reason, .error { color: #f08080 } .soft { color: #adb5bd }
-}
-</style>
-<header>
-  <strong id="count"></strong>
-  <label><span data-say="show"></span>
-    <select id="filter">
-      <option value="review" data-say="review"></option>
-      <option value="kept" data-say="kept"></option>
-      <option value="dropped" data-say="dropped"></option>
-      <option value="all" data-say="all"></option>
-    </select></label>
-  <span class="grow"></span>
-  <button id="turn"></button>
-  <button id="language"></button>
-</header>
-<main id="recording" hidden>
-  <p id="progress" class="soft"></p>
-  <p id="sentence" class="sentence" dir="auto"></p>
-  <meter id="level" min="-60" max="0" low="-42" high="-3" optimum="-20" value="-60"></meter>
-  <p>
-    <button id="record"></button> <button id="hear"></button> <button id="again"></button>
-    <button id="anyway"></button> <button id="previous"></button> <button id="next"></button>
-  </p>
-  <p id="verdict" role="status"></p>
-  <p class="soft" id="recordKeys"></p>
-</main>
-<main id="reviewing">
-  <p id="name" class="soft" dir="ltr"></p>
-  <canvas id="wave" width="1200" height="110"></canvas>
-  <p id="reason" class="reason" dir="auto"></p>
-  <textarea id="text" dir="auto" spellcheck="true"></textarea>
-  <p>
-    <button id="play"></button> <button id="accept"></button> <button id="reject"></button>
-    <button id="back"></button> <button id="split"></button>
-  </p>
-  <p id="message" role="status"></p>
-  <p class="soft" id="keys"></p>
-  <ol id="list"></ol>
-</main>
-<audio id="audio"></audio>
-<script>
-"use strict";
+// The review page: clips to judge, and sentences to record.
+
 const WORDS = {
   en: { show: "Show", review: "to review", kept: "accepted", dropped: "rejected", all: "all",
     play: "Play", accept: "Accept", reject: "Reject", back: "Put back", split: "Split here",
@@ -162,7 +93,7 @@ function showPrompt() {
 
 function verdict(names, isError) {
   at("verdict").textContent = names.map(name => WORDS[language][name] || name).join(" ");
-  at("verdict").className = isError ? "error" : "soft";
+  at("verdict").className = isError ? "error" : "faint";
 }
 
 async function openMicrophone() {
@@ -219,10 +150,10 @@ async function record() {
 async function send(evenSo) {
   const one = prompts[place], wav = lastTake;
   if (!one || !wav) return;
-  const response = await fetch(`${evenSo ? "take-even-so" : "take"}/${encodeURIComponent(one.id)}`,
+  const response = await fetch(`take/${encodeURIComponent(one.id)}?even_so=${evenSo}`,
     { method: "POST", body: wav, headers: { "Content-Type": "audio/wav" } });
   const answer = await response.json();
-  if (!response.ok) verdict([answer.error], true);
+  if (!response.ok) verdict([answer.error.message], true);
   else if (answer.saved) {
     one.done = true;
     lastTake = null;
@@ -253,7 +184,7 @@ async function ask(path, body) {
     headers: { "Content-Type": "application/json" } };
   const response = await fetch(path, options);
   const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error);
+  if (!response.ok) throw new Error(answer.error.message);
   return answer;
 }
 
@@ -264,7 +195,7 @@ function said(reason) {
 
 function tell(words, isError) {
   at("message").textContent = words;
-  at("message").className = isError ? "error" : "soft";
+  at("message").className = isError ? "error" : "faint";
 }
 
 const shown = () => clips.filter(one => at("filter").value === "all" || one.status === at("filter").value);
@@ -315,13 +246,13 @@ async function open(clip) {
 function draw() {
   const pen = canvas.getContext("2d"), middle = canvas.height / 2;
   pen.clearRect(0, 0, canvas.width, canvas.height);
-  pen.fillStyle = "#4a7ab0";
+  pen.fillStyle = getComputedStyle(canvas).color;
   const loudest = Math.max(0.05, ...peaks);
   peaks.forEach((peak, i) => {
     const height = Math.max(1, peak / loudest * middle);
     pen.fillRect(i / peaks.length * canvas.width, middle - height, 1, 2 * height);
   });
-  pen.fillStyle = "#be2c2c";
+  pen.fillStyle = getComputedStyle(at("reason")).color;
   pen.fillRect(audio.duration ? audio.currentTime / audio.duration * canvas.width : 0, 0, 2, canvas.height);
 }
 
@@ -409,5 +340,3 @@ ask("clips").then(answer => {
   if (!shown().length) at("filter").value = "kept";
   return open(shown()[0] || null);
 }).catch(error => tell(error.message, true));
-</script>
-</html>

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,3 +80,27 @@ def wait_until() -> Callable[[Any, str], None]:
         raise AssertionError(f"{expression} did not come true")
 
     return wait
+
+
+@pytest.fixture
+def serve_review() -> Iterator[Callable[..., str]]:
+    """Return a function that serves a review in this process and gives its address."""
+    from myxtts.collect.review_app import make_app
+    from myxtts.web.server import Server, bind
+
+    with contextlib.ExitStack() as stack:
+
+        def serve(review: Any, language: str | None = None) -> str:
+            app, path = make_app(review, language)
+            is_ready = threading.Event()
+            listener = stack.enter_context(bind("127.0.0.1", 0))
+            server = Server(app, is_ready.set)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            stack.callback(thread.join, 60)
+            stack.callback(setattr, server, "should_exit", True)
+            port = listener.getsockname()[1]
+            assert is_ready.wait(30)
+            return f"http://127.0.0.1:{port}{path}"
+
+        yield serve

@@ -2,7 +2,9 @@
 
 import pytest
 
-from myxtts.collecting.script_alignment import Script, find_in_script
+pytest.importorskip("rapidfuzz", reason="needs the extra collect")
+
+from myxtts.collect.texts import Script, find_in_script
 
 BOOK = """Chapter 1. The mill by the river had stood empty for eleven years. Nobody in the village
 could say who owned it -- or why its wheel still turned on windless nights. "You will see," said

@@ -1,8 +1,4 @@
-"""Finds out which clips are of one voice: embeddings of a speaker encoder, clustered.
-
-Clips are joined by average linkage: the two groups whose clips are most alike on average become
-one, until no two are alike enough. It needs no number of voices.
-"""
+"""Voices of clips: embeddings of a speaker encoder, clustered by scipy."""
 
 from __future__ import annotations
 
@@ -15,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, read_audio
-from myxtts.collecting.records import VOICE_LINE, CorpusFolder, append, read_lines
+from myxtts.audio.pretrained import MEASURED_RATE_HZ, ResemblyzerVectors, Sound
+from myxtts.collect.corpus import VOICE_LINE, CorpusFolder, append, read_lines
 from myxtts.devices.checkup import install_command
 from myxtts.errors import DataError
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
-from myxtts.evaluation.similarity import ResemblyzerVectors
 
 # Mean cosine similarity of clips of two groups that are one voice.
 _LEAST_ALIKE = 0.72
@@ -114,24 +109,14 @@ def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
 
 
 def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
-    """Average linkage: similarities of joined groups are weighted means, so none is recomputed."""
-    count = len(vectors)
-    alike = (vectors @ vectors.T).astype(np.float64)
-    np.fill_diagonal(alike, -np.inf)
-    sizes = np.ones(count)
-    label = np.arange(count)
-    while True:
-        one, other = divmod(int(np.argmax(alike)), count)
-        if count == 1 or alike[one, other] < _LEAST_ALIKE:
-            break
-        mean = sizes[one] * alike[one] + sizes[other] * alike[other]
-        mean /= sizes[one] + sizes[other]
-        alike[one], alike[:, one] = mean, mean
-        alike[one, one] = -np.inf
-        alike[other], alike[:, other] = -np.inf, -np.inf
-        sizes[one] += sizes[other]
-        label[label == other] = one
-    return np.unique(label, return_inverse=True)[1]
+    """Cluster by average linkage, which needs no number of voices."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(vectors) == 1:
+        return np.zeros(1, np.intp)
+    tree = linkage(vectors, method="average", metric="cosine")
+    labels = fcluster(tree, t=1 - _LEAST_ALIKE, criterion="distance") - 1
+    return np.asarray(labels, np.intp)
 
 
 def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: FloatArray) -> int:
