@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib.util
 import itertools
 import statistics
 from collections import Counter
@@ -50,10 +51,11 @@ from myxtts.collect.voices import (
     middle_of,
     nearest_voice,
 )
+from myxtts.devices.checkup import install_command
 from myxtts.errors import DataError
+from myxtts.text.languages import other_script
 from myxtts.text.markup import read_text
 from myxtts.text.tokenizer import is_spoken, text_symbols
-from myxtts.text.languages import other_script
 from myxtts.whole_files import remove_temporaries
 from myxtts.wording import plural_count
 
@@ -332,6 +334,8 @@ def look(
     """The recordings; mistakes in names and in the script are found before anything slow."""
     found = find_sources(places, out, on_progress)
     if wishes.script is not None:
+        if importlib.util.find_spec("rapidfuzz") is None:
+            raise DataError(f"--script needs rapidfuzz: {install_command('collect')}")
         read_text(wishes.script)
     CorpusFolder(out).prepare(wishes.cutting.as_flags())
     return found

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import numpy as np
 
+from myxtts.charts import BLUE, as_png, new_figure, style
 from myxtts.collect.collect import Clip, Outcome, count_reasons
 from myxtts.collect.corpus import KEPT, REVIEW, CorpusFolder, Row, readable, write_rows
 from myxtts.collect.quality import Figures, flags
-from myxtts.charts import BLUE, as_png, new_figure, style
 from myxtts.errors import DataError
 from myxtts.whole_files import write_whole_file
 from myxtts.wording import plural_count

@@ -41,10 +41,13 @@ class ClipVoice(NamedTuple):
 
 def open_encoder() -> VoiceEncoder:
     try:
+        import scipy  # noqa: F401
+
         return ResemblyzerVectors()
     except ImportError:
         raise DataError(
-            f"telling voices apart needs Resemblyzer: {install_command('eval-torch')}"
+            "telling voices apart needs Resemblyzer and scipy: "
+            f"{install_command('collect,eval-torch')}"
         ) from None
 
 

@@ -337,6 +337,7 @@ say();
 if (location.hash === "#record") turn(true);
 ask("clips").then(answer => {
   clips = answer.clips;
+  tell("");
   if (!shown().length) at("filter").value = "kept";
   return open(shown()[0] || null);
 }).catch(error => tell(error.message, true));
