@@ -23,15 +23,23 @@ import numpy as np
 from pauses import find_pauses
 
 from myxtts.audio.files import FloatArray, read_audio, trim_silence
+from myxtts.audio.pretrained import bare_words
 from myxtts.audio.writing import write_audio
-from myxtts.collecting.collect import Outcome, Wishes, collect, look, write_corpus
-from myxtts.collecting.judging import DROPPED, KEPT, REVIEW, Clip, count_reasons
-from myxtts.collecting.page import page
-from myxtts.collecting.text_agreement import open_listener
-from myxtts.collecting.transcribers import open_transcriber
-from myxtts.collecting.voices import open_encoder
+from myxtts.collect.collect import (
+    DROPPED,
+    KEPT,
+    REVIEW,
+    Clip,
+    Outcome,
+    Wishes,
+    collect,
+    count_reasons,
+    look,
+)
+from myxtts.collect.report import page, write_corpus
+from myxtts.collect.texts import open_listener, open_transcriber
+from myxtts.collect.voices import open_encoder
 from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance
-from myxtts.evaluation.recogniser import bare_words
 
 RATE_HZ = 22_050
 EDGE_SECONDS = 0.05

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.files import FloatArray, read_audio, trim_silence
-from myxtts.collecting.judging import KEPT, Clip, choose_voices
-from myxtts.collecting.voices import ClipVoice, open_encoder
+from myxtts.collect.collect import Clip, choose_voices
+from myxtts.collect.corpus import KEPT
+from myxtts.collect.voices import ClipVoice, open_encoder
 from myxtts.data.corpus.dataset import LJSpeechDataset
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.files import read_audio
-from myxtts.collecting.text_agreement import open_listener
+from myxtts.collect.texts import open_listener
 from myxtts.data.corpus.dataset import LJSpeechDataset
 
 

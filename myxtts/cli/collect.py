@@ -14,10 +14,9 @@ from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural_count
 
 if TYPE_CHECKING:
-    from myxtts.collecting.collect import Outcome, Wishes
-    from myxtts.collecting.text_agreement import Listener
-    from myxtts.collecting.transcribers import Transcriber
-    from myxtts.collecting.voices import VoiceEncoder
+    from myxtts.collect.collect import Outcome, Wishes
+    from myxtts.collect.texts import Listener, Transcriber
+    from myxtts.collect.voices import VoiceEncoder
 
 _MOST_PROBLEMS = 20
 
@@ -105,8 +104,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     wishes = _wishes(options)
-    from myxtts.collecting.collect import as_json, collect, look, write_corpus
-    from myxtts.collecting.page import page, summary
+    from myxtts.collect.collect import collect, look
+    from myxtts.collect.report import as_json, page, summary, write_corpus
 
     with Progress(quiet=options.json) as progress:
 
@@ -154,10 +153,10 @@ def _wishes(options: argparse.Namespace) -> Wishes:
         raise ConfigError("--script needs a recogniser: leave out --no-transcripts")
     if options.workers is not None and options.workers < 1:
         raise ConfigError(f"--workers: found {options.workers}, expected at least 1")
-    from myxtts.collecting.collect import Wishes
-    from myxtts.collecting.cut_sources import CutSettings
-    from myxtts.collecting.cutting import Lengths
-    from myxtts.collecting.sound_checks import Limits
+    from myxtts.collect.activity import Lengths
+    from myxtts.collect.collect import Wishes
+    from myxtts.collect.cutting import CutSettings
+    from myxtts.collect.quality import Limits
     from myxtts.text.languages import parse_tag
 
     return Wishes(
@@ -184,7 +183,7 @@ def _transcriber(
     """Before the recordings are cut, so that a mistake is found at once; or a note why not."""
     if options.no_transcripts:
         return None, None
-    from myxtts.collecting.transcribers import NoTranscriberError, open_transcriber
+    from myxtts.collect.texts import NoTranscriberError, open_transcriber
 
     try:
         return open_transcriber(wishes.language, options.transcriber, options.whisper), None
@@ -196,7 +195,7 @@ def _transcriber(
 def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | None]:
     if options.any_voice:
         return None, None
-    from myxtts.collecting.voices import open_encoder
+    from myxtts.collect.voices import open_encoder
 
     try:
         return open_encoder(), None
@@ -210,7 +209,7 @@ def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | No
 def _listener(transcriber: Transcriber | None, wishes: Wishes) -> Listener | None:
     if transcriber is None:
         return None
-    from myxtts.collecting.text_agreement import open_listener
+    from myxtts.collect.texts import open_listener
 
     return open_listener(wishes.language)
 
@@ -229,7 +228,7 @@ def _require_something(outcome: Outcome) -> None:
 
 
 def _say_next(out: Path, outcome: Outcome) -> None:
-    from myxtts.collecting.judging import KEPT, REVIEW
+    from myxtts.collect.corpus import KEPT, REVIEW
 
     if outcome.of(REVIEW):
         say(f"Clips to review, with the reasons: {out / 'review.csv'}")

@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace) -> list[str]:
         raise DataError(f"{options.sentences}: no such file; expected one sentence per line")
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise DataError(f"{options.out}: is a file, expected a folder to write to")
-    from myxtts.evaluation.recogniser import require_whisper
+    from myxtts.audio.pretrained import require_whisper
     from myxtts.evaluation.toolbox import require_metrics
 
     if options.whisper is not None:

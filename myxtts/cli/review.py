@@ -9,7 +9,8 @@ from typing import Any
 
 from myxtts.cli.collect import require_name
 from myxtts.cli.console import say
-from myxtts.errors import ConfigError, DataError
+from myxtts.cli.serve import require_web_packages
+from myxtts.errors import ConfigError
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -18,7 +19,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="listen to collected clips in the browser, correct and accept them",
         description="Open a page in the browser for a corpus that `myxtts collect` made: listen, "
         "correct the text, accept, reject, split. Each decision is saved at once. The page is "
-        "served to this machine alone; Ctrl-C ends it.",
+        "served to this machine only; Ctrl-C ends it. Needs the extra serve.",
     )
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="folder of the corpus")
     parser.add_argument(
@@ -47,33 +48,35 @@ def run(options: argparse.Namespace) -> int:
     require_name(options.speaker)
     if not 0 <= options.port < 65_536:
         raise ConfigError(f"--port: found {options.port}, allowed: 0 to 65535")
-    from myxtts.collecting.review_server import HOST, ReviewServer
-    from myxtts.collecting.reviewing import Review
+    require_web_packages()
+    from myxtts.collect.corpus import CorpusFolder
+    from myxtts.collect.cutting import CutSettings
+    from myxtts.collect.review import Review
+    from myxtts.collect.review_app import HOST, make_app
     from myxtts.text.languages import parse_tag
+    from myxtts.web.server import Server, bind
 
     if options.record:
-        from myxtts.collecting.cut_sources import CutSettings
-        from myxtts.collecting.records import CorpusFolder
-
         folder = CorpusFolder(options.corpus)
         if not folder.is_collected():
             folder.prepare(CutSettings().as_flags())
     language = None
     if options.language is not None:
         language = parse_tag(options.language, "--language")
-    review = Review(options.corpus, language or "en", options.speaker.strip())
-    try:
-        server = ReviewServer(review, options.port, language)
-    except OSError as error:
-        raise DataError(f"{HOST}:{options.port}: cannot be served ({error.strerror})") from None
-    with server:
-        address = f"{server.address}#record" if options.record else server.address
-        say(f"Review {options.corpus} at {address}")
-        say("Decisions are saved at once. Press Ctrl-C to end.")
-        if not options.no_browser:
-            webbrowser.open(address)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            say(f"Next: myxtts train {options.corpus}")
+    app, path = make_app(
+        Review(options.corpus, language or "en", options.speaker.strip()), language
+    )
+    with bind(HOST, options.port) as listener:
+        address = f"http://{HOST}:{listener.getsockname()[1]}{path}"
+        if options.record:
+            address += "#record"
+
+        def on_ready() -> None:
+            say(f"Review {options.corpus} at {address}")
+            say("Decisions are saved at once. Press Ctrl-C to end.")
+            if not options.no_browser:
+                webbrowser.open(address)
+
+        Server(app, on_ready).run(sockets=[listener])
+    say(f"Next: myxtts train {options.corpus}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from myxtts.errors import ConfigError, DeviceError
 from myxtts.runs.base import model_name, run_or_base
 
 if TYPE_CHECKING:
-    from myxtts.serving.access import AccessRules
-    from myxtts.serving.limits import Limits
-    from myxtts.serving.served_run import ServedRun
+    from myxtts.serving.engine import Engine
+    from myxtts.serving.requests import Limits
+    from myxtts.web.security import AccessRules
 
 _TOKEN_VARIABLE = "MYXTTS_TOKEN"
 _SHORTEST_TOKEN = 16
@@ -115,59 +116,60 @@ def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    _require_packages()
+    require_web_packages()
     rules, limits = _rules(options), _limits(options)
     folders = [run_or_base(options.checkpoint), *options.also]
     with Progress() as progress:
-        from myxtts.serving.server import make_server, take_port
+        from myxtts.web.server import RateLimit, Server, bind
 
-        # First, so that a port in use is told before the models are loaded.
-        listener = take_port(options.host, options.port)
+        # First, so that a port in use is reported before the models are loaded.
+        listener = bind(options.host, options.port)
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 
         load_tensorflow()
-        runs = _load(folders, options, limits, progress)
-    from myxtts.serving.app import Service, make_app
+        engines = _load(folders, options, limits, progress)
+    from myxtts.serving.app import make_app
 
-    app = make_app(Service(runs, rules, limits))
     host = f"[{options.host}]" if ":" in options.host else options.host
     port = listener.getsockname()[1]
 
-    def ready() -> None:
-        for name, served in runs.items():
-            voices = ", ".join(served.tts.voices) or "none yet; add one on the page"
-            say(f"{name} (step {served.tts.step:,}), voices: {voices}")
+    def on_ready() -> None:
+        for name, engine in engines.items():
+            voices = ", ".join(engine.tts.voices) or "none yet; add one on the page"
+            say(f"{name} (step {engine.tts.step:,}), voices: {voices}")
         say(f"http://{host}:{port} (press Ctrl-C to stop)")
 
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RateLimit())
     with listener:
-        make_server(app, limits, ready).run(sockets=[listener])
+        Server(make_app(engines, rules, limits), on_ready).run(sockets=[listener])
     say("stopped")
     return 0
 
 
 def _load(
     folders: list[Path], options: argparse.Namespace, limits: Limits, progress: Progress
-) -> dict[str, ServedRun]:
+) -> dict[str, Engine]:
     from myxtts.runs.run_dir import RunDir
-    from myxtts.serving.served_run import ServedRun
+    from myxtts.serving.engine import Engine
     from myxtts.synthesis.tts import TTS
 
-    runs: dict[str, ServedRun] = {}
+    engines: dict[str, Engine] = {}
     for folder in folders:
         progress.begin(f"loading {model_name(folder)}", is_brief=True)
         tts = TTS(folder, vocoder=options.vocoder)
         progress.begin(f"warming up {model_name(folder)}")
         tts.warm_up()
         name = RunDir.around(folder).path.resolve().name
-        if name in runs:
-            name = f"{name}-{len(runs) + 1}"
-        runs[name] = ServedRun(name, folder, tts, limits, options.language)
-    return runs
+        if name in engines:
+            name = f"{name}-{len(engines) + 1}"
+        engines[name] = Engine(name, folder, tts, limits, options.language)
+    return engines
 
 
-def _require_packages() -> None:
-    for name in ("fastapi", "uvicorn", "multipart"):
+def require_web_packages() -> None:
+    for name in ("fastapi", "uvicorn", "multipart", "prometheus_client"):
         if importlib.util.find_spec(name) is None:
             from myxtts.devices.checkup import install_command
 
@@ -177,7 +179,7 @@ def _require_packages() -> None:
 
 
 def _rules(options: argparse.Namespace) -> AccessRules:
-    from myxtts.serving.access import AccessRules, checked_origins, is_loopback
+    from myxtts.web.security import AccessRules, is_loopback, is_origin
 
     token = _token(options.token_file)
     if token is None and not options.force and not is_loopback(options.host):
@@ -185,11 +187,12 @@ def _rules(options: argparse.Namespace) -> AccessRules:
             f"--host {options.host}: would open the server to the network without a token; give "
             f"one with --token-file or {_TOKEN_VARIABLE}, or use --force"
         )
-    wrong = checked_origins(options.allow_origin)
-    if wrong is not None:
-        raise ConfigError(
-            f"--allow-origin {wrong}: expected a scheme and a host, such as https://example.org"
-        )
+    for origin in options.allow_origin:
+        if not is_origin(origin):
+            raise ConfigError(
+                f"--allow-origin {origin}: expected a scheme and a host, such as "
+                "https://example.org"
+            )
     hosts = (*options.allow_host, options.host)
     return AccessRules(token=token, hosts=hosts, origins=tuple(options.allow_origin))
 
@@ -217,7 +220,7 @@ def _first_line(file: Path) -> str:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    from myxtts.serving.limits import Limits
+    from myxtts.serving.requests import Limits
 
     for flag, value, least, most in (
         ("--port", options.port, 0, 65_535),

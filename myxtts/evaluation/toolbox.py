@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from myxtts.audio.pretrained import Moonshine, Whisper
 from myxtts.config.names import did_you_mean
 from myxtts.devices.checkup import install_command
 from myxtts.errors import ConfigError
@@ -13,7 +14,7 @@ from myxtts.evaluation.against_recording import AgainstRecording
 from myxtts.evaluation.levels import Levels
 from myxtts.evaluation.measure import Measure, Metric
 from myxtts.evaluation.quality import Distillmos, Dnsmos
-from myxtts.evaluation.recogniser import Moonshine, Whisper, WordErrors
+from myxtts.evaluation.recogniser import WordErrors
 from myxtts.evaluation.similarity import OwnVoiceEncoder, Resemblyzer
 
 SPEECH_METRICS: tuple[Metric, ...] = (

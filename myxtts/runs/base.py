@@ -13,6 +13,8 @@ VOCODER = "vocoder"
 _WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
 _INCLUDED = _WEIGHTS / BASE
 INCLUDED_VOCODER = _WEIGHTS / VOCODER
+INCLUDED_VOICES = ("adam", "callie", "emma", "heart", "liam")
+"""Voices of the base model, in lower case."""
 
 
 def run_or_base(run: str | Path | None) -> Path:
@@ -31,6 +33,11 @@ def run_to_start_from(run: str | Path) -> Path:
     if str(run) == VOCODER and not Path(run).is_dir():
         return INCLUDED_VOCODER
     return run_or_base(run)
+
+
+def is_included(run: Path) -> bool:
+    """Return whether a folder is that of the included base model."""
+    return run.resolve() == _INCLUDED.resolve()
 
 
 def model_name(run: Path) -> str:

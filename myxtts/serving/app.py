@@ -1,33 +1,34 @@
-"""The HTTP interface: OpenAI's `audio/speech`, Coqui's `api/tts`, voices, the page, figures."""
+"""Routes: OpenAI's `audio/speech`, Coqui's `api/tts`, voices, the page, metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, Request, UploadFile
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, File, Form, Query, UploadFile
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
 
-from myxtts.serving.access import AccessRules, GuardedApp
-from myxtts.serving.admission import Admission
-from myxtts.serving.answers import RefusedError, error_answer
-from myxtts.serving.body_limit import VOICES_PATH, LimitedBodies
-from myxtts.serving.counted_app import CountedApp
-from myxtts.serving.limits import Limits
-from myxtts.serving.metrics import CONTENT_TYPE, Metrics
-from myxtts.serving.page_files import PAGES, page_file
-from myxtts.serving.requests import SpeechRequest
-from myxtts.serving.served_run import ServedRun
-from myxtts.serving.spoken_answer import SpokenAnswer
+from myxtts.serving.engine import Engine
+from myxtts.serving.requests import Limits, SpeechRequest
+from myxtts.serving.speech import Desk, SpeechResponse
 from myxtts.version import VERSION
+from myxtts.web.security import AccessRules, Guard
+from myxtts.web.server import Shield, add_error_handlers
 
+_VOICES = "/v1/voices"
+# They reveal nothing of a run and cost nothing.
+_OPEN_PATHS = ("/", "/healthz", "/docs", "/openapi.json", "/page/")
+# Boundaries and fields of a form around its recordings.
+_FORM_BYTES = 1 << 16
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": what, "content": {"application/json": {}}}
     for status, what in {
@@ -35,67 +36,36 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         401: "No token, or a wrong one",
         403: "From a page of another site",
         409: "The voice does not fit the model",
-        411: "No Content-Length",
         413: "Too large",
         421: "Called by a name that is not allowed",
         429: "Too many requests are waiting; see Retry-After",
         503: "It took too long",
     }.items()
 }
-_AUDIO: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Speech", "content": {"audio/*": {}}},
-    **_ERRORS,
-}
+_AUDIO = {200: {"description": "Speech", "content": {"audio/*": {}}}, **_ERRORS}
 
 
-@dataclass(frozen=True)
-class Service:
-    """All that the routes share."""
-
-    runs: Mapping[str, ServedRun]
-    """By name; the first is the default."""
-    rules: AccessRules = field(default_factory=AccessRules)
-    limits: Limits = field(default_factory=Limits)
-
-    def run(self, name: str | None) -> ServedRun:
-        """Clients of OpenAI's API send names of its models."""
-        return self.runs.get(name or "") or next(iter(self.runs.values()))
-
-
-def make_app(service: Service) -> ASGIApp:
-    limits = service.limits
-    admission = Admission(limits.waiting)
-    metrics = Metrics(lambda: admission.in_progress)
-    pool = ThreadPoolExecutor(limits.waiting + 4, thread_name_prefix="speech")
+def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) -> ASGIApp:
+    """Return the application. The first engine is the default."""
+    desk = Desk(limits)
+    # FastAPI's own page of the interface loads from elsewhere.
     app = FastAPI(
         title="MyXTTS",
         version=VERSION,
         description="Text to speech in cloned voices.",
-        docs_url=None,  # FastAPI's page of the interface loads from elsewhere
+        docs_url=None,
         redoc_url=None,
     )
-    _add_error_handlers(app)
+    add_error_handlers(app)
 
-    def spoken(asked: SpeechRequest) -> SpokenAnswer:
-        if len(asked.input) > limits.text_characters:
-            raise RefusedError(
-                400,
-                f"input: {len(asked.input):,} characters, expected at most "
-                f"{limits.text_characters:,}",
-            )
-        return SpokenAnswer(
-            service.run(asked.model),
-            asked,
-            admission=admission,
-            pool=pool,
-            limits=limits,
-            metrics=metrics,
-        )
+    def engine(name: str | None) -> Engine:
+        """Clients of OpenAI's API send names of its models, so any name is allowed."""
+        return engines.get(name or "") or next(iter(engines.values()))
 
     @app.post("/v1/audio/speech", response_class=Response, responses=_AUDIO)
     async def create_speech(asked: SpeechRequest) -> Response:
-        """Speaks a text, as OpenAI's API does."""
-        return spoken(asked)
+        """Speak a text, as OpenAI's API does."""
+        return SpeechResponse(engine(asked.model), asked, desk)
 
     @app.get("/api/tts", response_class=Response, responses=_AUDIO)
     async def coqui_tts(
@@ -104,87 +74,90 @@ def make_app(service: Service) -> ASGIApp:
         language_id: Annotated[str, Query()] = "",
         style_wav: Annotated[str, Query()] = "",
     ) -> Response:
-        """Speaks a text as wav, as the server of Coqui TTS does."""
+        """Speak a text as wav, as the server of Coqui TTS does."""
         if style_wav:
-            raise RefusedError(400, "style_wav: files of the server are not read; add a voice")
-        return spoken(
-            SpeechRequest(
-                input=text,
-                voice=speaker_id or None,
-                language=language_id or None,
-                response_format="wav",
-                stream=False,
-            )
+            raise HTTPException(400, "style_wav: files of the server are not read; add a voice")
+        asked = SpeechRequest(
+            input=text,
+            voice=speaker_id or None,
+            language=language_id or None,
+            response_format="wav",
+            stream=False,
         )
+        return SpeechResponse(engine(None), asked, desk)
 
     @app.get("/v1/models", responses=_ERRORS)
     async def list_models() -> dict[str, Any]:
-        """The runs that are served."""
-        return {"object": "list", "data": [run.facts() for run in service.runs.values()]}
+        """List the runs that are served."""
+        return {"object": "list", "data": [one.facts() for one in engines.values()]}
 
-    @app.get(VOICES_PATH, responses=_ERRORS)
+    @app.get(_VOICES, responses=_ERRORS)
     async def list_voices(model: Annotated[str, Query()] = "") -> dict[str, Any]:
-        """The saved voices of a run."""
-        voices = await run_in_threadpool(service.run(model).voices)
-        return {"object": "list", "data": voices}
+        """List the saved voices of a run."""
+        return {"object": "list", "data": await run_in_threadpool(engine(model).voices.list)}
 
-    @app.post(VOICES_PATH, status_code=201, responses=_ERRORS)
+    @app.post(_VOICES, status_code=201, responses=_ERRORS)
     async def add_voice(
         name: Annotated[str, Form()],
         file: Annotated[list[UploadFile], File()],
         model: Annotated[str, Form()] = "",
         replace: Annotated[bool, Form()] = False,
     ) -> dict[str, Any]:
-        """Saves a voice: recordings of one speaker (wav, flac, ogg or mp3)."""
-        with admission.slot():
+        """Save a voice from recordings of one speaker (wav, flac, ogg or mp3)."""
+        chosen = engine(model)
+        with desk.slot(), chosen.http_errors():
             recordings = [await one.read() for one in file]
-            return await run_in_threadpool(
-                service.run(model).add_voice, name, recordings, replace=replace
-            )
+            return await run_in_threadpool(chosen.voices.add, name, recordings, replace=replace)
 
-    @app.delete(f"{VOICES_PATH}/{{name}}", responses=_ERRORS | {404: {"description": "No voice"}})
+    @app.delete(f"{_VOICES}/{{name}}", responses=_ERRORS | {404: {"description": "No voice"}})
     async def remove_voice(name: str, model: Annotated[str, Query()] = "") -> dict[str, Any]:
-        """Deletes a voice."""
-        await run_in_threadpool(service.run(model).remove_voice, name)
+        """Delete a voice."""
+        chosen = engine(model)
+        with chosen.http_errors():
+            await run_in_threadpool(chosen.voices.remove, name)
         return {"id": name, "object": "voice.deleted", "deleted": True}
 
     @app.get("/healthz")
     async def health() -> dict[str, Any]:
-        """Whether the server answers."""
+        """Tell that the server answers."""
         return {"status": "ok", "version": VERSION}
 
     @app.get("/metrics", response_class=Response)
-    async def figures() -> Response:
-        """Counters for Prometheus."""
-        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+    async def metrics() -> Response:
+        """Return counters for Prometheus."""
+        content = generate_latest(desk.metrics.registry)
+        return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    for path in PAGES:
-        app.add_api_route(path, page_file, include_in_schema=False)
-    app.add_api_route("/page/{name}", page_file, include_in_schema=False)
+    page = Path(str(resources.files("myxtts.serving"))) / "page"
+    for path, file in (("/", "index.html"), ("/docs", "api.html")):
+        show = _page(page / file)
+        app.add_api_route(path, show, include_in_schema=False, response_class=Response)
+    files = StaticFiles(packages=[("myxtts.serving", "page"), ("myxtts.web", "page")])
+    app.mount("/page", files)
 
-    origins = list(service.rules.origins)
-    inner: ASGIApp = LimitedBodies(app, limits)
-    if origins:
-        inner = CORSMiddleware(
-            inner,
-            allow_origins=origins,
+    def body_bytes(scope: Scope) -> int:
+        is_upload = scope["path"] == _VOICES and scope["method"] == "POST"
+        return limits.upload_bytes + _FORM_BYTES if is_upload else limits.body_bytes
+
+    def count(scope: Scope, status: int) -> None:
+        # Routes that exist, and one word for all others: clients do not name counters.
+        route = getattr(scope.get("route"), "path", "other")
+        desk.metrics.requests.labels(route, str(status)).inc()
+
+    if rules.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=rules.origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return CountedApp(GuardedApp(inner, service.rules), metrics)
+    rules = replace(rules, open_paths=_OPEN_PATHS, body_bytes=body_bytes)
+    app.add_middleware(Guard, rules=rules)
+    return Shield(app, count)
 
 
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(RefusedError)
-    async def refused(_: Request, error: RefusedError) -> JSONResponse:
-        return error_answer(error.status, error.message, error.headers)
+def _page(file: Path) -> Any:
+    async def show() -> FileResponse:
+        return FileResponse(file, headers={"Cache-Control": "no-cache"})
 
-    @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> JSONResponse:
-        return error_answer(error.status_code, str(error.detail), error.headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:])
-        return error_answer(400, f"{place}: {first['msg']}" if place else str(first["msg"]))
+    return show

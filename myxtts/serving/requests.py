@@ -1,15 +1,43 @@
-"""What clients may send, in the words of OpenAI's API. Fields that it does not know are ignored."""
+"""Requests in the words of OpenAI's API, and their limits. Unknown fields are ignored."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from myxtts.models.speech_options import SpeechOptions
 
-ResponseFormat = Literal["mp3", "wav", "flac", "pcm"]
 _DEFAULTS = SpeechOptions()
+# A character outside the basic plane, escaped in JSON: two times \uXXXX.
+_LARGEST_CHARACTER_BYTES = 12
+_OTHER_FIELDS_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    text_characters: int = 4_096
+    """Characters of one text. OpenAI's API has the same limit."""
+    audio_seconds: float = 600.0
+    """Speech of one request."""
+    upload_bytes: int = 20 << 20
+    """All recordings of one voice."""
+    upload_seconds: float = 120.0
+    """Each recording of a voice."""
+    recordings: int = 8
+    """Recordings of one voice."""
+    voices: int = 500
+    """Voices saved with one run."""
+    waiting: int = 64
+    """Requests in progress or waiting."""
+    request_seconds: float = 120.0
+    """Time from a request to the last byte of its answer."""
+
+    @property
+    def body_bytes(self) -> int:
+        """Largest body without recordings: the longest text in any JSON encoding."""
+        return _LARGEST_CHARACTER_BYTES * self.text_characters + _OTHER_FIELDS_BYTES
 
 
 class VoiceId(BaseModel):
@@ -22,14 +50,15 @@ class SpeechRequest(BaseModel):
     input: Annotated[str, Field(min_length=1, description="Text to speak.")]
     model: Annotated[
         str | None,
-        Field(description="A run of GET /v1/models; any other name means the first run."),
+        Field(description="A run of GET /v1/models. Any other name means the first run."),
     ] = None
     voice: Annotated[
         str | VoiceId | None,
-        Field(description="A voice of GET /v1/voices; the first one if not given."),
+        Field(description="A voice of GET /v1/voices (default: the first one)."),
     ] = None
     response_format: Annotated[
-        ResponseFormat, Field(description="pcm is 16-bit mono at 24 kHz, little-endian.")
+        Literal["mp3", "wav", "flac", "pcm"],
+        Field(description="pcm is 16-bit mono at 24 kHz, little-endian."),
     ] = "mp3"
     speed: Annotated[
         float,
@@ -37,11 +66,11 @@ class SpeechRequest(BaseModel):
     ] = _DEFAULTS.speed
     language: Annotated[
         str | None,
-        Field(description="Such as en; if not given, the server's --language or the run's own."),
+        Field(description="Such as en (default: --language of the server, or that of the run)."),
     ] = None
     stream: Annotated[
         bool | None,
-        Field(description="Send audio while it is made: on by default, but for flac."),
+        Field(description="Send audio while it is made (default: yes, except for flac)."),
     ] = None
     seed: Annotated[
         int, Field(ge=0, le=2**31 - 1, description="The same seed gives the same audio.")
@@ -50,7 +79,7 @@ class SpeechRequest(BaseModel):
         float,
         Field(ge=0, le=2, allow_inf_nan=False, description="0 is flat and stable, 1 is lively."),
     ] = _DEFAULTS.temperature
-    # One request may not be a hundred times as dear as another.
+    # Bounded, so that one request is not a hundred times as expensive as another.
     steps: Annotated[
         int,
         Field(ge=1, le=50, description="Sampling steps: more is slower and slightly clearer."),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from myxtts.audio.pretrained import bare_words
 from myxtts.audio.time_warping import warp
 from myxtts.config.metrics import LOWER_IS_BETTER
 from myxtts.evaluation.against_recording import AgainstRecording
 from myxtts.evaluation.levels import Levels
 from myxtts.evaluation.measure import BUILT_IN, Tool
 from myxtts.evaluation.pitch import pitch_hz
-from myxtts.evaluation.recogniser import bare_words
 from myxtts.evaluation.toolbox import SPEECH_METRICS
 
 RATE_HZ = 16_000

@@ -23,7 +23,7 @@ SENTENCES = "Good morning. Good evening."
 
 
 def recording(seconds: float = 2.0, rate_hz: int = 22_050, format_name: str = "WAV") -> bytes:
-    """A vowel-like sound as a file."""
+    """Return a vowel-like sound as a file."""
     times = np.arange(int(seconds * rate_hz)) / rate_hz
     file = io.BytesIO()
     soundfile.write(file, 0.3 * np.sin(2 * np.pi * 220 * times), rate_hz, format=format_name)
@@ -46,7 +46,7 @@ def served_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def start_server(user_environment, tmp_path):
-    """Starts `myxtts serve` and gives the process and its address."""
+    """Start `myxtts serve` and return the process, its address and its file of errors."""
     started = []
 
     def start(*arguments, **environment):
@@ -63,7 +63,7 @@ def start_server(user_environment, tmp_path):
         started.append(process)
         for line in process.stdout:
             if line.startswith("http://"):
-                return process, line.split()[0]
+                return process, line.split()[0], log
         raise AssertionError(log.read_text())
 
     yield start
@@ -81,59 +81,49 @@ def served_tts(served_folder):
 
 
 @contextlib.contextmanager
-def running(app, limits) -> Iterator[str]:
-    """The address of an application that is served by a thread."""
-    from myxtts.serving.server import make_server, take_port
+def running(app, **limits) -> Iterator[str]:
+    """Serve an application in a thread and yield its address."""
+    from myxtts.web.server import Server, bind
 
-    listener = take_port("127.0.0.1", 0)
     is_ready = threading.Event()
-    server = make_server(app, limits, is_ready.set)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        assert is_ready.wait(30)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(60)
-        listener.close()
+    with bind("127.0.0.1", 0) as listener:
+        server = Server(app, is_ready.set, **limits)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            assert is_ready.wait(30)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(60)
 
 
 @pytest.fixture
 def serve_here(served_folder, served_tts):
-    """A client of a server in this process: `serve_here(rules, limit=...)`."""
-    from myxtts.serving.access import AccessRules
-    from myxtts.serving.app import Service, make_app
-    from myxtts.serving.limits import Limits
-    from myxtts.serving.served_run import ServedRun
+    """Return a client of a server in this process: `serve_here(rules, waiting=2)`."""
+    from myxtts.serving.app import make_app
+    from myxtts.serving.engine import Engine
+    from myxtts.serving.requests import Limits
+    from myxtts.web.security import AccessRules
 
     with contextlib.ExitStack() as stack:
 
-        def serve(
-            rules=AccessRules(),  # noqa: B008
-            *,
-            names=("run",),
-            language=None,
-            **changes,
-        ):
+        def serve(rules=AccessRules(), *, names=("run",), **changes):  # noqa: B008
             limits = Limits(**changes)
-            runs = {
-                name: ServedRun(name, served_folder, served_tts, limits, language) for name in names
-            }
-            app = make_app(Service(runs, rules, limits))
-            address = stack.enter_context(running(app, limits))
+            engines = {name: Engine(name, served_folder, served_tts, limits) for name in names}
+            address = stack.enter_context(running(make_app(engines, rules, limits)))
             return stack.enter_context(httpx2.Client(base_url=address, timeout=120))
 
         yield serve
 
 
 def connect(client: httpx2.Client) -> socket.socket:
-    """A plain connection to the server of a client."""
+    """Open a plain connection to the server of a client."""
     address = (client.base_url.host, client.base_url.port)
     return socket.create_connection(address, timeout=20)
 
 
-def wait_for(condition, seconds: float = 30) -> None:
+def wait_for(condition, seconds: float = 100) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "did not happen"

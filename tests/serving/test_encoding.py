@@ -1,22 +1,23 @@
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from myxtts.serving.encoding import PCM_RATE_HZ, encode_whole, streaming_encoder
+from myxtts.serving.encoding import PCM_RATE_HZ, encode, stream_encoder
 
 RATE_HZ = 22_050
 SAMPLES = (0.4 * np.sin(np.arange(3 * RATE_HZ) * 0.05)).astype(np.float32)
 
 
 def streamed(format_name, samples=SAMPLES):
-    encoder = streaming_encoder(format_name, RATE_HZ)
-    pieces = [encoder.add(piece) for piece in np.array_split(samples, 7)]
-    return b"".join([*pieces, encoder.end()])
+    with stream_encoder(format_name, RATE_HZ) as encoder:
+        pieces = [encoder.add(piece) for piece in np.array_split(samples, 7)]
+        return b"".join([*pieces, encoder.end()])
 
 
-def test_a_streamed_wav_holds_the_samples_and_says_that_its_length_is_unknown():
+def test_a_streamed_wav_has_its_samples_and_an_unknown_length():
     content = streamed("wav")
     assert content[4:8] == content[40:44] == b"\xff" * 4
     decoded, rate_hz = soundfile.read(io.BytesIO(content))
@@ -31,16 +32,16 @@ def test_a_streamed_mp3_decodes_to_the_same_length_and_sound():
     assert np.sqrt(np.mean(decoded**2)) == pytest.approx(np.sqrt(np.mean(SAMPLES**2)), rel=0.1)
 
 
-def test_pcm_is_at_the_rate_that_clients_of_openai_expect():
-    for content in (streamed("pcm"), encode_whole("pcm", SAMPLES, RATE_HZ, {})):
+def test_pcm_has_the_rate_that_clients_of_openai_expect():
+    for content in (streamed("pcm"), encode("pcm", SAMPLES, RATE_HZ, {})):
         decoded = np.frombuffer(content, "<i2") / 32_767
         assert decoded.size == pytest.approx(3 * PCM_RATE_HZ, abs=2)
         assert np.abs(decoded).max() == pytest.approx(0.4, abs=0.01)
 
 
 @pytest.mark.parametrize("format_name", ["wav", "flac", "mp3"])
-def test_a_whole_file_knows_its_length_and_carries_tags(format_name):
-    content = encode_whole(format_name, SAMPLES, RATE_HZ, {"comment": "Synthetic speech"})
+def test_a_whole_file_has_its_length_and_tags(format_name):
+    content = encode(format_name, SAMPLES, RATE_HZ, {"comment": "Synthetic speech"})
     with soundfile.SoundFile(io.BytesIO(content)) as sound:
         assert sound.frames == SAMPLES.size
         assert sound.comment == "Synthetic speech"
@@ -51,14 +52,10 @@ def test_samples_beyond_full_scale_are_limited():
     np.testing.assert_allclose(decoded[:3], [1, -1, 0], atol=1e-3)
 
 
-def test_an_encoder_that_is_given_up_leaves_no_open_files(tmp_path):
-    from pathlib import Path
-
+def test_an_abandoned_encoder_leaves_no_open_files():
     folder = Path("/proc/self/fd")
     before = len(list(folder.iterdir()))
     for _ in range(5):
-        encoder = streaming_encoder("mp3", RATE_HZ)
-        encoder.add(SAMPLES)
-        encoder.close()
-        encoder.close()
+        with stream_encoder("mp3", RATE_HZ) as encoder:
+            encoder.add(SAMPLES)
     assert len(list(folder.iterdir())) == before

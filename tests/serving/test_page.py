@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.serving.access import AccessRules
+from myxtts.web.security import AccessRules
 
 from .conftest import SENTENCES, recording
 

@@ -1,5 +1,6 @@
 """The server as a user starts it: one process, with the client of OpenAI."""
 
+import contextlib
 import io
 import signal
 import threading
@@ -10,7 +11,10 @@ import openai
 import pytest
 import soundfile
 
-from .conftest import GOLDEN, SENTENCES, recording
+from myxtts.cli.main import main
+from myxtts.web.server import bind
+
+from .conftest import GOLDEN, SENTENCES
 
 TOKEN = "a-token-of-thirty-two-characters"
 
@@ -18,7 +22,7 @@ TOKEN = "a-token-of-thirty-two-characters"
 def test_openai_client_speaks_in_every_format_and_the_server_stops_in_order(
     start_server, served_folder, served_tts, tmp_path
 ):
-    process, address = start_server(served_folder, MYXTTS_TOKEN=TOKEN)
+    process, address, _ = start_server(served_folder, MYXTTS_TOKEN=TOKEN)
     asked = {"model": "tts-1", "voice": "anna", "input": SENTENCES}
     expected = served_tts.tts(SENTENCES, voice="anna")
     with openai.OpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0) as client:
@@ -38,7 +42,7 @@ def test_openai_client_speaks_in_every_format_and_the_server_stops_in_order(
         streamed, _ = soundfile.read(io.BytesIO(b"".join(pieces)))
         assert streamed.size == pytest.approx(expected.size, abs=2)
 
-        with pytest.raises(openai.BadRequestError, match="no voice 'alloy'; it has: anna"):
+        with pytest.raises(openai.BadRequestError, match="anna"):
             client.audio.speech.create(**asked | {"voice": "alloy"})
         with pytest.raises(openai.AuthenticationError):
             client.with_options(api_key="wrong").audio.speech.create(**asked)
@@ -64,7 +68,7 @@ def _stop_while_it_answers(process, address):
     assert is_asked.wait(60)
     process.send_signal(signal.SIGTERM)
     asking.join(60)
-    output, _ = process.communicate(timeout=900)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert output.endswith("stopped\n")
     assert soundfile.read(io.BytesIO(answers[0]))[0].size > 0
@@ -72,110 +76,48 @@ def _stop_while_it_answers(process, address):
         httpx2.get(f"{address}/healthz")
 
 
+def test_a_second_interrupt_during_a_stream_ends_the_server_without_a_traceback(
+    start_server, served_folder
+):
+    process, address, errors = start_server(served_folder)
+    body = {"input": SENTENCES * 40, "voice": "anna", "response_format": "wav"}
+    with httpx2.stream("POST", f"{address}/v1/audio/speech", json=body, timeout=120) as answer:
+        pieces = answer.iter_raw()
+        for _ in range(2):
+            next(pieces)
+            process.send_signal(signal.SIGINT)
+        with contextlib.suppress(httpx2.HTTPError):
+            list(pieces)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in errors.read_text()
+    assert "ASGI" not in errors.read_text()
+
+
 @pytest.mark.parametrize(
-    ("arguments", "environment", "message"),
+    ("arguments", "token", "named"),
     [
-        (["--host", "0.0.0.0"], {}, "would open the server to the network without a token"),
-        (["--host", "0.0.0.0"], {"MYXTTS_TOKEN": "short"}, "at least 16 ASCII characters"),
-        (["--token-file", "missing"], {}, "--token-file missing: cannot be read"),
-        (["--allow-origin", "*"], {}, "expected a scheme and a host"),
-        (["--max-waiting", "0"], {}, "--max-waiting: found 0, allowed: 1 to 1000"),
-        (["--port", "99999"], {}, "--port: found 99999, allowed: 0 to 65535"),
+        (["--host", "0.0.0.0"], None, "--host 0.0.0.0"),
+        (["--host", "0.0.0.0"], "short", "MYXTTS_TOKEN"),
+        (["--token-file", "missing"], None, "--token-file missing"),
+        (["--allow-origin", "*"], None, "--allow-origin *"),
+        (["--max-waiting", "0"], None, "--max-waiting"),
+        (["--port", "99999"], None, "--port"),
     ],
 )
-def test_mistakes_are_told_in_one_line_before_anything_is_loaded(
-    arguments, environment, message, capfd, monkeypatch
+def test_mistakes_are_one_line_before_anything_is_loaded(
+    arguments, token, named, capfd, monkeypatch
 ):
-    from myxtts.cli.main import main
-
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    if token is not None:
+        monkeypatch.setenv("MYXTTS_TOKEN", token)
     assert main(["serve", str(GOLDEN), *arguments]) == 2
     [line] = capfd.readouterr().err.splitlines()
-    assert line.startswith("myxtts serve: ")
-    assert message in line
+    assert named in line
 
 
-def test_a_port_in_use_is_told_before_the_model_is_loaded(capfd):
-    from myxtts.cli.main import main
-    from myxtts.serving.server import take_port
-
-    with take_port("127.0.0.1", 0) as taken:
+def test_a_port_in_use_is_reported_before_the_model_is_loaded(capfd):
+    with bind("127.0.0.1", 0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["serve", str(GOLDEN), "--port", str(port)]) == 2
-    assert "in use; use another port" in capfd.readouterr().err
-
-
-def test_a_voice_is_added_used_and_removed(serve_here):
-    client = serve_here()
-    form = {"name": "نگار"}
-    added = client.post("/v1/voices", data=form, files=[("file", ("x.wav", recording()))])
-    assert added.status_code == 201
-    assert added.json()["seconds"] == pytest.approx(2, abs=0.1)
-    again = client.post("/v1/voices", data=form, files=[("file", ("x.wav", recording()))])
-    assert again.status_code == 400
-    assert "already exists" in again.json()["error"]["message"]
-    spoken = client.get("/api/tts", params={"text": "Hello.", "speaker_id": "نگار"})
-    assert spoken.status_code == 200
-    assert soundfile.info(io.BytesIO(spoken.content)).frames > 0
-    assert "نگار" in [voice["id"] for voice in client.get("/v1/voices").json()["data"]]
-    assert client.delete("/v1/voices/نگار").status_code == 200
-    assert client.delete("/v1/voices/نگار").status_code == 404
-    assert "نگار" not in [voice["id"] for voice in client.get("/v1/voices").json()["data"]]
-
-
-def test_health_figures_and_the_description_of_the_interface(serve_here):
-    client = serve_here()
-    assert client.get("/healthz").json()["status"] == "ok"
-    client.get("/api/tts", params={"text": SENTENCES, "speaker_id": "anna"})
-    client.get("/unknown")
-    figures = client.get("/metrics").text
-    assert 'myxtts_requests_total{route="/api/tts",status="200"} 1' in figures
-    assert 'myxtts_requests_total{route="other",status="404"} 1' in figures
-    assert f"myxtts_characters_total {len(SENTENCES)}" in figures
-    assert "/v1/audio/speech" in client.get("/openapi.json").json()["paths"]
-
-
-def test_a_run_is_chosen_by_its_name_and_other_names_mean_the_first(serve_here):
-    client = serve_here(names=("first", "second"))
-    models = client.get("/v1/models").json()["data"]
-    assert [model["id"] for model in models] == ["first", "second"]
-    assert models[0]["languages"] == ["en"]
-    for asked, answered in (("second", "second"), ("first", "first"), ("tts-1", "first")):
-        speech = {"input": "Hello.", "model": asked, "response_format": "flac"}
-        content = client.post("/v1/audio/speech", json=speech).content
-        with soundfile.SoundFile(io.BytesIO(content)) as sound:
-            assert f"with the model {answered} " in sound.comment
-
-
-def test_the_same_seed_gives_the_same_file(serve_here):
-    client = serve_here()
-    asked = {"input": "Hello.", "voice": "anna", "response_format": "wav", "stream": False}
-    first, second, other = (
-        client.post("/v1/audio/speech", json=asked | {"seed": seed}).content for seed in (1, 1, 2)
-    )
-    assert first == second != other
-
-
-def test_a_language_for_requests_that_name_none():
-    from myxtts.runs.base import run_or_base
-    from myxtts.serving.limits import Limits
-    from myxtts.serving.requests import SpeechRequest
-    from myxtts.serving.served_run import ServedRun
-    from myxtts.synthesis.tts import TTS
-
-    folder = run_or_base(None)
-    tts = TTS(folder, compiled=False)
-    runs = [ServedRun("base", folder, tts, Limits(), language) for language in (None, "fa")]
-    assert [run.facts()["languages"][0] for run in runs] == ["en", "fa"]
-    assert {*runs[0].languages} == {*runs[1].languages}
-
-    def spoken(run, language=None):
-        asked = SpeechRequest(input="1 2 3", voice="callie", language=language, steps=1)
-        is_wanted = threading.Event()
-        is_wanted.set()
-        return np.concatenate(list(run.speak(asked, is_wanted, in_chunks=False)))
-
-    assert np.array_equal(spoken(runs[1]), spoken(runs[0], "fa"))
-    assert not np.array_equal(spoken(runs[1])[:4_000], spoken(runs[1], "en")[:4_000])
+    assert f"--port {port}" in capfd.readouterr().err

@@ -1,0 +1,160 @@
+"""Pretrained models of others: speech recognition and speaker embeddings.
+
+`evaluate` measures with them, `collect` transcribes and compares voices with them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import soxr
+
+from myxtts.audio.files import FloatArray
+from myxtts.config.metrics import RECOGNISER_LANGUAGES
+from myxtts.errors import DataError
+from myxtts.text.languages import find_language, normalise
+
+MEASURED_RATE_HZ = 16_000
+# The RMS level of the audio that Resemblyzer was trained on.
+_RESEMBLYZER_LEVEL = 10 ** (-30 / 20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """The library or model that a measure uses."""
+
+    name: str
+    licence: str
+    extra: str | None = None
+    """The extra of this package that installs it; None: always installed."""
+    languages: tuple[str, ...] | None = None
+    """The languages that it supports; None: any."""
+    independent: bool = True
+    """False: it was trained together with the model that it evaluates."""
+
+    def understands(self, language: str) -> bool:
+        return self.languages is None or find_language(language).base in self.languages
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sound:
+    waveform: FloatArray
+    sample_rate_hz: int
+
+    @functools.cached_property
+    def at_measured_rate(self) -> FloatArray:
+        """Samples in [-1, 1] at the sample rate that all measures use."""
+        samples = self.waveform
+        if self.sample_rate_hz != MEASURED_RATE_HZ:
+            samples = soxr.resample(samples, self.sample_rate_hz, MEASURED_RATE_HZ)
+        return np.clip(samples, -1.0, 1.0).astype(np.float32)
+
+    @property
+    def seconds(self) -> float:
+        return self.waveform.size / self.sample_rate_hz
+
+
+class Recogniser(Protocol):
+    tool: Tool
+
+    def transcribe(self, samples: FloatArray, language: str) -> str:
+        """Transcribes samples at MEASURED_RATE_HZ."""
+
+
+class Moonshine:
+    """Moonshine tiny, whose weights come with its wheel."""
+
+    tool = Tool(name="Moonshine tiny", licence="MIT", extra="eval", languages=RECOGNISER_LANGUAGES)
+
+    def __init__(self) -> None:
+        from moonshine_voice.moonshine_api import ModelArch
+        from moonshine_voice.transcriber import Transcriber
+        from moonshine_voice.utils import get_assets_path
+
+        model = Path(str(get_assets_path())) / "tiny-en"
+        if not model.is_dir():
+            # Later wheels fetch models over the network instead.
+            raise ImportError("this version of moonshine-voice contains no model")
+        self._transcriber: Any = Transcriber(str(model), ModelArch.TINY)
+
+    def transcribe(self, samples: FloatArray, language: str) -> str:
+        result = self._transcriber.transcribe_without_streaming(samples.tolist(), MEASURED_RATE_HZ)
+        return " ".join(line.text for line in result.lines)
+
+
+def require_whisper(folder: Path) -> None:
+    # It would download a missing tokenizer.
+    for name in ("model.bin", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise DataError(
+                f"{folder}: contains no Whisper model; expected a faster-whisper (CTranslate2) "
+                f"model with {name}"
+            )
+
+
+class Whisper:
+    """A Whisper model in CTranslate2 format, from a folder that the user names."""
+
+    def __init__(self, folder: Path) -> None:
+        require_whisper(folder)
+        from faster_whisper import WhisperModel
+
+        try:
+            self._model: Any = WhisperModel(str(folder), device="cpu", local_files_only=True)
+        except (RuntimeError, ValueError) as error:
+            raise DataError(f"{folder}: the Whisper model cannot be read ({error})") from None
+        self.tool = Tool(
+            name=f"Whisper in {folder.name}",
+            licence="that of the folder",
+            extra="eval-whisper",
+            languages=tuple(self._model.supported_languages),
+        )
+
+    def transcribe(self, samples: FloatArray, language: str) -> str:
+        segments, _ = self._model.transcribe(samples, language=find_language(language).base)
+        return " ".join(segment.text for segment in segments)
+
+
+class ResemblyzerVectors:
+    """Embeddings of a speaker encoder trained for speaker verification."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            # It imports names that are to be removed, which its users cannot change.
+            warnings.simplefilter("ignore")
+            import resemblyzer
+
+        self._prepare: Any = resemblyzer.preprocess_wav
+        self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
+
+    def of(self, sound: Sound) -> FloatArray | None:
+        """None for silence."""
+        heard = self.with_windows(sound)
+        return None if heard is None else heard[0]
+
+    def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
+        """Also the vectors of its windows of 1.6 s; None for silence."""
+        samples = sound.at_measured_rate
+        level = float(np.sqrt(np.mean(np.square(samples)))) if samples.size else 0.0
+        if not level:
+            return None
+        # Embeddings depend on the level, which is not part of a voice.
+        voice = self._prepare(samples * (_RESEMBLYZER_LEVEL / level))
+        # It trims what it considers silence, which may be everything.
+        if not voice.size:
+            return None
+        vector, windows, _ = self._encoder.embed_utterance(voice, return_partials=True)
+        return vector, windows
+
+
+def bare_words(text: str, language: str) -> str:
+    """The words as spoken: numbers spelt out, lower case, no punctuation."""
+    if not text.strip():
+        return ""
+    return " ".join(re.sub(r"[^\w']|_", " ", normalise(text, language).lower()).split())

@@ -1,0 +1,1 @@
+"""Recordings to a corpus, and its review in a browser."""

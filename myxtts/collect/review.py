@@ -1,0 +1,316 @@
+"""Decisions of a reviewer about clips, and sentences recorded in the browser."""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+from myxtts.audio.files import FloatArray, read_recording
+from myxtts.audio.writing import write_audio
+from myxtts.collect.activity import (
+    HOP_SECONDS,
+    Stretch,
+    band_levels_db,
+    find_speech,
+    hop_samples,
+    speech_runs,
+)
+from myxtts.collect.corpus import (
+    DECISION_LINE,
+    DROPPED,
+    KEPT,
+    RECORDED,
+    REVIEW,
+    CorpusFolder,
+    Row,
+    append,
+    read_lines,
+    read_rows,
+    tidy,
+    write_rows,
+)
+from myxtts.collect.quality import Figures, measure
+from myxtts.errors import DataError
+from myxtts.text.languages import REGISTRY, find_language
+from myxtts.text.tokenizer import is_spoken, text_symbols
+
+
+@dataclass(frozen=True)
+class Prompt:
+    id: str
+    text: str
+    pairs_covered: float
+    """Share of all pairs of phonemes that this sentence and those before it have."""
+
+
+def prompts(language: str) -> list[Prompt]:
+    """Every sentence that adds something, the most useful first."""
+    sentences = find_language(language).demo_sentences()
+    if not sentences:
+        raise DataError(
+            f"--language: no sentences to read in '{language}', allowed: {', '.join(REGISTRY)}"
+        )
+    symbols = {text: text_symbols(text, language, "phonemes") for text in sentences}
+    chosen = _cover(symbols, _phonemes, [])
+    chosen = _cover(symbols, _pairs, chosen)
+    every = {pair for found in symbols.values() for pair in _pairs(found)}
+    covered: set[Hashable] = set()
+    found = []
+    for text in chosen:
+        covered |= set(_pairs(symbols[text]))
+        name = f"{RECORDED}-{language}-{sentences.index(text) + 1:04d}"
+        found.append(Prompt(name, text, len(covered) / len(every)))
+    return found
+
+
+def _phonemes(symbols: Sequence[str]) -> set[Hashable]:
+    return {symbol for symbol in symbols if is_spoken(symbol)}
+
+
+def _pairs(symbols: Sequence[str]) -> set[Hashable]:
+    """Within words: across them readers may pause."""
+    return {pair for pair in itertools.pairwise(symbols) if all(map(is_spoken, pair))}
+
+
+def _cover(
+    symbols: Mapping[str, Sequence[str]],
+    units_of: Callable[[Sequence[str]], set[Hashable]],
+    chosen: Sequence[str],
+) -> list[str]:
+    """Adds the sentence with most new units for its length until there are no new ones."""
+    units = {text: units_of(found) for text, found in symbols.items()}
+    missing = set().union(*units.values()).difference(*(units[text] for text in chosen))
+    found = list(chosen)
+    while missing:
+        best = max(units, key=lambda text: len(units[text] & missing) / len(symbols[text]))
+        found.append(best)
+        missing -= units[best]
+    return found
+
+
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
+_LOWEST_RATE_HZ = 8_000
+_MARGIN_SECONDS = 0.2
+_SHORTEST_SPEECH_SECONDS = 0.4
+_LOWEST_DBFS, _MOST_CLIPPED, _LEAST_SNR_DB = -42.0, 0.0005, 18.0
+# Of speech; a careful reader has 8 to 16.
+_PHONEMES_PER_SECOND = (4.0, 24.0)
+
+
+@dataclass(frozen=True)
+class Take:
+    samples: FloatArray
+    """From a little before the speech to a little after it."""
+    sample_rate_hz: int
+    figures: Figures
+    problems: tuple[str, ...]
+    """Names that the page has words for; empty if the take is good."""
+
+
+def check_take(content: bytes, text: str, language: str) -> Take:
+    """A wav as the browser sends it."""
+    try:
+        samples, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, ValueError, TypeError):
+        raise DataError("the recording is no audio; expected a wav") from None
+    mono = samples.mean(axis=1, dtype=np.float32)
+    seconds = mono.size / rate_hz
+    if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS or rate_hz < _LOWEST_RATE_HZ:
+        raise DataError(
+            f"the recording has {seconds:.1f} s at {rate_hz} Hz, expected at most "
+            f"{_LONGEST_SECONDS:g} s at {_LOWEST_RATE_HZ} Hz or more"
+        )
+    bands_db = band_levels_db(mono, rate_hz)
+    activity = find_speech(bands_db, bands_db[:0])
+    runs = speech_runs(activity, _LONGEST_SECONDS)
+    if sum(run.seconds for run in runs) < _SHORTEST_SPEECH_SECONDS:
+        whole = Stretch(0, len(bands_db))
+        return Take(mono, rate_hz, measure(mono, rate_hz, activity, whole), ("no_speech",))
+    margin = round(_MARGIN_SECONDS / HOP_SECONDS)
+    clip = Stretch(max(0, runs[0].start - margin), min(len(bands_db), runs[-1].end + margin))
+    hop = hop_samples(rate_hz)
+    cut = mono[clip.start * hop : clip.end * hop]
+    figures = measure(cut, rate_hz, activity, clip)
+    spoken = sum(map(is_spoken, text_symbols(text, language, "phonemes")))
+    rate = spoken / sum(run.seconds for run in runs)
+    return Take(
+        cut - np.float32(figures.dc_offset), rate_hz, figures, tuple(_problems(figures, rate))
+    )
+
+
+def _problems(figures: Figures, phonemes_per_second: float) -> Iterator[str]:
+    if figures.level_dbfs < _LOWEST_DBFS:
+        yield "too_quiet"
+    if figures.clipped_share > _MOST_CLIPPED:
+        yield "clipped"
+    if figures.snr_db < _LEAST_SNR_DB:
+        yield "noisy"
+    slowest, fastest = _PHONEMES_PER_SECOND
+    if not slowest <= phonemes_per_second <= fastest:
+        yield "other_length"
+
+
+STATUSES = (KEPT, REVIEW, DROPPED)
+# A shorter part has no sentence in it.
+_SHORTEST_PART_SECONDS = 0.3
+
+
+@dataclass
+class Reviewed:
+    """A clip as the page shows it."""
+
+    row: Row
+    status: str
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "id": self.row.id,
+            "text": self.row.text,
+            "speaker": self.row.speaker,
+            "language": self.row.language,
+            "reason": self.row.reason,
+            "status": self.status,
+        }
+
+
+class UnknownClipError(DataError):
+    """A clip that the corpus does not have."""
+
+
+class Review:
+    """The clips of a corpus, and the decisions on them; calls may come from several threads."""
+
+    def __init__(self, folder: Path, language: str = "en", speaker: str = "speaker") -> None:
+        """Language and speaker are those of what is recorded on the page."""
+        self._folder = CorpusFolder(folder)
+        self._language, self._speaker = language, speaker
+        self._folder.require_collected()
+        self._lock = threading.Lock()
+        self._clips: dict[str, Reviewed] = {}
+        for status, file in ((REVIEW, self._folder.review), (KEPT, self._folder.metadata)):
+            for row in read_rows(file):
+                self._clips[row.id] = Reviewed(row, status)
+        for line in read_lines(self._folder.decisions, DECISION_LINE):
+            if line["status"] == DROPPED:
+                self._clips[line["id"]] = Reviewed(_row(line), DROPPED)
+
+    def clips(self) -> list[dict[str, str]]:
+        with self._lock:
+            return [clip.as_json() for clip in self._clips.values()]
+
+    def sound(self, clip_id: str) -> Path:
+        """The wav of a clip that is known; a name from a browser is no path."""
+        with self._lock:
+            self._known(clip_id)
+        return self._folder.clip(clip_id)
+
+    @functools.cached_property
+    def _prompts(self) -> dict[str, Prompt]:
+        return {prompt.id: prompt for prompt in prompts(self._language)}
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """Sentences to read; the done ones are clips already."""
+        with self._lock:
+            return [
+                {
+                    "id": prompt.id,
+                    "text": prompt.text,
+                    "covered": prompt.pairs_covered,
+                    "done": prompt.id in self._clips and self._clips[prompt.id].status != DROPPED,
+                }
+                for prompt in self._prompts.values()
+            ]
+
+    def record(self, prompt_id: str, wav: bytes, *, even_so: bool = False) -> dict[str, Any]:
+        """Keeps a sentence that was read, if nothing is wrong with it or the reader insists."""
+        if prompt_id not in self._prompts:
+            raise DataError(f"no sentence {prompt_id!r}")
+        text = self._prompts[prompt_id].text
+        take = check_take(wav, text, self._language)
+        answer = {
+            "problems": take.problems,
+            "level_dbfs": round(take.figures.level_dbfs, 1),
+            "snr_db": round(take.figures.snr_db, 1),
+            "saved": not take.problems or even_so,
+        }
+        if answer["saved"]:
+            with self._lock:
+                file = self._folder.clip(prompt_id)
+                write_audio(file, take.samples, take.sample_rate_hz, follow_link=False)
+                row = Row(prompt_id, text, self._speaker, self._language, "")
+                clip = self._clips[prompt_id] = Reviewed(row, KEPT)
+                self._record(clip, KEPT, text)
+                self._write()
+        return answer
+
+    def decide(self, clip_id: str, status: str, text: str) -> None:
+        """Accepted, rejected, or put back; with the text as it is now."""
+        if status not in STATUSES:
+            raise DataError(f"status: found '{status}', allowed: {', '.join(STATUSES)}")
+        text = tidy(text)
+        if status == KEPT and not text:
+            raise DataError(f"{clip_id}: has no text; expected the words that are spoken")
+        with self._lock:
+            self._record(self._known(clip_id), status, text)
+            self._write()
+
+    def split(self, clip_id: str, at_seconds: float, texts: tuple[str, str]) -> list[str]:
+        """Two clips in the place of one; the ids of both. Each is put aside until accepted."""
+        with self._lock:
+            clip = self._known(clip_id)
+            recording = read_recording(self._folder.clip(clip_id))
+            rate_hz = recording.sample_rate_hz
+            place = round(at_seconds * rate_hz)
+            shortest = _SHORTEST_PART_SECONDS * rate_hz
+            if not shortest <= place <= recording.samples.size - shortest:
+                raise DataError(
+                    f"{clip_id}: cannot be split at {at_seconds:.2f} s; expected a place at least "
+                    f"{_SHORTEST_PART_SECONDS:g} s from both ends"
+                )
+            parts = (recording.samples[:place], recording.samples[place:])
+            ids = [f"{clip_id}-{name}" for name in ("a", "b")]
+            for part_id, samples, text in zip(ids, parts, texts, strict=True):
+                write_audio(self._folder.clip(part_id), samples, rate_hz, follow_link=False)
+                row = Row(part_id, tidy(text), clip.row.speaker, clip.row.language, "split")
+                part = self._clips[part_id] = Reviewed(row, REVIEW)
+                self._record(part, REVIEW, row.text, part_of=clip_id)
+            self._record(clip, DROPPED, clip.row.text)
+            self._write()
+        return ids
+
+    def _known(self, clip_id: str) -> Reviewed:
+        if clip_id not in self._clips:
+            raise UnknownClipError(f"no clip {clip_id!r} in {self._folder.folder}")
+        return self._clips[clip_id]
+
+    def _record(self, clip: Reviewed, status: str, text: str, part_of: str | None = None) -> None:
+        row = clip.row
+        clip.row = Row(row.id, text, row.speaker, row.language, row.reason)
+        clip.status = status
+        line: dict[str, Any] = {
+            "id": row.id,
+            "status": status,
+            "text": text,
+            "speaker": row.speaker,
+            "language": row.language,
+            "part_of": part_of,
+        }
+        append(self._folder.decisions, line)
+
+    def _write(self) -> None:
+        kept = [clip.row for clip in self._clips.values() if clip.status == KEPT]
+        review = [clip.row for clip in self._clips.values() if clip.status == REVIEW]
+        write_rows(self._folder, kept, review)
+
+
+def _row(line: dict[str, Any]) -> Row:
+    return Row(line["id"], line["text"], line["speaker"], line["language"], "")

@@ -1,0 +1,150 @@
+"""Voices of clips: embeddings of a speaker encoder, clustered by scipy."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.audio.files import FloatArray, read_audio
+from myxtts.audio.pretrained import MEASURED_RATE_HZ, ResemblyzerVectors, Sound
+from myxtts.collect.corpus import VOICE_LINE, CorpusFolder, append, read_lines
+from myxtts.devices.checkup import install_command
+from myxtts.errors import DataError
+
+# Mean cosine similarity of clips of two groups that are one voice.
+_LEAST_ALIKE = 0.72
+# More clips are clustered by samples: each of the rest joins the nearest voice.
+_MOST_CLUSTERED = 2_000
+# Another voice has at least this share of the speech; less is an odd clip.
+_LEAST_CLIPS = 3
+_TRIMMINGS = 2
+
+Vectors = npt.NDArray[np.float32]
+
+
+class VoiceEncoder(Protocol):
+    def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
+        """The vector of a clip and those of short windows of it; None for silence."""
+
+
+class ClipVoice(NamedTuple):
+    """All of length one."""
+
+    vector: FloatArray  # [width]
+    windows: FloatArray  # [windows, width]
+
+
+def open_encoder() -> VoiceEncoder:
+    try:
+        import scipy  # noqa: F401
+
+        return ResemblyzerVectors()
+    except ImportError:
+        raise DataError(
+            "telling voices apart needs Resemblyzer and scipy: "
+            f"{install_command('collect,eval-torch')}"
+        ) from None
+
+
+def embed_clips(
+    clip_ids: Iterable[str],
+    folder: CorpusFolder,
+    encoder: VoiceEncoder,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, ClipVoice]:
+    """Continues where it stopped; silent clips are left out."""
+    known = {line["id"]: line for line in read_lines(folder.voices, VOICE_LINE)}
+    clip_ids = list(clip_ids)
+    for done, clip_id in enumerate(clip_ids, 1):
+        if clip_id not in known:
+            known[clip_id] = _line(clip_id, encoder.with_windows(_sound(folder.clip(clip_id))))
+            append(folder.voices, known[clip_id])
+        on_progress(done, len(clip_ids))
+    return {clip_id: _voice(known[clip_id]) for clip_id in clip_ids if known[clip_id]["vector"]}
+
+
+def _line(clip_id: str, heard: tuple[FloatArray, FloatArray] | None) -> dict[str, str]:
+    vector, windows = heard if heard is not None else (np.zeros(0), np.zeros(0))
+    return {
+        "id": clip_id,
+        "vector": base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode(),
+        "windows": base64.b64encode(np.asarray(windows, "<f2").tobytes()).decode(),
+    }
+
+
+def _voice(line: Mapping[str, str]) -> ClipVoice:
+    vector = np.frombuffer(base64.b64decode(line["vector"]), "<f4")
+    windows = np.frombuffer(base64.b64decode(line["windows"]), "<f2").astype(np.float32)
+    return ClipVoice(_unit(vector), _unit(windows.reshape(-1, vector.size)))
+
+
+def embed_file(file: Path, encoder: VoiceEncoder) -> FloatArray:
+    heard = encoder.with_windows(_sound(file))
+    if heard is None:
+        raise DataError(f"{file}: no voice in it; expected a few seconds of speech")
+    return _unit(np.asarray(heard[0], np.float32))
+
+
+def _sound(file: Path) -> Sound:
+    samples = read_audio(file, MEASURED_RATE_HZ)
+    return Sound(waveform=samples, sample_rate_hz=MEASURED_RATE_HZ)
+
+
+def _unit(vector: FloatArray) -> FloatArray:
+    return vector / (np.linalg.norm(vector, axis=-1, keepdims=True) + np.float32(1e-9))
+
+
+def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
+    """Indices of the clips of each voice, the voice with most speech first."""
+    count = len(vectors)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_CLUSTERED)).astype(int))
+    labels = _cluster(vectors[chosen])
+    means = np.stack([_unit(vectors[chosen[labels == name]].mean(axis=0)) for name in set(labels)])
+    nearest = np.argmax(vectors @ means.T, axis=1)
+    groups = [np.flatnonzero(nearest == name).tolist() for name in range(len(means))]
+    by_speech = sorted(groups, key=lambda group: -sum(seconds[index] for index in group))
+    return [group for group in by_speech if group]
+
+
+def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
+    """Cluster by average linkage, which needs no number of voices."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(vectors) == 1:
+        return np.zeros(1, np.intp)
+    tree = linkage(vectors, method="average", metric="cosine")
+    labels = fcluster(tree, t=1 - _LEAST_ALIKE, criterion="distance") - 1
+    return np.asarray(labels, np.intp)
+
+
+def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: FloatArray) -> int:
+    means = np.stack([_unit(vectors[list(group)].mean(axis=0)) for group in groups])
+    return int(np.argmax(means @ wanted))
+
+
+def middle_of(vectors: Vectors) -> Vectors:
+    """Mean of the half that is nearest to it: clips with a second voice would pull it aside."""
+    middle = _unit(vectors.mean(axis=0))
+    for _ in range(_TRIMMINGS):
+        alike = vectors @ middle
+        middle = _unit(vectors[alike >= np.median(alike)].mean(axis=0))
+    return middle
+
+
+def likeness_of_parts(voice: ClipVoice, middle: Vectors) -> float:
+    """Similarity of a clip's windows to a voice: mean of the least one and of the mean.
+
+    The least one is low where somebody else speaks for a while, the mean where that is throughout.
+    """
+    alike = voice.windows @ middle
+    return float(alike.min() + alike.mean()) / 2
+
+
+def is_a_voice(group: Sequence[int]) -> bool:
+    """Not only an odd clip or two."""
+    return len(group) >= _LEAST_CLIPS

@@ -1,1 +1,0 @@
-"""Makes a corpus of raw recordings: finds speech, cuts, checks and transcribes it."""

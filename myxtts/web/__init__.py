@@ -1,0 +1,1 @@
+"""HTTP stack shared by `myxtts serve` and `myxtts review`."""
