@@ -449,7 +449,7 @@ def test_predicted_mels_are_found_where_clips_were_rejected(tmp_path):
     write_clip_mels(tmp_path / "short.npy", cache, n_mels, own[:1])
     with pytest.raises(DataError, match="delete it"):
         ClipMels(tmp_path / "short.npy", cache, n_mels)
-    with pytest.raises(DataError, match="40.*delete it"):
+    with pytest.raises(DataError, match=r"40.*delete it"):
         ClipMels(tmp_path / "mels.npy", cache, 40)
     own[1][5, 3] = np.nan
     write_clip_mels(tmp_path / "damaged.npy", cache, n_mels, own)
