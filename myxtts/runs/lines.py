@@ -78,9 +78,9 @@ def _unreadable(file: Path, error: OSError) -> CheckpointError:
     return CheckpointError(f"{file}: cannot be read ({error.strerror})")
 
 
-def _all_parsed(file: Path, lines: list[bytes], first: int = 1) -> list[dict[str, Any]]:
+def _all_parsed(file: Path, lines: list[bytes]) -> list[dict[str, Any]]:
     parsed = []
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(lines, 1):
         try:
             parsed.append(_parsed(line))
         except ValueError as error:
