@@ -68,6 +68,7 @@ def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
         "source": "",
         "description": "",
         "tokens": "phonemes",
+        "ezafe": config.text.ezafe,
         "symbols": _SYMBOLS,
         "languages": ["en"],
         "speakers": [f"speaker{number}" for number in range(speakers)],

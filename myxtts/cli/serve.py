@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import logging
 import os
@@ -119,16 +120,17 @@ def run(options: argparse.Namespace) -> int:
     require_web_packages()
     rules, limits = _rules(options), _limits(options)
     folders = [run_or_base(options.checkpoint), *options.also]
-    with Progress() as progress:
+    with contextlib.ExitStack() as stack, Progress() as progress:
         from myxtts.web.server import RateLimit, Server, bind
 
         # First, so that a port in use is reported before the models are loaded.
-        listener = bind(options.host, options.port)
+        listener = stack.enter_context(bind(options.host, options.port))
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.loading import load_tensorflow
 
         load_tensorflow()
         engines = _load(folders, options, limits, progress)
+        stack.pop_all()  # the server closes it
     from myxtts.serving.app import make_app
 
     host = f"[{options.host}]" if ":" in options.host else options.host

@@ -45,7 +45,7 @@ corpus = open_corpus(config, replicas=2)
 try:
     trainer = start_trainer(
         OpenedRun(
-            config, Start(), Devices(strategy, None), corpus, Observer(), TimeAccount(), None
+            config, Start(), Devices(strategy, None, ""), corpus, Observer(), TimeAccount()
         ),
         Path(sys.argv[1]),
         Interruption(),
