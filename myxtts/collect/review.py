@@ -182,10 +182,6 @@ class Reviewed:
         }
 
 
-class UnknownClipError(DataError):
-    """A clip that the corpus does not have."""
-
-
 class Review:
     """The clips of a corpus, and the decisions on them; calls may come from several threads."""
 
@@ -289,7 +285,7 @@ class Review:
 
     def _known(self, clip_id: str) -> Reviewed:
         if clip_id not in self._clips:
-            raise UnknownClipError(f"no clip {clip_id!r} in {self._folder.folder}")
+            raise DataError(f"no clip {clip_id!r} in {self._folder.folder}")
         return self._clips[clip_id]
 
     def _record(self, clip: Reviewed, status: str, text: str, part_of: str | None = None) -> None:

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from myxtts.collect.review import Review, UnknownClipError
+from myxtts.collect.review import Review
 from myxtts.errors import MyXTTSError
 from myxtts.web.security import AccessRules, Guard, error_response
 from myxtts.web.server import Shield, add_error_handlers
@@ -50,7 +50,7 @@ def make_app(review: Review, language: str | None = None) -> tuple[ASGIApp, str]
 
     @app.exception_handler(MyXTTSError)
     async def refused(_: Request, error: MyXTTSError) -> JSONResponse:
-        return error_response(404 if isinstance(error, UnknownClipError) else 400, str(error))
+        return error_response(400, str(error))
 
     @app.get("/")
     def page() -> HTMLResponse:
@@ -66,7 +66,10 @@ def make_app(review: Review, language: str | None = None) -> tuple[ASGIApp, str]
 
     @app.get("/wavs/{clip_id:path}")
     def wav(clip_id: str) -> FileResponse:
-        file = review.sound(clip_id)
+        try:
+            file = review.sound(clip_id)
+        except MyXTTSError:
+            raise HTTPException(404, "no such clip") from None
         # A corpus from elsewhere may have a link or a device in its place.
         if file.is_symlink() or not file.is_file():
             raise HTTPException(404, "no such clip")
