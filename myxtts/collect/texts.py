@@ -286,8 +286,9 @@ def _align(heard: Sequence[str], script: Sequence[str]) -> list[int]:
 
     match = [-1] * len(heard)
     before, to_before = -1, -1
-    for kind, first, end, to, _ in LCSseq.opcodes(heard, script):
-        if kind == "equal":
+    for code in LCSseq.opcodes(heard, script):
+        first, end, to = code.src_start, code.src_end, code.dest_start
+        if code.tag == "equal":
             if before >= 0 and first - before == to - to_before:
                 match[before:first] = range(to_before, to)
             match[first:end] = range(to, to + end - first)
