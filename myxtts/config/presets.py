@@ -9,8 +9,9 @@ from myxtts.config.schema import Layer
 SIZES: dict[str, dict[str, Any]] = {
     # Trains usefully on two CPU cores; the defaults of ModelConfig.
     "tiny": {},
-    # The included base model.
-    "base": {"decoder_width": 256},
+    # The included base model, from before there was a frame encoder. Its successor has the sizes of
+    # configs/base.yaml: move them here with its weights, and remove the decoder without one.
+    "base": {"decoder_width": 256, "frame_blocks": 0},
     "small": {
         "text_width": 192,
         "text_blocks": 5,
