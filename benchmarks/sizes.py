@@ -35,7 +35,7 @@ from myxtts.config.presets import SIZES  # noqa: E402
 from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint  # noqa: E402
 from myxtts.runs.tensor_files import Tensors  # noqa: E402
 
-_PARTS = ("text_encoder", "voice_encoder", "decoder")
+_PARTS = ("text_encoder", "voice_encoder", "frame_encoder", "decoder")
 # Weights, two moments, EMA and weight decay.
 _LASTING_COPIES = 5
 

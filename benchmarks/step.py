@@ -47,6 +47,7 @@ def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
     return Batch(
         token_ids=tf.constant(generator.integers(2, 80, (size, tokens)), tf.int32),
         token_lengths=tf.fill([size], tokens),
+        token_ends=tf.zeros([size, tokens]),
         slots=slots_of(tf.fill([size], tokens), tokens),
         mel=tf.constant(generator.normal(size=(size, frames, n_mels)), tf.float32),
         mel_lengths=tf.fill([size], frames),

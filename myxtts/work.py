@@ -48,7 +48,7 @@ def per_token(config: XTTSConfig) -> float:
 
 
 def on_padded_lengths(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> Amounts:
-    """On the padded batch: self-attention, convolutions over tokens, alignment."""
+    """On the padded batch: self-attention, convolutions over tokens, alignment, frame encoder."""
     model = config.model
     channels = config.data.n_mels * model.frames_per_position
     token_count = tokens.astype(np.float64)
@@ -59,6 +59,23 @@ def on_padded_lengths(tokens: Lengths, frames: Lengths, config: XTTSConfig) -> A
         token_count * convolution
         + token_count**2 * attention_per_pair
         + token_count * positions * channels
+        + positions * _per_encoded_position(config)
+    )
+
+
+def _per_encoded_position(config: XTTSConfig) -> float:
+    """In the frame encoder, whose five stages have 1, 1/2, 1/4, 1/2 and 1 of the positions.
+
+    Without the convolutions and the attention scores, which are some percent of this.
+    """
+    model = config.model
+    if not model.frame_blocks:
+        return 0.0
+    width, channels = model.frame_width, config.data.n_mels * model.frames_per_position
+    per_block = 8 * width * (1 + 1 / 2 + 1 / 4 + 1 / 2 + 1) + 4 * width / 4
+    changes_of_rate = 2 * (2 * width / 2 + 2 * width / 4)
+    return width * (
+        model.frame_blocks * per_block + changes_of_rate + 2 * channels + model.text_width
     )
 
 
@@ -72,7 +89,9 @@ def _on_stretches(
     model = config.model
     channels = config.data.n_mels * model.frames_per_position
     per_position = model.decoder_width * (
-        8 * model.decoder_blocks * model.decoder_width + 3 * channels + model.text_width
+        8 * model.decoder_blocks * model.decoder_width
+        + 3 * channels
+        + (model.frame_width if model.frame_blocks else model.text_width)
     )
     per_step = model.voice_width * (
         8 * model.voice_blocks * model.voice_width + VOICE_STEP_FRAMES * config.data.n_mels

@@ -176,19 +176,32 @@ def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
     return set_loudness(trimmed, audio.sample_rate_hz, _LOUDNESS_DBFS)
 
 
+def silence_before(waveform: FloatArray, sample_rate_hz: int) -> int:
+    """Return the number of samples that `clean_recording` trims at the beginning."""
+    return trimmed_span(waveform, sample_rate_hz, _SILENCE_BELOW_PEAK_DB)[0]
+
+
 def trim_silence(
     waveform: FloatArray, sample_rate_hz: int, threshold_db: float, margin_seconds: float = 0.05
 ) -> FloatArray:
     """Trims both ends while the level is `threshold_db` below the loudest window."""
+    start, end = trimmed_span(waveform, sample_rate_hz, threshold_db, margin_seconds)
+    return waveform[start:end]
+
+
+def trimmed_span(
+    waveform: FloatArray, sample_rate_hz: int, threshold_db: float, margin_seconds: float = 0.05
+) -> tuple[int, int]:
+    """Return the first sample that `trim_silence` keeps and the one after the last."""
     window = window_samples(sample_rate_hz)
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
-        return waveform
+        return 0, waveform.size
     loud = np.flatnonzero(levels > levels.max() * 10 ** (-threshold_db / 20))
     margin = int(margin_seconds * sample_rate_hz)
     start = max(0, loud[0] * window - margin)
     end = min(waveform.size, (loud[-1] + 1) * window + margin)
-    return waveform[start:end]
+    return int(start), int(end)
 
 
 def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float) -> FloatArray:

@@ -14,6 +14,7 @@ class LossParts(NamedTuple):
 
     prior: Any
     duration: Any
+    mel: Any
     flow: Any
     adversarial: Any
     phoneme: Any

@@ -30,6 +30,14 @@ class ModelConfig(Section):
     voice_latents: int = setting(
         8, "Voice latents that the decoder attends to.", least=1, most=1_024
     )
+    frame_width: int = setting(192, "Channels in the frame encoder.", least=8, most=2_048)
+    frame_blocks: int = setting(
+        1,
+        "Blocks of the frame encoder at each of its five stages; 0 leaves it out, and the decoder "
+        "is conditioned on the text encoder itself.",
+        least=0,
+        most=64,
+    )
     decoder_width: int = setting(192, "Channels in the decoder.", least=8, most=2_048)
     decoder_blocks: int = setting(8, "Blocks in the decoder.", least=1, most=64)
     kernel_positions: int = setting(

@@ -1,8 +1,8 @@
 """Monotonic alignment search by dynamic programming, inside the compiled graph.
 
-Assigns each mel position to a token, in order and without skipping any, so that the sum of scores
-is maximal. The forward pass loops over positions, vectorised over batch and tokens; backtracking
-follows the recorded decisions.
+Assigns each mel position to a token, in order and without skipping any but those that may be
+silent, so that the sum of scores is maximal. The forward pass loops over positions, vectorized over
+batch and tokens; backtracking follows the recorded decisions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ _STRIDE = 8
 _UNREACHABLE = -1e9
 
 
-def align(scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tensor) -> tf.Tensor:
+def align(
+    scores: tf.Tensor,
+    token_lengths: tf.Tensor,
+    position_lengths: tf.Tensor,
+    skippable: tf.Tensor | None = None,
+) -> tf.Tensor:
     """The best monotonic path as ones and zeros, [batch, positions, tokens].
 
     scores: [batch, positions, tokens], larger is better. Each clip needs at least as many
-    positions as tokens. Beyond a clip's own length the path is all zeros.
+    positions as tokens. Beyond a clip's own length the path is all zeros. `skippable` [batch,
+    tokens] is one for tokens that may get no position, neither the first nor the last, and no two
+    in a row.
     """
     scores = tf.stop_gradient(scores)
     batch, positions, tokens = tf.unstack(tf.shape(scores))
@@ -27,18 +34,44 @@ def align(scores: tf.Tensor, token_lengths: tf.Tensor, position_lengths: tf.Tens
     scores_by_stride = tf.reshape(
         tf.transpose(padded, [1, 0, 2]), [strides, _STRIDE, batch, tokens]
     )
-    totals = _best_totals(scores_by_stride)  # [positions, batch, tokens]
-    # Whether the best path comes from the previous token; never past the end of the clip.
-    came_from_before = tf.cast(totals[:, :, :-1] > totals[:, :, 1:], scores.dtype)
-    within = tf.cast(tf.range(1, strides * _STRIDE + 1)[:, None] < position_lengths, scores.dtype)
-    advance = tf.pad(came_from_before * within[:, :, None], [[0, 0], [0, 0], [1, 0]])
+    if skippable is None:
+        skippable = tf.zeros([batch, tokens])
+    # Added to the totals of the token before a skippable one, as seen from the token after it.
+    blocked = (1.0 - _shifted(skippable, 1)) * _UNREACHABLE
+    totals = _best_totals(scores_by_stride, blocked)  # [positions, batch, tokens]
+    # Whether the best path comes from the previous token, or the one before that; never past the
+    # end of the clip.
+    from_before, from_two_before = _arrivals(totals, blocked)
+    came_from_two_before = from_two_before > tf.maximum(totals, from_before)
+    came_from_before = (from_before > totals) & ~came_from_two_before
+    within = tf.range(1, strides * _STRIDE + 1)[:, None] < position_lengths
+    advance, skip = (
+        tf.reshape(
+            tf.cast(came & within[:, :, None], scores.dtype), [strides, _STRIDE, batch, tokens]
+        )
+        for came in (came_from_before, came_from_two_before)
+    )
     last_token = tf.one_hot(token_lengths - 1, tokens, dtype=scores.dtype)
-    path = _walk_back(tf.reshape(advance, [strides, _STRIDE, batch, tokens]), last_token)
+    path = _walk_back(advance, skip, last_token)
     path = tf.transpose(path, [1, 0, 2])[:, :positions]
     return path * tf.sequence_mask(position_lengths, positions, scores.dtype)[:, :, None]
 
 
-def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
+def _shifted(values: tf.Tensor, by: int, filling: float = 0.0) -> tf.Tensor:
+    """[..., tokens], moved to later tokens."""
+    padding = [[0, 0]] * (values.shape.rank - 1)
+    return tf.pad(values, [*padding, [by, 0]], constant_values=filling)[..., :-by]
+
+
+def _arrivals(totals: tf.Tensor, blocked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Totals of the previous token, and of the one before that where the previous may be silent."""
+    return (
+        _shifted(totals, 1, _UNREACHABLE),
+        _shifted(totals, 2, _UNREACHABLE) + blocked,
+    )
+
+
+def _best_totals(scores_by_stride: tf.Tensor, blocked: tf.Tensor) -> tf.Tensor:
     """The best sum of scores of paths that end at each position and token."""
     strides, _, batch, tokens = tf.unstack(tf.shape(scores_by_stride))
     # Paths can only start in the first token: as if they came from a token before it at no
@@ -51,8 +84,8 @@ def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
         for position_scores in stride_scores:
             total = total + position_scores
             stride_totals.append(total)
-            from_before = tf.pad(total[:, :-1], [[0, 0], [1, 0]], constant_values=_UNREACHABLE)
-            total = tf.maximum(total, from_before)
+            from_before, from_two_before = _arrivals(total, blocked)
+            total = tf.maximum(tf.maximum(total, from_before), from_two_before)
         return index + 1, total, record.write(index, tf.stack(stride_totals))
 
     record = tf.TensorArray(scores_by_stride.dtype, strides)
@@ -62,19 +95,27 @@ def _best_totals(scores_by_stride: tf.Tensor) -> tf.Tensor:
     return record.concat()
 
 
-def _walk_back(advance_by_stride: tf.Tensor, last_token: tf.Tensor) -> tf.Tensor:
+def _walk_back(
+    advance_by_stride: tf.Tensor, skip_by_stride: tf.Tensor, last_token: tf.Tensor
+) -> tf.Tensor:
     """Backtracking: one-hot token of each position, from the last position to the first.
 
     advance_by_stride[p] says for each token whether the path that is in it at p + 1 was in the
-    previous token at p.
+    previous token at p, skip_by_stride[p] whether it was in the one before that.
     """
     strides = tf.shape(advance_by_stride)[0]
 
     def retreat(index: tf.Tensor, at: tf.Tensor, record: tf.TensorArray) -> tuple:
         stride_path = []
-        for advance in reversed(tf.unstack(advance_by_stride[index], _STRIDE)):
-            leaving = at * advance
-            at = at - leaving + tf.pad(leaving[:, 1:], [[0, 0], [0, 1]])
+        for advance, skip in zip(
+            reversed(tf.unstack(advance_by_stride[index], _STRIDE)),
+            reversed(tf.unstack(skip_by_stride[index], _STRIDE)),
+            strict=True,
+        ):
+            leaving, skipping = at * advance, at * skip
+            at = at - leaving - skipping
+            at += tf.pad(leaving, [[0, 0], [0, 1]])[:, 1:]
+            at += tf.pad(skipping, [[0, 0], [0, 2]])[:, 2:]
             stride_path.append(at)
         return index - 1, at, record.write(index, tf.stack(stride_path[::-1]))
 

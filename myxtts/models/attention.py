@@ -23,6 +23,8 @@ from myxtts.models.packing import Packing
 
 # Added to the scores of padding, so that its attention weights are exactly zero.
 _NEVER = -1e9
+# Positions on either side that `LocalAttention` sees.
+LOCAL_REACH = 32
 
 
 class _Attention(keras.layers.Layer):
@@ -71,6 +73,26 @@ class SelfAttention(_Attention):
         scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
         shares = tf.nn.softmax(scores + _masking(packing.mask))
         mixed = packing.pack_heads(tf.matmul(tf.cast(shares, value.dtype), value))
+        return values + self._projected(mixed)
+
+
+class LocalAttention(_Attention):
+    """Positions attend to those around them, equally far in training and in long sentences."""
+
+    def call(self, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """values [batch, positions, width]; mask [batch, positions, 1]."""
+        batch, positions, _ = tf.unstack(tf.shape(values))
+        kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
+        projected = product(root_mean_square_norm(values), kernel, self.compute_dtype)
+        projected = tf.reshape(projected, [batch, positions, 3 * self.heads, -1])
+        # Each [batch, heads, positions, channels].
+        query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
+        index = tf.range(positions)
+        is_far = tf.cast(tf.abs(index[:, None] - index) > LOCAL_REACH, tf.float32)
+        scores += is_far * _NEVER + _masking(mask)[:, None]
+        mixed = tf.matmul(tf.cast(tf.nn.softmax(scores), value.dtype), value)
+        mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, positions, self.width])
         return values + self._projected(mixed)
 
 

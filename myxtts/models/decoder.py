@@ -28,8 +28,11 @@ _LONGEST_PERIOD = 1_000.0
 
 
 def condition_channels(model: ModelConfig, mel_channels: int) -> int:
-    """Mean mel and state of a position's token, and two numbers for the position within it."""
-    return mel_channels + model.text_width + 2
+    """Expected mel and state of each position.
+
+    Without a frame encoder those of its token, and two numbers for the position within it.
+    """
+    return mel_channels + (model.frame_width if model.frame_blocks else model.text_width + 2)
 
 
 class Told(NamedTuple):
@@ -39,6 +42,8 @@ class Told(NamedTuple):
     voice: tf.Tensor  # [batch, width]
     memories: dict[str, Memory]
     contractions: list[Affine]
+    expected: tf.Tensor
+    """What the prediction is added to, [batch, positions, mel_channels], or 0."""
 
 
 class FlowDecoder(keras.layers.Layer):
@@ -104,6 +109,9 @@ class FlowDecoder(keras.layers.Layer):
             self.voice_projection(voice.vector),
             {index: layer.memory(voice.latents) for index, layer in self.attentions.items()},
             [block.contraction() for block in self.blocks],
+            tf.stop_gradient(condition[:, :, : self.mel_channels])
+            if self.sizes.frame_blocks
+            else tf.zeros([]),
         )
 
     def denoised(self, noisy: tf.Tensor, mask: tf.Tensor, time: tf.Tensor, told: Told) -> tf.Tensor:
@@ -116,7 +124,8 @@ class FlowDecoder(keras.layers.Layer):
             scale, shift = modulations[index]
             values = block(values, mask, scale, shift, told.contractions[index])
         scale, shift = modulations[-1]
-        return self.mel_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
+        change = self.mel_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
+        return told.expected + change
 
     def _time_features(self, time: tf.Tensor) -> tf.Tensor:
         """Sines and cosines of geometrically spaced frequencies, [batch, width]."""

@@ -1,8 +1,9 @@
-"""Tells which symbol is spoken at each position of a mel, which teaches the decoder to be clear.
+"""Recognizes which symbol is spoken at each position of a mel.
 
-What tells one consonant from another is a small part of a mel: the mean squared error hardly
-counts it, and a discriminator finds a mel natural in which another consonant is spoken. A
-classifier that learns from recordings sees the difference.
+It learns from recordings, best from those whose durations are known. It teaches the decoder to be
+clear: what tells one consonant from another is a small part of a mel, so the mean squared error
+hardly counts it, and a discriminator finds a mel natural in which another consonant is spoken. And
+it helps to align recordings whose durations are not known.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import tensorflow as tf
 from myxtts.models.layers import ConvBlock, masked_mean
 
 _WIDTH = 192
-_BLOCKS = 2
+_BLOCKS = 4
 _KERNEL_POSITIONS = 7
 _SMALL = 1e-12
 
 
-class ClassifierTerms(NamedTuple):
-    classifier_error: tf.Tensor  # [batch]: cross-entropy, summed over the positions of each clip
-    decoder_gradient: tf.Tensor  # shaped like the mel, with a norm of at most 1 in each clip
+class Recognized(NamedTuple):
+    logits: tf.Tensor  # [batch, positions, symbols]
+    features: tf.Tensor  # [batch, positions, features]
 
 
 class PhonemeClassifier(keras.layers.Layer):
@@ -43,38 +44,42 @@ class PhonemeClassifier(keras.layers.Layer):
             block.build()
         self.symbol_projection.build((None, _WIDTH))
 
-    def call(self, mel: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Logits [batch, positions, symbols] of `mel` [batch, positions, channels of a position];
-        `mask` [batch, positions, 1].
-        """
+    def call(self, mel: tf.Tensor, mask: tf.Tensor) -> Recognized:
+        """mel [batch, positions, channels of a position]; mask [batch, positions, 1]."""
         values = self.input_projection(mel)
+        layers = []
         for block in self.blocks:
             values = block.call_whole(values * mask)
-        return self.symbol_projection(values)
+            layers.append(values)
+        return Recognized(self.symbol_projection(values), tf.concat(layers, -1))
 
-    def terms(
+    def decoder_gradient(
         self, predicted: tf.Tensor, recorded: tf.Tensor, symbols: tf.Tensor, mask: tf.Tensor
-    ) -> ClassifierTerms:
-        """`symbols` [batch, positions] are those of the text along the alignment.
+    ) -> tf.Tensor:
+        """Gradient for the predicted mel, with a norm of at most 1 in each clip.
 
-        The classifier learns from recordings alone. The decoder is pulled as long as its mel is
-        recognised less surely than the recording. Each clip is judged by itself, so shares of a
-        batch add up to the batch.
+        The decoder is pulled towards the features of the recording, and towards the symbols
+        [batch, positions] that are spoken, as long as it is recognized less surely than the
+        recording. Each clip is judged by itself, so shares of a batch add up to the batch.
         """
         predicted = tf.stop_gradient(predicted)
-        of_recorded = self._cross_entropy(recorded, symbols, mask)
+        goal = self(recorded, mask)
         with tf.GradientTape() as tape:
             tape.watch(predicted)
-            of_predicted = self._cross_entropy(predicted, symbols, mask)
-        gradient = tape.gradient(of_predicted, predicted)
+            found = self(predicted, mask)
+            unsureness = cross_entropy(found.logits, symbols, mask)
+            size = masked_mean(tf.abs(goal.features), mask)
+            distance = masked_mean(tf.abs(found.features - goal.features), mask)
+            distance = tf.reduce_sum(distance, -1) / (tf.reduce_sum(size, -1) + _SMALL)
+            error = unsureness + distance
+        gradient = tape.gradient(error, predicted)
         norm = tf.sqrt(tf.reduce_sum(tf.square(gradient), [1, 2], keepdims=True))
-        lag = tf.clip_by_value(of_predicted - of_recorded, 0.0, 1.0)[:, None, None]
-        return ClassifierTerms(
-            of_recorded * tf.reduce_sum(mask, [1, 2]),
-            tf.stop_gradient(gradient * lag / (norm + _SMALL)),
-        )
+        lag = tf.maximum(unsureness - cross_entropy(goal.logits, symbols, mask), 0.0) + distance
+        lag = tf.minimum(lag, 1.0)[:, None, None]
+        return tf.stop_gradient(gradient * lag / (norm + _SMALL))
 
-    def _cross_entropy(self, mel: tf.Tensor, symbols: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Means over the real positions of each clip, [batch]."""
-        error = tf.nn.sparse_softmax_cross_entropy_with_logits(symbols, self(mel, mask))
-        return masked_mean(error[:, :, None], mask)[:, 0]
+
+def cross_entropy(logits: tf.Tensor, symbols: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Means over the real positions of each clip, [batch]."""
+    error = tf.nn.sparse_softmax_cross_entropy_with_logits(symbols, logits)
+    return masked_mean(error[:, :, None], mask)[:, 0]

@@ -63,15 +63,17 @@ class Resynthesis:
         model, options = self._sampler.model, SpeechOptions()
         found = align_texts(model, log_mel, token_ids[None], language_id, voice.vector)
         positions = tf.shape(found.target)[1]
-        condition = model.conditions(found.texts, tf.reduce_sum(found.path, 1), positions)
+        durations = tf.reduce_sum(found.path, 1)
+        condition = model.conditions(found.texts, durations, positions, voice)
         noise = options.temperature * tf.random.stateless_normal(
             tf.shape(found.target), [options.seed, 0], alg="philox"
         )
+        start = model.first_mel(condition, noise)
         mel = model.flow(
             condition,
             positions[None],
             voice,
-            noise + _FIRST_TIME * (found.target - noise),
+            start + _FIRST_TIME * (found.target - start),
             first_step=round(_FIRST_TIME * options.steps),
             steps=tf.constant(options.steps),
             guidance=tf.constant(self._sampler.guidance(options)),

@@ -189,7 +189,8 @@ class SpeechSampler:
         )
         counts = durations.numpy().astype(np.int64)  # [rows, tokens]
         size = size_for(int(counts.sum(axis=1).max()), self._position_sizes)
-        conditions = self._spread(text, durations, tf.constant(size)).numpy()
+        voices = _joined([sentence.voice for sentence in rows])
+        conditions = self._spread(text, durations, tf.constant(size), voices).numpy()
         for sentence, condition, token_positions in zip(rows, conditions, counts, strict=True):
             own = token_positions[: len(sentence.token_ids)]
             yield SentencePlan(condition[: own.sum()], sentence.voice, own)
@@ -203,9 +204,7 @@ class SpeechSampler:
         for row, (plan, window) in enumerate(stretches):
             context = plan.condition[window.context_start : window.context_end]
             condition[row, : len(context)] = context
-        voices = Voice(
-            *(tf.concat(parts, 0) for parts in zip(*(p.voice for p, _ in stretches), strict=True))
-        )
+        voices = _joined([plan.voice for plan, _ in stretches])
         spoken = self._decode(
             tf.constant(condition),
             tf.constant([w.context_end - w.context_start for _, w in stretches], tf.int32),
@@ -229,6 +228,10 @@ class SpeechSampler:
             usual if one is None else one
             for one, usual in zip(asked, self._default_guidance, strict=True)
         ]
+
+
+def _joined(voices: Sequence[Voice]) -> Voice:
+    return Voice(*(tf.concat(parts, 0) for parts in zip(*voices, strict=True)))
 
 
 def windows(plan: SentencePlan, lengths: Sequence[int] | None = None) -> Iterator[Window]:
@@ -274,8 +277,10 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
         text = model.text_encoder(token_ids, token_lengths, slots, language_ids, voice)
         return text, model.plan_positions(text, speed)
 
-    def spread(text: EncodedText, durations: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        return model.conditions(text, durations, positions)
+    def spread(
+        text: EncodedText, durations: tf.Tensor, positions: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        return model.conditions(text, durations, positions, voice)
 
     def decode(
         condition: tf.Tensor,
@@ -294,8 +299,8 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
         drawn = tf.random.stateless_normal(
             [tf.reduce_max(index) + 1, model.channels], seed, alg="philox"
         )
-        noise = tf.gather(drawn, index) * temperature
-        return model.flow(condition, lengths, voice, noise, steps=steps, guidance=guidance)
+        start = model.first_mel(condition, tf.gather(drawn, index) * temperature)
+        return model.flow(condition, lengths, voice, start, steps=steps, guidance=guidance)
 
     numbers = tf.TensorSpec([None], tf.int32)
     signatures: list[tuple[Any, list[Any]]] = [
@@ -321,6 +326,7 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
                 ),
                 tf.TensorSpec([None, None]),
                 tf.TensorSpec([], tf.int32),
+                Voice(tf.TensorSpec([None, width]), tf.TensorSpec([None, latents, width])),
             ],
         ),
         (

@@ -14,7 +14,7 @@ from myxtts.models.layers import stack_frames
 from myxtts.models.packing import slots_of
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.text_encoder import EncodedText
-from myxtts.models.xtts import XTTS, alignment_scores
+from myxtts.models.xtts import XTTS, alignment_scores, silent_tokens
 
 
 class AlignedTexts(NamedTuple):
@@ -46,7 +46,7 @@ def align_texts(
     )
     target = stack_frames(model.normalised(log_mel[None]), model.sizes.frames_per_position)
     scores = alignment_scores(texts.mean_mel, tf.repeat(target, rows, 0))
-    path = align(scores, lengths, tf.fill([rows], tf.shape(target)[1]))
+    path = align(scores, lengths, tf.fill([rows], tf.shape(target)[1]), silent_tokens(texts))
     return AlignedTexts(texts, target, scores, path)
 
 

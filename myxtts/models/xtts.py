@@ -13,9 +13,10 @@ from myxtts.config.metrics import LossParts
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.discriminator import MelDiscriminator
+from myxtts.models.frame_encoder import FrameEncoder
 from myxtts.models.gradients import gradients_only
 from myxtts.models.layers import length_mask, stack_frames
-from myxtts.models.phoneme_classifier import PhonemeClassifier
+from myxtts.models.phoneme_classifier import PhonemeClassifier, cross_entropy
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
@@ -32,6 +33,14 @@ _MEAN_TIME_WEIGHT = _FIRST_STEP_SHARE + (1.0 - _FIRST_STEP_SHARE) * (2.0 / _LEAS
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
 _LONGEST_LOG_DURATION = 6.0
+# Tokens without a sound of their own, as most spaces are, count as this many positions: the
+# logarithm of a duration needs one.
+SHORTEST_DURATION = 0.25
+# Half a position: what is expected to be shorter may have no position.
+_LONGEST_SILENT_LOG_DURATION = -0.693
+# Noise at the start of the flow, around the expected mel of the frame encoder; white noise of 1
+# would hide all but the coarsest features of a mel.
+_NOISE_AROUND_EXPECTED = 0.5
 # The loss of durations rises in a straight line beyond e^2 times the predicted duration: a single
 # long pause must not outweigh a batch.
 _STEEPEST_LOG_EXCESS = 2.0
@@ -66,7 +75,7 @@ class _Segment(NamedTuple):
     predicted: tf.Tensor
     recorded: tf.Tensor
     expected: tf.Tensor
-    """Mean mels of the tokens; zero where text conditioning is dropped."""
+    """Expected mels; zero where text conditioning is dropped."""
     inside: tf.Tensor
     """[batch, positions, 1]: zero in the padding."""
     weight: tf.Tensor
@@ -121,6 +130,18 @@ class XTTS(keras.Model):
         self.voice_encoder = VoiceEncoder(
             self.sizes, self.n_mels, dtype=policy, name="voice_encoder"
         )
+        # Without a frame encoder only for weights of before there was one.
+        self.frame_encoder = (
+            FrameEncoder(
+                self.sizes,
+                self.channels + self.sizes.text_width + 2,
+                self.channels,
+                dtype=policy,
+                name="frame_encoder",
+            )
+            if self.sizes.frame_blocks
+            else None
+        )
         self.decoder = FlowDecoder(self.sizes, self.channels, dtype=policy, name="decoder")
         self.discriminator = MelDiscriminator(name="discriminator") if adversarial else None
         self.phoneme_classifier = (
@@ -134,9 +155,9 @@ class XTTS(keras.Model):
         """Creates all weights without calling the model."""
         for part in (self.text_encoder, self.voice_encoder, self.decoder):
             part.build()
-        for critic in (self.discriminator, self.phoneme_classifier):
-            if critic is not None:
-                critic.build()
+        for optional in (self.frame_encoder, self.discriminator, self.phoneme_classifier):
+            if optional is not None:
+                optional.build()
 
     def normalised(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
@@ -212,21 +233,37 @@ class XTTS(keras.Model):
         )
         target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
         lengths = self._position_lengths(batch)
+        positions = tf.shape(target)[1]
         scores = alignment_scores(text.mean_mel, target)
-        path = align(scores, batch.token_lengths, lengths)
-        durations = tf.reduce_sum(path, 1)  # [batch, tokens]
-        segment = self._denoised_segment(
-            text, voice, target, path, durations, lengths, batch.token_ids, draws
+        inside = length_mask(lengths, positions)
+        logits = self._recognized(target, inside)
+        found = align(
+            scores if logits is None else scores + recognition_scores(logits, batch.token_ids),
+            batch.token_lengths,
+            lengths,
+            silent_tokens(text),
         )
+        ends = token_ends(batch, lengths, tf.cumsum(tf.reduce_sum(found, 1), axis=1))
+        durations = tf.maximum(_durations(ends), SHORTEST_DURATION) * text.mask[:, :, 0]
+        path = spread_path(ends, positions)
+        # The token that has most of a position.
+        spoken = tf.gather(batch.token_ids, tf.argmax(path, -1, output_type=tf.int32), batch_dims=1)
+        condition = self._condition(text, path, ends, inside, voice)
+        segment = self._denoised_segment(condition, voice, target, spoken, lengths, draws)
         flow_scale = 1.0 / (counts.segment_positions * self.channels)
+        mel_error = condition[:, :, : self.channels] - target
         parts = LossParts(
             prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
             duration=duration_error(text, durations) / counts.tokens,
+            mel=tf.reduce_sum(tf.square(mel_error) * inside) / (counts.positions * self.channels)
+            if self.frame_encoder
+            else tf.zeros([]),
             flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
             adversarial=(
                 self._adversarial_loss(segment, draws, flow_scale) if training else tf.zeros([])
             ),
-            phoneme=self._phoneme_loss(segment, draws, flow_scale),
+            phoneme=self._phoneme_loss(logits, spoken, inside, counts)
+            + self._phoneme_pull(segment, draws, flow_scale),
         )
         return parts, path
 
@@ -235,13 +272,11 @@ class XTTS(keras.Model):
 
     def _denoised_segment(
         self,
-        text: EncodedText,
+        condition: tf.Tensor,
         voice: Voice,
         target: tf.Tensor,
-        path: tf.Tensor,
-        durations: tf.Tensor,
+        spoken: tf.Tensor,
         lengths: tf.Tensor,
-        token_ids: tf.Tensor,
         draws: Draws,
     ) -> _Segment:
         """One random segment of each clip, noised and denoised.
@@ -254,25 +289,23 @@ class XTTS(keras.Model):
         positions = tf.minimum(self.segment_positions, tf.shape(target)[1])
         segment = starts[:, None] + tf.range(positions)
         inside = tf.cast(segment < lengths[:, None], tf.float32)[:, :, None]
-        data, segment_path, within = (
-            tf.gather(values, segment, batch_dims=1)
-            for values in (target, path, _position_within_token(path, durations))
+        data, condition, symbols = (
+            tf.gather(values, segment, batch_dims=1) for values in (target, condition, spoken)
         )
-        condition = self._condition(text, segment_path, within)
         amount = draws.flow_times[:, None, None]
-        noisy = (1.0 - amount) * draws.noise[:, :positions] + amount * data
         condition, voice = _masked_conditions(draws.condition_mask, condition, voice)
+        noise = self.first_mel(condition, draws.noise[:, :positions])
+        noisy = (1.0 - amount) * noise + amount * data
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
         weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
         expected = tf.stop_gradient(condition[:, :, : self.channels])
-        symbols = tf.einsum("bpt,bt->bp", segment_path, tf.cast(token_ids, tf.float32))
         return _Segment(
             clean,
             data,
             expected,
             inside,
             weight / _MEAN_TIME_WEIGHT,
-            tf.cast(symbols + 0.5, tf.int32),
+            tf.where(inside[:, :, 0] > 0.0, symbols, 0),
         )
 
     def _adversarial_loss(
@@ -311,42 +344,74 @@ class XTTS(keras.Model):
         )
         return tf.stop_gradient(loss) + gradients_only(learning, gradients)
 
-    def _phoneme_loss(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
-        """The phoneme classifier's loss, which brings the decoder its gradient like the
-        discriminator's; without text there is nothing that the decoder could speak.
+    def _recognized(self, target: tf.Tensor, inside: tf.Tensor) -> tf.Tensor | None:
+        """Logits of the symbols in the recordings, [batch, positions, symbols]."""
+        if self.phoneme_classifier is None:
+            return None
+        return self.phoneme_classifier(target, inside).logits
+
+    def _phoneme_loss(
+        self, logits: tf.Tensor | None, spoken: tf.Tensor, inside: tf.Tensor, counts: Counts
+    ) -> tf.Tensor:
+        """What the phoneme classifier learns from recordings."""
+        if logits is None:
+            return tf.zeros([])
+        error = cross_entropy(logits, spoken, inside) * tf.reduce_sum(inside, [1, 2])
+        return tf.reduce_sum(error) * _CLASSIFIER_WEIGHT / counts.positions
+
+    def _phoneme_pull(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
+        """Zero, with the gradient that the phoneme classifier gives the decoder.
+
+        Without text there is nothing that the decoder could speak.
         """
         if self.phoneme_classifier is None:
             return tf.zeros([])
-        error, direction = self.phoneme_classifier.terms(
+        direction = self.phoneme_classifier.decoder_gradient(
             segment.predicted, segment.recorded, segment.symbols, segment.inside
         )
         weight = draws.phoneme_weight * draws.condition_mask[:, 0] * flow_scale
         gradient = (segment.gradient_norm * weight)[:, None, None] * direction
-        loss = tf.reduce_sum(error) * _CLASSIFIER_WEIGHT * flow_scale * self.channels
-        return loss + gradients_only([segment.predicted], [gradient])
+        return gradients_only([segment.predicted], [gradient])
 
-    def _condition(self, text: EncodedText, path: tf.Tensor, within: tf.Tensor) -> tf.Tensor:
-        """Mean mel and state of each position's token, and the position within the token."""
+    def _condition(
+        self, text: EncodedText, path: tf.Tensor, ends: tf.Tensor, inside: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        """Expected mel and state of each position, [batch, positions, condition channels]."""
         per_token = tf.concat([text.mean_mel, text.states], -1)
-        return tf.concat([tf.matmul(path, per_token), within], -1)
+        spread = tf.concat([tf.matmul(path, per_token), _position_within_token(path, ends)], -1)
+        if self.frame_encoder is None:
+            return spread
+        frames = self.frame_encoder(spread, spread[:, :, : self.channels], inside, voice)
+        return tf.concat([frames.mel, frames.states], -1)
+
+    def first_mel(self, condition: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+        """Where the flow starts: `noise` of variance 1 around the expected mel."""
+        if self.frame_encoder is None:
+            return noise
+        expected = tf.stop_gradient(condition[:, :, : self.channels])
+        return expected + _NOISE_AROUND_EXPECTED * noise
 
     def plan_positions(self, text: EncodedText, speed: tf.Tensor) -> tf.Tensor:
-        """Durations in whole positions, [batch, tokens], at least one each.
+        """Durations in whole positions, [batch, tokens].
 
-        Token ends are rounded rather than durations, so that rounding errors do not add up over a
-        sentence.
+        At least one each, except for tokens that are shorter than half a position: those have
+        mostly no sound of their own. Token ends are rounded rather than durations, so that
+        rounding errors do not add up over a sentence.
         """
         mask = text.mask[:, :, 0]
         log_durations = tf.minimum(text.log_durations, _LONGEST_LOG_DURATION)
-        ends = tf.round(tf.cumsum(tf.exp(log_durations) / speed * mask, axis=1))
-        return tf.maximum(ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]]), 1.0) * mask
+        durations = tf.exp(log_durations)
+        shortest = 1.0 - silent_tokens(text)
+        rounded = _durations(tf.round(tf.cumsum(durations / speed * mask, axis=1)))
+        return tf.maximum(rounded, shortest) * mask
 
-    def conditions(self, text: EncodedText, durations: tf.Tensor, positions: Any) -> tf.Tensor:
+    def conditions(
+        self, text: EncodedText, durations: tf.Tensor, positions: Any, voice: Voice
+    ) -> tf.Tensor:
         """What the decoder is told at each position, [batch, positions, channels]."""
         ends = tf.cumsum(durations, axis=1)
-        index = tf.range(positions, dtype=tf.float32)[None, :, None]
-        path = tf.cast((index >= (ends - durations)[:, None]) & (index < ends[:, None]), tf.float32)
-        return self._condition(text, path, _position_within_token(path, durations))
+        inside = length_mask(tf.cast(tf.reduce_max(ends, 1), tf.int32), positions)
+        return self._condition(text, spread_path(ends, positions), ends, inside, voice)
 
     def flow(
         self,
@@ -428,6 +493,11 @@ def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     return cross - 0.5 * tf.reduce_sum(tf.square(mean_mel), -1)[:, None]
 
 
+def recognition_scores(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
+    """Log-probability of each token at each position, [batch, positions, tokens]."""
+    return tf.gather(tf.nn.log_softmax(logits), token_ids, axis=2, batch_dims=1)
+
+
 def _prior_error(scores: tf.Tensor, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
     """Half the squared distance between each position and the mean mel of its token.
 
@@ -451,9 +521,41 @@ def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(deviance * text.mask[:, :, 0])
 
 
-def _position_within_token(path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:
+def token_ends(batch: Batch, lengths: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+    """End of each token in positions, [batch, tokens]: known ones, or else those `found`."""
+    is_known = tf.reduce_max(batch.token_ends, 1, keepdims=True) > 0.0
+    # Tokens of the padding end where the last one does.
+    inside = tf.sequence_mask(batch.token_lengths, tf.shape(batch.token_ends)[1])
+    known = tf.where(inside, batch.token_ends, 1.0) * tf.cast(lengths, tf.float32)[:, None]
+    return tf.where(is_known, known, found)
+
+
+def silent_tokens(text: EncodedText) -> tf.Tensor:
+    """One for tokens that mostly have no sound of their own, such as spaces; [batch, tokens].
+
+    Never two in a row, and neither the first nor the last.
+    """
+    is_short = tf.cast(text.log_durations < _LONGEST_SILENT_LOG_DURATION, tf.float32)
+    is_followed = tf.pad(text.mask[:, 1:, 0], [[0, 0], [0, 1]])
+    follows_a_sound = tf.pad(1.0 - is_short[:, :-1], [[0, 0], [1, 0]])
+    return is_short * is_followed * follows_a_sound
+
+
+def _durations(ends: tf.Tensor) -> tf.Tensor:
+    return ends - tf.pad(ends[:, :-1], [[0, 0], [1, 0]])
+
+
+def spread_path(ends: tf.Tensor, positions: Any) -> tf.Tensor:
+    """The part of each position that each token fills, [batch, positions, tokens]."""
+    index = tf.range(positions, dtype=tf.float32)[None, :, None]
+    starts = tf.pad(ends[:, :-1], [[0, 0], [1, 0]])
+    overlap = tf.minimum(ends[:, None], index + 1.0) - tf.maximum(starts[:, None], index)
+    return tf.clip_by_value(overlap, 0.0, 1.0)
+
+
+def _position_within_token(path: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Relative position within the token, 0 to 1, and the token's log-duration."""
-    ends = tf.cumsum(durations, axis=1)
+    durations = _durations(ends)
     features = tf.stack([ends - durations, durations], -1)  # [batch, tokens, 2]
     per_position = tf.matmul(path, features)
     starts, spans = per_position[:, :, :1], tf.maximum(per_position[:, :, 1:], 1.0)

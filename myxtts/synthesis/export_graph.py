@@ -80,7 +80,7 @@ class ExportedSpeech(tf.Module):
         text = model.text_encoder(token_ids, tokens[None], slots, language_id, voice.vector)
         durations = model.plan_positions(text, speed)
         positions = tf.cast(tf.reduce_sum(durations), tf.int32)
-        condition = model.conditions(text, durations, positions)
+        condition = model.conditions(text, durations, positions, voice)
         mel = self._decode(condition, positions, voice)
         log_mel = mel * model.mel_deviation + model.mel_mean
         return {
@@ -114,7 +114,10 @@ class ExportedSpeech(tf.Module):
         _, mel = tf.while_loop(
             lambda step, _: step < steps,
             advance,
-            (tf.constant(0), tf.constant(self._noise)[None, :positions]),
+            (
+                tf.constant(0),
+                model.first_mel(condition, tf.constant(self._noise)[None, :positions]),
+            ),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([1, None, model.channels])),
         )
         return tf.reshape(mel, [-1, model.n_mels])

@@ -57,7 +57,7 @@ def split_symbols(phonemes: str) -> list[str]:
             stress = character
         elif character.isspace():
             symbols.append(" ")
-        elif symbols and symbols[-1] != " " and _is_modifier(character):
+        elif symbols and symbols[-1] != " " and is_modifier(character):
             symbols[-1] += character
         else:
             symbols.append(stress + character)
@@ -65,5 +65,6 @@ def split_symbols(phonemes: str) -> list[str]:
     return symbols
 
 
-def _is_modifier(character: str) -> bool:
+def is_modifier(character: str) -> bool:
+    """Return whether it belongs to the character before it: a length mark or a diacritic."""
     return unicodedata.category(character) in ("Lm", "Mn", "Sk")

@@ -20,7 +20,13 @@ from myxtts.data.feeding.batches import BatchLoader, batch_signature
 from myxtts.data.planning.schedule import Schedule
 from myxtts.models.alignment import align
 from myxtts.models.layers import stack_frames
-from myxtts.models.xtts import XTTS, alignment_scores
+from myxtts.models.xtts import (
+    SHORTEST_DURATION,
+    XTTS,
+    alignment_scores,
+    spread_path,
+    token_ends,
+)
 
 _ROUNDS = 8
 _MOST_CLIPS = 1_000
@@ -83,10 +89,13 @@ def _compile_collection(model: XTTS, signature: Batch) -> Any:
             alignment_scores(mean_mel, target),
         )
         path = align(scores, batch.token_lengths, lengths)
+        ends = token_ends(batch, lengths, tf.cumsum(tf.reduce_sum(path, 1), axis=1))
+        path = spread_path(ends, tf.shape(target)[1])
         durations = tf.reduce_sum(path, 1)  # [batch, tokens]
         per_token = tf.matmul(path, target, transpose_a=True)  # [batch, tokens, channels]
-        present = tf.cast(durations > 0, tf.float32)
-        log_durations = tf.math.log(tf.maximum(durations, 1.0)) * present
+        is_token = tf.sequence_mask(batch.token_lengths, tf.shape(durations)[1])
+        present = tf.cast(is_token, tf.float32)
+        log_durations = tf.math.log(tf.maximum(durations, SHORTEST_DURATION)) * present
         ids = tf.reshape(batch.token_ids, [-1])
 
         def by_symbol(values: tf.Tensor) -> tf.Tensor:

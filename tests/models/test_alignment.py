@@ -7,8 +7,8 @@ import tensorflow as tf
 from myxtts.models.alignment import align
 
 
-def plain_search(scores: np.ndarray) -> np.ndarray:
-    """The textbook dynamic programme, cell by cell, on [positions, tokens]."""
+def plain_search(scores: np.ndarray, skippable: np.ndarray) -> np.ndarray:
+    """The textbook dynamic program, cell by cell, on [positions, tokens]."""
     positions, tokens = scores.shape
     best = np.full((positions, tokens), -np.inf, np.float32)
     best[0, 0] = scores[0, 0]
@@ -16,12 +16,23 @@ def plain_search(scores: np.ndarray) -> np.ndarray:
         for token in range(tokens):
             stay = best[position - 1, token]
             move = best[position - 1, token - 1] if token else -np.inf
-            best[position, token] = max(stay, move) + scores[position, token]
+            skips = token > 1 and skippable[token - 1]
+            skip = best[position - 1, token - 2] if skips else -np.inf
+            best[position, token] = max(stay, move, skip) + scores[position, token]
     path = np.zeros((positions, tokens), np.float32)
     token = tokens - 1
     for position in range(positions - 1, -1, -1):
         path[position, token] = 1
-        if position and token and best[position - 1, token - 1] > best[position - 1, token]:
+        if not position:
+            continue
+        before = best[position - 1]
+        if (
+            token > 1
+            and skippable[token - 1]
+            and before[token - 2] > max(before[token - 1 : token + 1])
+        ):
+            token -= 2
+        elif token and before[token - 1] > before[token]:
             token -= 1
     return path
 
@@ -31,7 +42,8 @@ def compiled(xla: bool):
     if xla:
         return tf.function(align, jit_compile=True, autograph=False)
     lengths = tf.TensorSpec([None], tf.int32)
-    signature = [tf.TensorSpec([None, None, None], tf.float32), lengths, lengths]
+    skippable = tf.TensorSpec([None, None], tf.float32)
+    signature = [tf.TensorSpec([None, None, None], tf.float32), lengths, lengths, skippable]
     return tf.function(align, input_signature=signature, autograph=False)
 
 
@@ -44,14 +56,18 @@ def random_case(generator, batch, most_tokens, most_positions):
     return scores, token_lengths, position_lengths
 
 
-def check(case, xla):
+def check(case, xla, skippable=None):
     scores, token_lengths, position_lengths = case
-    path = compiled(xla)(*case).numpy()
+    skippable = np.zeros(scores.shape[::2], np.float32) if skippable is None else skippable
+    path = compiled(xla)(*case, skippable).numpy()
     for row, (tokens, positions) in enumerate(zip(token_lengths, position_lengths, strict=True)):
         expected = np.zeros_like(scores[row])
-        expected[:positions, :tokens] = plain_search(scores[row, :positions, :tokens])
+        expected[:positions, :tokens] = plain_search(
+            scores[row, :positions, :tokens], skippable[row]
+        )
         np.testing.assert_array_equal(path[row], expected)
-        assert path[row].sum(0)[:tokens].min() >= 1  # no token is skipped
+        needed = (skippable[row, :tokens] == 0).nonzero()[0]
+        assert path[row].sum(0)[needed].min() >= 1  # no other token is skipped
         assert path[row].sum() == positions  # durations sum to the length
 
 
@@ -59,6 +75,17 @@ def check(case, xla):
 def test_equals_the_plain_search(seed):
     generator = np.random.default_rng(seed)
     check(random_case(generator, 5, 14, 45), xla=False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_silent_tokens_are_skipped_where_that_is_better(seed):
+    generator = np.random.default_rng(2_000 + seed)
+    case = random_case(generator, 5, 14, 45)
+    scores, token_lengths, _ = case
+    skippable = np.zeros(scores.shape[::2], np.float32)
+    for row, tokens in enumerate(token_lengths):
+        skippable[row, 2 : tokens - 1 : 3] = 1.0
+    check(case, xla=False, skippable=skippable)
 
 
 @pytest.mark.parametrize("seed", range(2))

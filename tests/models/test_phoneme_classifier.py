@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from myxtts.batch import Batch
 from myxtts.data.feeding.batches import BatchLoader
-from myxtts.models.phoneme_classifier import PhonemeClassifier
+from myxtts.models.phoneme_classifier import PhonemeClassifier, cross_entropy
 from myxtts.models.xtts import XTTS
 
 CHANNELS, SYMBOLS = 12, 5
@@ -26,27 +26,27 @@ def spoken(batch: int, positions: int, seed: int = 9) -> tf.Tensor:
 
 
 def test_padding_changes_nothing(classifier):
-    arguments = mels(2, 11, 0), mels(2, 11, 1), spoken(2, 11)
-    terms = classifier.terms(*arguments, tf.ones([2, 11, 1]))
+    predicted, recorded, symbols, mask = mels(2, 11, 0), mels(2, 11, 1), spoken(2, 11), ones(2, 11)
+    found = classifier.decoder_gradient(predicted, recorded, symbols, mask)
     end = [[0, 0], [0, 6], [0, 0]]
-    of_padded = classifier.terms(
-        *(tf.pad(mel, end, constant_values=5.0) for mel in arguments[:2]),
-        tf.pad(arguments[2], end[:2]),
-        tf.pad(tf.ones([2, 11, 1]), end),
+    of_padded = classifier.decoder_gradient(
+        *(tf.pad(mel, end, constant_values=5.0) for mel in (predicted, recorded)),
+        tf.pad(symbols, end[:2]),
+        tf.pad(mask, end),
     )
-    np.testing.assert_allclose(of_padded.classifier_error, terms.classifier_error, rtol=1e-4)
-    np.testing.assert_allclose(
-        of_padded.decoder_gradient[:, :11], terms.decoder_gradient, atol=1e-5
-    )
-    np.testing.assert_array_equal(of_padded.decoder_gradient[:, 11:], 0.0)
+    np.testing.assert_allclose(of_padded[:, :11], found, atol=1e-5)
+    np.testing.assert_array_equal(of_padded[:, 11:], 0.0)
 
 
 def test_a_clip_is_judged_alone(classifier):
-    arguments = mels(3, 12, 0), mels(3, 12, 1), spoken(3, 12), tf.ones([3, 12, 1])
-    together = classifier.terms(*arguments)
-    alone = classifier.terms(*(values[1:2] for values in arguments))
-    np.testing.assert_allclose(alone.classifier_error, together.classifier_error[1:2], rtol=1e-4)
-    np.testing.assert_allclose(alone.decoder_gradient, together.decoder_gradient[1:2], atol=1e-5)
+    arguments = mels(3, 12, 0), mels(3, 12, 1), spoken(3, 12), ones(3, 12)
+    together = classifier.decoder_gradient(*arguments)
+    alone = classifier.decoder_gradient(*(values[1:2] for values in arguments))
+    np.testing.assert_allclose(alone, together[1:2], atol=1e-5)
+
+
+def ones(batch: int, positions: int) -> tf.Tensor:
+    return tf.ones([batch, positions, 1])
 
 
 def taught() -> PhonemeClassifier:
@@ -56,11 +56,9 @@ def taught() -> PhonemeClassifier:
     optimizer = tf.keras.optimizers.Adam(3e-3)
     for step in range(40):
         symbols = spoken(8, 16, step)
-        mel = recording(symbols, step)
         with tf.GradientTape() as tape:
-            error = tf.reduce_mean(
-                classifier.terms(mel, mel, symbols, tf.ones([8, 16, 1])).classifier_error
-            )
+            logits = classifier(recording(symbols, step), ones(8, 16)).logits
+            error = tf.reduce_mean(cross_entropy(logits, symbols, ones(8, 16)))
         weights = classifier.trainable_variables
         optimizer.apply_gradients(
             zip(tape.gradient(error, [w.value for w in weights]), weights, strict=True)
@@ -72,18 +70,18 @@ def recording(symbols: tf.Tensor, seed: int) -> tf.Tensor:
     return 0.1 * mels(*symbols.shape, seed) + 2.0 * tf.one_hot(symbols, CHANNELS)
 
 
-def test_the_decoder_is_pulled_towards_what_is_recognised_and_no_further():
+def test_the_decoder_is_pulled_towards_what_is_recognized_and_no_further():
     classifier = taught()
-    symbols, mask = spoken(4, 16, 100), tf.ones([4, 16, 1])
+    symbols, mask = spoken(4, 16, 100), ones(4, 16)
     recorded, unclear = recording(symbols, 200), mels(4, 16, 300)
-    gradient = classifier.terms(unclear, recorded, symbols, mask).decoder_gradient
+    gradient = classifier.decoder_gradient(unclear, recorded, symbols, mask)
     np.testing.assert_allclose(tf.norm(tf.reshape(gradient, [4, -1]), axis=1), 1.0, rtol=1e-3)
 
     def unsureness(mel):
-        return float(tf.reduce_mean(classifier._cross_entropy(mel, symbols, mask)))
+        return float(tf.reduce_mean(cross_entropy(classifier(mel, mask).logits, symbols, mask)))
 
     assert unsureness(unclear - 1.0 * gradient) < unsureness(unclear)
-    as_clear = classifier.terms(recorded, recorded, symbols, mask).decoder_gradient
+    as_clear = classifier.decoder_gradient(recorded, recorded, symbols, mask)
     np.testing.assert_array_equal(as_clear, 0.0)
 
 

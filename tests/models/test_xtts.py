@@ -46,6 +46,7 @@ def padded(batch: Batch, tokens: int, frames: int) -> Batch:
     shape = Shape(size, longest + tokens, batch.mel.shape[1] + frames, batch.slots.shape[1] + 3)
     return batch._replace(
         token_ids=tf.pad(batch.token_ids, [[0, 0], [0, tokens]]),
+        token_ends=tf.pad(batch.token_ends, [[0, 0], [0, tokens]]),
         slots=tf.constant(filled_slots(batch.token_lengths.numpy(), shape, shares=1)),
         mel=tf.pad(batch.mel, [[0, 0], [0, frames], [0, 0]], constant_values=7.0),
     )
@@ -66,6 +67,7 @@ def test_a_batch_may_be_shorter_than_the_decoder_s_segment(model, batch):
     lengths = tf.fill([batch.token_ids.shape[0]], tokens)
     short = batch._replace(
         token_ids=batch.token_ids[:, :tokens],
+        token_ends=batch.token_ends[:, :tokens],
         token_lengths=lengths,
         slots=tf.range(tf.size(lengths) * tokens)[None],
         mel=batch.mel[:, :frames],
@@ -87,6 +89,31 @@ def test_every_weight_gets_a_gradient(model, batch):
         if gradient is None or not np.any(np.asarray(tf.convert_to_tensor(gradient)))
     ]
     assert without == []
+
+
+def with_durations(batch: Batch) -> Batch:
+    """The same clips with known ends of their tokens: every other token is silent."""
+    tokens = batch.token_ids.shape[1]
+    is_heard = (np.arange(tokens) % 2 == 0) & (np.arange(tokens) < batch.token_lengths[:, None])
+    ends = np.cumsum(is_heard, axis=1) / is_heard.sum(axis=1, keepdims=True)
+    return batch._replace(token_ends=tf.constant(ends, tf.float32))
+
+
+def test_known_durations_are_used_instead_of_the_search(model, batch):
+    known = with_durations(batch)
+    size = batch.token_ids.shape[0]
+    draws = model.draw(size, tf.constant([0, 0]))
+    mixed = known._replace(token_ends=tf.where(tf.range(size)[:, None] == 0, 0.0, known.token_ends))
+    searched = model(batch, draws, model.count(batch))[1]
+    path = model(mixed, draws, model.count(batch))[1]
+    np.testing.assert_array_equal(path[0], searched[0])
+    for row in range(1, size):
+        positions, tokens = int(batch.mel_lengths[row]) // 2, int(batch.token_lengths[row])
+        np.testing.assert_allclose(tf.reduce_sum(path[row, :positions], -1), 1.0, atol=1e-4)
+        durations = tf.reduce_sum(path[row], 0).numpy()
+        heard = -(-tokens // 2)
+        np.testing.assert_allclose(durations[:tokens:2], positions / heard, rtol=1e-3)
+        np.testing.assert_allclose(durations[1::2], 0.0, atol=1e-4)
 
 
 def test_the_shares_of_a_batch_sum_to_the_batch(model, batch):
@@ -118,7 +145,7 @@ def test_losses_against_their_definitions(model, batch):
         chosen = path[row].numpy()[:positions].argmax(-1)
         distance = text.mean_mel[row].numpy()[chosen] - target.reshape(positions, -1)
         prior += 0.5 * np.sum(distance**2)
-        true_durations = np.bincount(chosen, minlength=tokens)
+        true_durations = np.maximum(np.bincount(chosen, minlength=tokens), 0.25)
         excess = np.log(true_durations) - text.log_durations[row].numpy()[:tokens]
         ratio = np.where(excess > 2.0, np.exp(2.0) * (excess - 1.0), np.exp(excess))
         duration += np.sum(2.0 * (ratio - 1.0 - excess))
@@ -224,10 +251,13 @@ def test_speech_against_eulers_method_by_hand(model, sampler, asked, guidance):
         for position in range(positions):
             within = [(position + 0.5) / positions, np.log(positions)]
             rows.append(np.concatenate([mean_and_state[token], within]))
-    condition = tf.constant([rows], tf.float32)
+    spread = tf.constant([rows], tf.float32)
     mask = tf.ones([1, len(rows), 1])
+    frames = model.frame_encoder(spread, spread[:, :, :160], mask, voice)
+    condition = tf.concat([frames.mel, frames.states], -1)
     nobody = type(voice)(*map(tf.zeros_like, voice))
-    mel = 0.5 * tf.random.stateless_normal([1, len(rows), 160], [9, 0], alg="philox")
+    noise = 0.5 * tf.random.stateless_normal([1, len(rows), 160], [9, 0], alg="philox")
+    mel = frames.mel + 0.5 * noise
     for step in range(4):
         time = tf.constant([step / 4])
         told = model.decoder(mel, condition, mask, time, voice)

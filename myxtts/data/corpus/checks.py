@@ -18,6 +18,7 @@ from myxtts.audio.files import (
     UnusableAudioError,
     clean_recording,
     read_recording,
+    silence_before,
     window_levels,
 )
 from myxtts.audio.mel_geometry import mel_frame_count
@@ -98,6 +99,8 @@ class CheckedClip:
     waveform: FloatArray
     """Resampled, normalised and trimmed; empty if there is no recording."""
     rejections: tuple[Rejection, ...]
+    symbol_ends: FloatArray | None = None
+    """Where the silence before the symbols and each symbol end, as a fraction of the waveform."""
 
     @property
     def spoken_symbols(self) -> int:
@@ -111,7 +114,19 @@ def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
     rejections = [problem for problem in (of_audio, of_text) if problem is not None]
     if not rejections:
         rejections += check_fit(item, symbols, waveform, config)
-    return CheckedClip(symbols, recording, waveform, tuple(rejections))
+    ends = _symbol_ends(item, recording, waveform, config) if not rejections else None
+    return CheckedClip(symbols, recording, waveform, tuple(rejections), ends)
+
+
+def _symbol_ends(
+    item: Utterance, recording: Recording | None, waveform: FloatArray, config: XTTSConfig
+) -> FloatArray | None:
+    if item.pronunciation is None or recording is None or config.text.tokens != "phonemes":
+        return None
+    rate = config.audio.sample_rate_hz
+    start = silence_before(recording.at_rate(rate), rate) / rate
+    ends = np.array([item.pronunciation.start, *item.pronunciation.ends]) - start
+    return np.clip(ends * rate / waveform.size, 0.0, 1.0).astype(np.float32)
 
 
 def duplicate_audio(
@@ -227,9 +242,12 @@ def _check_sound(
 
 def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], Rejection | None]:
     try:
-        symbols = text_symbols(
-            item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
-        )
+        if item.pronunciation is not None and config.text.tokens == "phonemes":
+            symbols = item.pronunciation.symbols
+        else:
+            symbols = text_symbols(
+                item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
+            )
     except DataError as error:
         return (), Rejection(item.source, "no pronunciation", str(error))
     tokens = len(symbols) + EDGE_TOKENS

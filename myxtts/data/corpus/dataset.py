@@ -9,6 +9,7 @@ in `wavs/`, in `wav/` or next to the metadata. This module looks at file names o
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections import defaultdict
@@ -19,6 +20,7 @@ from typing import Any
 
 from myxtts.audio.ffmpeg import FFMPEG_EXTENSIONS
 from myxtts.config.config import XTTSConfig
+from myxtts.data.corpus.durations import Pronunciation, read_durations
 from myxtts.data.corpus.layout import (
     LONGEST_ROW,
     NORMALISED_TEXT,
@@ -56,6 +58,8 @@ class Utterance:
     """Canonical tag, from `text.languages`."""
     source: str
     """Metadata file and line, such as `metadata.csv:12`."""
+    pronunciation: Pronunciation | None = None
+    """The symbols and their times, if the corpus brings them along."""
 
 
 class LJSpeechDataset(Sequence[Utterance]):
@@ -180,11 +184,14 @@ def read_metadata(
     if len(rows) == first:
         raise DataError(f"{file}: has a header row but no rows; expected one row per clip")
     folder_audio = _audio_files(file.parent)
+    durations = read_durations(file.parent)
     utterances = []
     for line_number, line in rows[first:]:
         source = f"{file.name}:{line_number}"
         try:
-            utterances.append(_utterance(file, source, line, found, folder_audio, default_language))
+            item = _utterance(file, source, line, found, folder_audio, default_language)
+            name = item.audio_path.relative_to(file.parent).as_posix()
+            utterances.append(dataclasses.replace(item, pronunciation=durations.get(name)))
         except _BadRowError as problem:
             if on_bad_row is None:
                 raise DataError(f"{file}:{line_number}: {problem}") from None

@@ -2,6 +2,8 @@
 
     CACHE/<fingerprint>/index.npy    one record per clip: offsets, lengths and checksums
                         tokens.npy   symbol ids of all clips, concatenated
+                        ends.npy     where each symbol ends, as a fraction of its clip; zeros
+                                     where that is not known
                         mels.npy     log-mel frames of all clips, concatenated, float16
                         audio.npy    samples of all clips, concatenated, int16
                         texts.npy    texts and audio paths, UTF-8, concatenated
@@ -30,7 +32,7 @@ from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
 
-CACHE_FORMAT = "myxtts-features-4"
+CACHE_FORMAT = "myxtts-features-5"
 # The stored value of a sample of 1.0.
 FULL_SCALE = 32_767
 _NAME = re.compile("[0-9a-f]{32}")
@@ -38,11 +40,13 @@ _NAMES = (
     *("format", "tokens", "ezafe", "symbols", "languages", "speakers", "mel_mean", "mel_deviation"),
     *("rejected", "rejections", "description", "index_checksum"),
 )
-PARTS = ("tokens", "mels", "audio", "texts")
+PARTS = ("tokens", "ends", "mels", "audio", "texts")
 INDEX_TYPE = np.dtype(
     [
         ("tokens_start", np.int64),
         ("tokens_count", np.int32),
+        ("ends_start", np.int64),
+        ("ends_count", np.int32),
         ("mels_start", np.int64),
         ("mels_count", np.int32),
         ("audio_start", np.int64),
@@ -102,6 +106,10 @@ class FeatureCache:
 
     def clip_tokens(self, clip: int) -> npt.NDArray[np.int32]:
         return self.part_of(clip, "tokens")
+
+    def clip_ends(self, clip: int) -> npt.NDArray[np.float32]:
+        """Where each symbol ends, as a fraction of the clip; zeros where that is not known."""
+        return self.part_of(clip, "ends")
 
     def clip_mel(self, clip: int) -> npt.NDArray[np.float16]:
         """[frames, mels]."""

@@ -1,6 +1,6 @@
 """Features of a few clips: the unit of work of a worker, and what a killed run keeps.
 
-    BUILD/000012/   records.npy tokens.npy mels.npy audio.npy texts.npy chunk.json
+    BUILD/000012/   records.npy tokens.npy ends.npy mels.npy audio.npy texts.npy chunk.json
 
 A chunk is renamed into place, so one that exists is complete, and two processes may safely make the
 same one. What was damaged since, as by a power failure, is noticed by its checksums when the chunk
@@ -186,6 +186,7 @@ class EarlierClips:
         try:
             return _Features(
                 tuple(cache.tokenizer.symbols[token] for token in cache.clip_tokens(clip)),
+                cache.clip_ends(clip),
                 cache.clip_mel(clip),
                 cache.clip_audio(clip),
             )
@@ -197,6 +198,7 @@ class EarlierClips:
 @dataclass(frozen=True)
 class _Features:
     symbols: tuple[str, ...]
+    ends: npt.NDArray[np.float32]
     mel: npt.NDArray[np.float16]
     samples: npt.NDArray[np.int16]
 
@@ -215,12 +217,16 @@ def _features(clip: CheckedClip, config: XTTSConfig) -> _Features:
         np.divide(samples, FULL_SCALE, dtype=np.float32)
     )
     symbols = (EDGE_SYMBOL, *clip.symbols, EDGE_SYMBOL)
-    return _Features(symbols, mel.astype(np.float16), samples)
+    ends = np.zeros(len(symbols), np.float32)
+    if clip.symbol_ends is not None:
+        ends[:-1], ends[-1] = clip.symbol_ends, 1.0
+    return _Features(symbols, ends, mel.astype(np.float16), samples)
 
 
 def _content_key(item: Utterance) -> bytes:
     """Key of everything the features depend on except settings: the audio file and the text."""
-    digest = hashlib.blake2b(f"{item.language}\n{item.text}\n".encode(), digest_size=16)
+    spoken = f"{item.language}\n{item.text}\n{item.pronunciation or ''}\n"
+    digest = hashlib.blake2b(spoken.encode(), digest_size=16)
     # An unreadable file has no cached features; checking it reports why.
     with contextlib.suppress(OSError), open(item.audio_path, "rb") as file:
         while block := file.read(_READ_BYTES):
@@ -244,6 +250,7 @@ class _ChunkWriter:
         ids = [self._symbols.setdefault(symbol, len(self._symbols)) for symbol in features.symbols]
         parts: dict[str, npt.NDArray[Any]] = {
             "tokens": np.array(ids, np.int32),
+            "ends": features.ends,
             "mels": features.mel,
             "audio": features.samples,
             "texts": np.frombuffer(text + path, np.uint8),
@@ -270,6 +277,7 @@ class _ChunkWriter:
     def write(self, folder: Path, n_mels: int) -> None:
         empty = {
             "tokens": np.zeros(0, np.int32),
+            "ends": np.zeros(0, np.float32),
             "mels": np.zeros((0, n_mels), np.float16),
             "audio": np.zeros(0, np.int16),
             "texts": np.zeros(0, np.uint8),

@@ -153,7 +153,14 @@ def fingerprint(
         settings_fingerprint(config),
         [str(rejection) for rejection in bad_rows],
         *(
-            [str(item.audio_path), item.text, item.speaker, item.language, _stamp(item.audio_path)]
+            [
+                str(item.audio_path),
+                item.text,
+                item.speaker,
+                item.language,
+                _stamp(item.audio_path),
+                item.pronunciation,
+            ]
             for item in utterances
         ),
     )

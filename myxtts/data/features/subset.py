@@ -15,6 +15,7 @@ from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus.dataset import LJSpeechDataset, metadata_files
+from myxtts.data.corpus.durations import DURATIONS_FILE
 from myxtts.data.features.cache import FeatureCache, is_cache_name, open_cache
 from myxtts.data.features.prepare import settings_fingerprint, too_many_rejected
 from myxtts.errors import ConfigError
@@ -111,7 +112,9 @@ class CorpusSubset:
             self.validation_fraction,
         ]
         digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-        with open(metadata_file, "rb") as file:
-            while block := file.read(_READ_BYTES):
-                digest.update(block)
+        durations_file = metadata_file.with_name(DURATIONS_FILE)
+        for name in (metadata_file, *([durations_file] if durations_file.exists() else [])):
+            with open(name, "rb") as file:
+                while block := file.read(_READ_BYTES):
+                    digest.update(block)
         return digest.hexdigest()

@@ -84,14 +84,16 @@ class BatchLoader:
     def _frame_counts(self, clips: IntArray) -> IntArray:
         return self._cache.index["mels_count"][clips]
 
-    def _texts(self, planned: PlannedBatch) -> dict[str, IntArray]:
+    def _texts(self, planned: PlannedBatch) -> dict[str, npt.NDArray[Any]]:
         records, shape = self._cache.index[planned.clips], planned.shape
         lengths = records["tokens_count"]
         inside = np.arange(shape.tokens) < lengths[:, None]
         stored = np.zeros((shape.batch, shape.tokens), np.int32)
-        for row, clip in zip(stored, planned.clips.tolist(), strict=True):
+        ends = np.zeros((shape.batch, shape.tokens), np.float32)
+        for row, row_ends, clip in zip(stored, ends, planned.clips.tolist(), strict=True):
             tokens = self._cache.clip_tokens(clip)
             row[: tokens.size] = tokens
+            row_ends[: tokens.size] = self._cache.clip_ends(clip)
         known = ((stored >= 0) & (stored < len(self._token_ids))).all(axis=1)
         if not known.all():
             raise self._cache.damaged(planned.clips[~known].tolist())
@@ -99,6 +101,7 @@ class BatchLoader:
         return {
             "token_ids": token_ids,
             "token_lengths": lengths,
+            "token_ends": ends,
             "slots": filled_slots(lengths, shape, planned.shares),
             "language_ids": self._language_ids[records["language"]],
         }
@@ -157,6 +160,7 @@ def blank_batch(shape: Shape, shares: int, config: XTTSConfig) -> Batch:
     return Batch(
         token_ids=np.full((size, shape.tokens), PADDING_ID, np.int32),
         token_lengths=lengths,
+        token_ends=np.zeros((size, shape.tokens), np.float32),
         slots=filled_slots(lengths, shape, shares),
         mel=np.zeros((size, shape.frames, n_mels), np.float32),
         mel_lengths=np.full(size, shape.frames, np.int32),
@@ -176,6 +180,7 @@ def batch_signature(config: XTTSConfig, plan: ShapePlan | None = None) -> Batch:
     return Batch(
         token_ids=tf.TensorSpec([size, tokens], tf.int32),
         token_lengths=tf.TensorSpec([size], tf.int32),
+        token_ends=tf.TensorSpec([size, tokens], tf.float32),
         slots=tf.TensorSpec([shares, slots], tf.int32),
         mel=tf.TensorSpec([size, frames, n_mels], tf.float32),
         mel_lengths=tf.TensorSpec([size], tf.int32),

@@ -32,6 +32,7 @@ class WaveformBatch(NamedTuple):
 
     token_ids: Any  # [batch, tokens] int32
     token_lengths: Any  # [batch] int32
+    token_ends: Any  # [batch, tokens] float32
     slots: Any  # [shares, slots] int32
     samples: Any  # [batch, samples] int16, starting half a window before the first frame
     mel_lengths: Any  # [batch] int32
@@ -101,6 +102,7 @@ def compile_features(config: XTTSConfig, mel_mean: float) -> Callable[[WaveformB
         return Batch(
             token_ids=waveforms.token_ids,
             token_lengths=waveforms.token_lengths,
+            token_ends=waveforms.token_ends,
             slots=waveforms.slots,
             mel=blanked(mel_of(samples, frames, changes), waveforms.mel_lengths),
             mel_lengths=waveforms.mel_lengths,
@@ -119,6 +121,7 @@ def waveform_signature() -> WaveformBatch:
     return WaveformBatch(
         token_ids=tf.TensorSpec(per_clip_and_place, tf.int32),
         token_lengths=tf.TensorSpec(per_clip, tf.int32),
+        token_ends=tf.TensorSpec(per_clip_and_place, tf.float32),
         slots=tf.TensorSpec(per_clip_and_place, tf.int32),
         samples=tf.TensorSpec(per_clip_and_place, tf.int16),
         mel_lengths=tf.TensorSpec(per_clip, tf.int32),

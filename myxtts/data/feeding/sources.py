@@ -91,7 +91,7 @@ class AcousticSource:
 
     @property
     def arrays_read(self) -> Sequence[str]:
-        return "tokens", "audio" if self.computes_features else "mels"
+        return "tokens", "ends", "audio" if self.computes_features else "mels"
 
     @property
     def signature(self) -> Any:

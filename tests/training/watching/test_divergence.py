@@ -17,7 +17,7 @@ from myxtts.training.watching.divergence import DivergenceMonitor, TooManyBadSte
 
 
 def result(loss, norm=1.0):
-    return StepResult(loss, LossParts(loss, 0.0, 0.0, 0.0, 0.0), norm, 1e-3)
+    return StepResult(loss, LossParts(loss, 0.0, 0.0, 0.0, 0.0, 0.0), norm, 1e-3)
 
 
 @pytest.fixture
