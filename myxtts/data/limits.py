@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.corpus.statistics import measure_corpus
 from myxtts.data.lengths import TOKEN_MULTIPLE, IntArray, round_up
-from myxtts.data.planning.shapes import frame_multiple
+from myxtts.data.metadata import Utterance
+from myxtts.data.shapes import frame_multiple
+from myxtts.data.statistics import measure_corpus
 from myxtts.data.workers import worker_count
 
 _KEPT_PERCENT = (99, 95, 80)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
+from myxtts.data.batch_type import Batch
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.discriminator import MelDiscriminator

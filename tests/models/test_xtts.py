@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import Guidance
-from myxtts.data.feeding.batches import BatchLoader, filled_slots
-from myxtts.data.planning.shapes import Shape
+from myxtts.data.batch import BatchLoader, filled_slots
+from myxtts.data.batch_type import Batch
+from myxtts.data.shapes import Shape
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.text_encoder import EncodedText

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import Batch
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
-from myxtts.data.opening import open_corpus
+from myxtts.data.batch import BatchLoader, batch_signature
+from myxtts.data.batch_type import Batch
+from myxtts.data.corpus import open_corpus
 from myxtts.models.xtts import XTTS
 from myxtts.training.acoustic import AcousticObjective
 from myxtts.training.acoustic_validation import compile_losses_and_path
