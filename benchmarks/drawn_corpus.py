@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data import subset
-from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, open_cache
-from myxtts.data.clip_reader import checksum
+from myxtts.data import corpus as subset
+from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, checksum, open_cache
 from myxtts.data.diagnosis import typical_lengths
 from myxtts.data.features import settings_fingerprint
 

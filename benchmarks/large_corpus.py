@@ -31,8 +31,7 @@ def open_and_take_a_batch(folder: str) -> None:
 
     load_tensorflow()
     from myxtts.data.corpus import open_corpus
-    from myxtts.data.pipeline import Feed
-    from myxtts.data.sources import AcousticSource
+    from myxtts.data.pipeline import AcousticSource, Feed
 
     reuse_features()
     config = XTTSConfig(train_data=folder)

@@ -40,8 +40,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     _, start = find_start(options)
     config = configuration_of_run(options, start)
-    from myxtts.data.diagnosis import advise, diagnose
-    from myxtts.data.recommendation import with_recommended_batch_size
+    from myxtts.data.diagnosis import advise, diagnose, with_recommended_batch_size
 
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)

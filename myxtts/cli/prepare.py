@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             }
         ),
     )
-    from myxtts.data.presence import require_corpora
+    from myxtts.data.metadata import require_corpora
 
     require_corpora(config)
     from myxtts.devices.loading import load_tensorflow

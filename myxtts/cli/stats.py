@@ -27,8 +27,8 @@ from myxtts.errors import DataError
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
+    from myxtts.data.diagnosis import Choice, DataRecommendation
     from myxtts.data.metadata import LJSpeechDataset
-    from myxtts.data.recommendation import Choice, DataRecommendation
     from myxtts.data.statistics import CorpusMeasures
 
 _SPEAKERS_SHOWN = 10
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.subset, config)
-    from myxtts.data.recommendation import recommend, weigh_choices
+    from myxtts.data.diagnosis import recommend, weigh_choices
     from myxtts.data.statistics import corpus_statistics
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.placement import expects_xla
@@ -112,7 +112,7 @@ def _check_plot_file(file: Path) -> None:
 
 def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
     """One subset of the corpus, or both, as `myxtts train` opens them."""
-    from myxtts.data.subset import CorpusSubset
+    from myxtts.data.corpus import CorpusSubset
 
     subsets = [CorpusSubset.of(config, part) for part in _subsets(subset, config)]
     parts = [chosen.dataset() for chosen in subsets]

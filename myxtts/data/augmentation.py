@@ -1,7 +1,7 @@
 """Data augmentation: a pure function of (seed, step).
 
 Speed, pitch, formants and tone belong to the voice, so a clip and its reference get the same ones.
-Gain and noise are applied to the reference only: the model should recognise a voice in a bad
+Gain and noise are applied to the reference only: the model should recognize a voice in a bad
 recording, not learn to sound like one.
 """
 
@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from myxtts.audio.mel import cosines_over_bands
 from myxtts.config.config import XTTSConfig
-from myxtts.data.lengths import IntArray
-from myxtts.data.random_streams import Stream, generator_at
+from myxtts.data.sampling import IntArray, Stream, generator_at
 
 # Number of evenly spaced pitch and formant factors; each needs its own weight matrix.
 _PITCHES = 33
@@ -41,7 +40,7 @@ class Changes(NamedTuple):
     noise_start: Any  # int32: offset into Augmentation.noise()
 
     def part(self, worker: int, workers: int) -> Changes:
-        """The rows of one worker in multi-worker training."""
+        """Return the rows of one worker in multi-worker training."""
         size = len(self.speed) // workers
         return Changes(*(values[worker * size : (worker + 1) * size] for values in self))
 
@@ -76,7 +75,10 @@ class Augmentation:
     def changes(
         self, step: int, token_counts: IntArray, frame_counts: IntArray, most_frames: int
     ) -> Changes:
-        """Speeds are limited so that a clip fits its shape and has a position per token."""
+        """Draw the augmentation of a step.
+
+        Speeds are limited so that a clip fits its shape and has a position per token.
+        """
         generator = generator_at(self._seed, Stream.AUGMENTATION, step)
         count = len(frame_counts)
         slowest = (frame_counts - 1) / max(most_frames - 1, 1)
@@ -105,18 +107,18 @@ class Augmentation:
         )
 
     def noise(self) -> FloatArray:
-        """White noise of unit variance, from which each reference gets a random excerpt."""
+        """Return white noise of unit variance, from which each reference gets a random excerpt."""
         generator = generator_at(self._seed, Stream.NOISE)
         return generator.standard_normal(NOISE_SAMPLES, np.float32)
 
 
 def tone_curves(n_mels: int) -> npt.NDArray[np.float64]:
-    """[waves, mels]: cosines over the bands whose amplitudes sum to one."""
+    """Return [waves, mels]: cosines over the bands whose amplitudes sum to one."""
     waves = np.arange(1, _TONE_WAVES + 1)
     return cosines_over_bands(waves, n_mels) / waves[:, None] / np.sum(1 / waves)
 
 
 def frames_at_speed(frame_counts: IntArray, speed: Any) -> IntArray:
-    """Mel frames of clips at `speed` times their speed."""
+    """Return the mel frames of clips at `speed` times their speed."""
     # Rounding a speed to float32 must not change the frame count.
     return (np.floor((frame_counts - 1) / np.float64(speed) + 1e-4) + 1).astype(np.int32)

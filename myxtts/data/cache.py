@@ -7,8 +7,8 @@
                         texts.npy    texts and audio paths, UTF-8, concatenated
                         cache.json   symbols, speakers, languages, mel level, rejected clips
 
-A cache is immutable: it is written to a temporary folder and renamed. What was damaged since is
-noticed: the index when it is opened, a clip when it is first read.
+A cache is immutable: `data.features` writes it to a temporary folder and renames it. Later damage
+is detected by checksums: of the index when it is opened, of a clip when it is first read.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.data.array_files import mapped
-from myxtts.data.clip_reader import ClipReader, DamagedClipError, checksum
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.text.tokenizer import Tokenizer
@@ -58,6 +57,7 @@ INDEX_TYPE = np.dtype(
         *((f"{part}_checksum", np.uint32) for part in PARTS),
     ]
 )
+_ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class FeatureCache:
     rejected: dict[str, int]
     rejections: tuple[str, ...]
     description: str
-    """Metadata file and layout it was made from, for the user."""
+    """Metadata file and layout it was made from."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -89,7 +89,7 @@ class FeatureCache:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Of the recordings, texts, speakers and languages, in their order.
+        """Digest of the recordings, texts, speakers and languages, in their order.
 
         Names and times of files do not count: a corpus may be copied.
         """
@@ -104,14 +104,14 @@ class FeatureCache:
         return self.part_of(clip, "tokens")
 
     def clip_mel(self, clip: int) -> npt.NDArray[np.float16]:
-        """[frames, mels]."""
+        """Return the mel, [frames, mels]."""
         return self.part_of(clip, "mels")
 
     def clip_audio(self, clip: int) -> npt.NDArray[np.int16]:
         return self.part_of(clip, "audio")
 
     def clip_waveform(self, clip: int) -> npt.NDArray[np.float32]:
-        """In [-1, 1]."""
+        """Return samples in [-1, 1]."""
         return self.clip_audio(clip).astype(np.float32) / np.float32(FULL_SCALE)
 
     def text(self, clip: int) -> str:
@@ -123,14 +123,14 @@ class FeatureCache:
     def part_of(
         self, clip: int, part: str, first: int = 0, count: int | None = None
     ) -> npt.NDArray[Any]:
-        """All rows of a part of a clip, or `count` from the `first` on; do not change them."""
+        """Return rows of a part of a clip: all, or `count` from the `first` on. Read only."""
         try:
             return self.reader.read(clip, part, first, count)
         except DamagedClipError:
             raise self.damaged([clip]) from None
 
     def damaged(self, clips: Iterable[int]) -> DataError:
-        """The error for clips whose numbers cannot be right."""
+        """Return the error for damaged clips."""
         names = []
         for clip in list(clips)[:3]:
             try:
@@ -152,11 +152,6 @@ class FeatureCache:
         content = self.reader.read(clip, "texts").tobytes()
         length = int(self.index[clip]["text_bytes"])
         return content[:length].decode(), content[length:].decode()
-
-
-def is_cache_name(name: str) -> bool:
-    """Whether a folder has the name of a cache: a fingerprint."""
-    return _NAME.fullmatch(name) is not None
 
 
 def open_cache(folder: Path) -> FeatureCache:
@@ -194,9 +189,105 @@ def open_cache(folder: Path) -> FeatureCache:
 
 
 def require_rows(index: npt.NDArray[Any], arrays: Mapping[str, Sized]) -> None:
-    """All clips of an index are in its arrays; a ValueError says which are not."""
+    """Raise a ValueError unless the arrays contain all clips of an index."""
     for part, array in arrays.items():
         starts, counts = index[f"{part}_start"], index[f"{part}_count"].astype(np.int64)
         rows = len(array)
         if not ((starts >= 0) & (counts >= 0) & (starts <= rows - counts)).all():
             raise ValueError(f"{part}.npy: has fewer rows than its index says")
+
+
+def is_cache_name(name: str) -> bool:
+    """Return whether a folder has the name of a cache: a fingerprint."""
+    return _NAME.fullmatch(name) is not None
+
+
+class DamagedClipError(Exception):
+    """Checksum mismatch: a clip is not what was prepared."""
+
+    def __init__(self, clip: int) -> None:
+        super().__init__(f"clip {clip}: checksum mismatch")
+        self.clip = clip
+
+
+class ClipReader:
+    """Reader of clips from memory-mapped files, or from memory once `hold` has copied a part.
+
+    Several threads may read.
+    """
+
+    def __init__(self, index: npt.NDArray[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._index = index
+        self._arrays = arrays
+        # Threads may verify a clip twice, which is harmless.
+        self._verified = {part: np.zeros(len(index), bool) for part in arrays}
+        self._held: dict[str, npt.NDArray[Any]] = {}
+
+    def nbytes(self, part: str) -> int:
+        return self._arrays[part].nbytes
+
+    def row_shape(self, part: str) -> tuple[int, ...]:
+        return self._arrays[part].shape[1:]
+
+    def is_held(self, part: str) -> bool:
+        return part in self._held
+
+    def read(
+        self, clip: int, part: str, first: int = 0, count: int | None = None
+    ) -> npt.NDArray[Any]:
+        """Return rows of a part of a clip, each part verified when it is first read."""
+        record = self._index[clip]
+        start, length = int(record[f"{part}_start"]), int(record[f"{part}_count"])
+        stop = length if count is None else min(length, first + count)
+        if not self._verified[part][clip]:
+            whole = self._rows(part, start, start + length)
+            self._verify(clip, part, whole)
+            return whole[first:stop]
+        return self._rows(part, start + first, start + max(first, stop))
+
+    def hold(self, part: str, is_stopped: Any = lambda: False) -> None:
+        """Read a whole part into memory, and from then on from there."""
+        array = self._arrays[part]
+        copy = np.empty_like(array)
+        for start in range(0, len(array), _ROWS_AT_ONCE):
+            if is_stopped():
+                return
+            stop = min(len(array), start + _ROWS_AT_ONCE)
+            copy[start:stop] = array[start:stop]
+        copy.flags.writeable = False
+        self._held[part] = copy
+
+    def _rows(self, part: str, start: int, stop: int) -> npt.NDArray[Any]:
+        return self._held.get(part, self._arrays[part])[start:stop]
+
+    def _verify(self, clip: int, part: str, rows: npt.NDArray[Any]) -> None:
+        if checksum(rows) != int(self._index[clip][f"{part}_checksum"]):
+            raise DamagedClipError(clip)
+        self._verified[part][clip] = True
+
+
+def checksum(rows: npt.NDArray[Any]) -> int:
+    """Return a checksum against damage, fast enough for every clip that is read."""
+    return zlib.crc32(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+
+
+def mapped(file: Path) -> npt.NDArray[Any]:
+    """Return a memory-mapped array, which stays readable when the file is deleted."""
+    return np.asarray(np.load(file, mmap_mode="r"))
+
+
+def write_header(stream: IO[bytes], dtype: Any, shape: tuple[int, ...]) -> None:
+    """Begin a file whose rows are written after it."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_2_0(stream, header)
+
+
+def save_array(file: Path, array: npt.NDArray[Any]) -> None:
+    """Write like np.save, whose error on a full disk does not say that it is full."""
+    with open(file, "wb") as stream:
+        write_header(stream, array.dtype, array.shape)
+        stream.write(np.ascontiguousarray(array).data)

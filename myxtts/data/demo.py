@@ -7,6 +7,7 @@ so they do not show how a model of human voices will sound.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,18 +27,8 @@ DEFAULT_SPEAKERS = 4
 WORDS_PER_MINUTE = 150
 # Variants of espeak-ng, most intelligible first, male and female alternating.
 _VARIANTS = (
-    "rob",
-    "f2",
-    "m3",
-    "belinda",
-    "adam",
-    "linda",
-    "victor",
-    "steph",
-    "m8",
-    "f4",
-    "pablo",
-    "steph3",
+    *("rob", "f2", "m3", "belinda", "adam", "linda"),
+    *("victor", "steph", "m8", "f4", "pablo", "steph3"),
 )
 MAX_SPEAKERS = len(_VARIANTS)
 # The last sentences of each language are held out.
@@ -55,7 +46,7 @@ class Line:
 
 
 def sentences(language: str) -> tuple[list[str], list[str]]:
-    """Sentences for training and for evaluation, without overlap."""
+    """Return sentences for training and for evaluation, without overlap."""
     every = find_language(language).demo_sentences()
     held_out = round(len(every) * _HELD_OUT_SHARE)
     return every[:-held_out], every[-held_out:]
@@ -64,7 +55,7 @@ def sentences(language: str) -> tuple[list[str], list[str]]:
 def plan_lines(
     utterances: int, languages: tuple[str, ...], speakers: int, seed: int
 ) -> tuple[list[Line], list[Line]]:
-    """Training and evaluation clips: pairs of voice and sentence, drawn without repetition."""
+    """Return training and evaluation clips: distinct pairs of voice and sentence."""
     languages = tuple(dict.fromkeys(parse_tag(tag, "--languages") for tag in languages))
     for language in languages:
         if not find_language(language).demo_sentences():
@@ -78,9 +69,14 @@ def plan_lines(
     train: list[Line] = []
     held_out: list[Line] = []
     for language in languages:
-        for_training, for_evaluation = sentences(language)
-        train += _pair(for_training, 1, voices, language)
-        held_out += _pair(for_evaluation, 1 + len(for_training), voices, language)
+        numbers = itertools.count(1)
+        for texts, lines in zip(sentences(language), (train, held_out), strict=True):
+            # Every sentence in every voice.
+            for text, number in zip(texts, numbers, strict=False):
+                lines += [
+                    Line(f"{language}-{number:04d}-{voice}", text, voice, language)
+                    for voice in voices
+                ]
     if not 1 <= utterances <= len(train):
         raise DataError(
             f"--utterances: found {utterances}, allowed: 1 to {len(train)} with {speakers} "
@@ -103,7 +99,7 @@ def make_demo_corpus(
     seed: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
-    """Synthesizes the corpus into `folder` and returns its length in seconds.
+    """Synthesize the corpus into `folder` and return its length in seconds.
 
     It is written to a temporary folder and renamed, so a folder that exists is complete.
     """
@@ -114,9 +110,21 @@ def make_demo_corpus(
     try:
         with whole_folder(folder) as part:
             (part / "wavs").mkdir()
-            seconds = _speak_all([*train, *held_out], part / "wavs", on_progress)
-            _write_metadata(part / "metadata_train.csv", train)
-            _write_metadata(part / "metadata_eval.csv", held_out)
+            # espeak-ng keeps state between clips, so a clip's samples depend on everything its
+            # process has spoken. Only one new process makes the same corpus from the same seed.
+            speak = functools.partial(_speak_line, folder=part / "wavs")
+            lines = [*train, *held_out]
+            seconds = 0.0
+            for done, clip_seconds in enumerate(map_in_workers(speak, lines, 1), 1):
+                seconds += clip_seconds
+                on_progress(done, len(lines))
+            for name, subset in (("train", train), ("eval", held_out)):
+                rows = [
+                    f"wavs/{line.id}.wav|{line.text}|{line.speaker}|{line.language}"
+                    for line in subset
+                ]
+                content = "\n".join(["audio_file|text|speaker_name|language", *rows]) + "\n"
+                (part / f"metadata_{name}.csv").write_text(content, encoding="utf-8")
             part.chmod(0o755)
             if folder.exists():
                 folder.rmdir()
@@ -127,37 +135,8 @@ def make_demo_corpus(
     return seconds
 
 
-def _speak_all(lines: list[Line], folder: Path, on_progress: Callable[[int, int], None]) -> float:
-    """Synthesizes the lines in order in one new process and returns their length in seconds.
-
-    espeak-ng keeps state between clips, so a clip's samples depend on everything its process has
-    spoken: only a new process makes the same corpus from the same seed.
-    """
-    seconds = 0.0
-    speak = functools.partial(_speak_line, folder=folder)
-    for done, clip_seconds in enumerate(map_in_workers(speak, lines, 1), 1):
-        seconds += clip_seconds
-        on_progress(done, len(lines))
-    return seconds
-
-
 def _speak_line(line: Line, folder: Path) -> float:
     voice = f"{find_language(line.language).espeak_voice}+{line.speaker}"
     samples = espeak.speak(line.text, voice, words_per_minute=WORDS_PER_MINUTE)
     soundfile.write(folder / f"{line.id}.wav", samples, espeak.SAMPLE_RATE_HZ)
     return samples.size / espeak.SAMPLE_RATE_HZ
-
-
-def _pair(texts: list[str], first: int, voices: tuple[str, ...], language: str) -> list[Line]:
-    """Every sentence in every voice; `first` is the number of the first sentence."""
-    return [
-        Line(f"{language}-{number:04d}-{voice}", text, voice, language)
-        for number, text in enumerate(texts, first)
-        for voice in voices
-    ]
-
-
-def _write_metadata(file: Path, lines: list[Line]) -> None:
-    rows = [f"wavs/{line.id}.wav|{line.text}|{line.speaker}|{line.language}" for line in lines]
-    header = "audio_file|text|speaker_name|language"
-    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")

@@ -1,41 +1,150 @@
-"""Feeds the model with prefetched batches, made on the host or on a separate data device.
+"""Prefetched batches for the model, made on the host or on a separate data device.
 
 single-gpu-buffered   source -> tf.data, several workers -> buffer -> model device
 multi-gpu             source -> tf.data -> features on the data device -> buffer -> model device
 
-Knows nothing of the content of a batch; that is the source's job.
+A `BatchSource` loads and computes the batch of a step, `Feed` decides when, how many and where.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import functools
 import itertools
+import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.buffer import Buffer
-from myxtts.data.buffer_size import AdaptiveSize, initial_size
-from myxtts.data.memory_cache import MemoryCache, bytes_of
-from myxtts.data.sources import HOST, BatchSource
+from myxtts.data.augmentation import Augmentation
+from myxtts.data.batch import BatchLoader, batch_signature, compile_features, waveform_signature
+from myxtts.data.cache import FeatureCache
+from myxtts.data.corpus import CorpusPart
 from myxtts.data.workers import worker_count
 from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
 from myxtts.errors import DeviceError, MyXTTSError
+from myxtts.text.tokenizer import Tokenizer
 
+_log = logging.getLogger(__name__)
+
+HOST = "CPU:0"
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 # On the model device, in addition to the current batch.
 _BATCHES_ON_MODEL_DEVICE = 2
 # With fewer the model would soon wait for a data device that has just started.
 _BATCHES_BEFORE_MODEL = 4
+# Number of steps between adjustments of the buffer size.
+WINDOW_STEPS = 100
+_MIN_BUFFER = 4
+# If a buffer this much larger still runs empty, the source is too slow; more space does not help.
+_MAX_GROWTH = 4
+_SECONDS_TO_END = 10.0
+
+Item = TypeVar("Item")
+
+
+class BatchSource(abc.ABC):
+    """A source that loads the arrays of a step, in any thread, and computes the batch from them.
+
+    In multi-worker training each worker loads its own part of every batch.
+    """
+
+    computes_features: bool
+    """Whether `features` must be applied to the result of `load`."""
+    arrays_read: Sequence[str]
+    """Names of the cache arrays that `load` reads."""
+    largest_batch_bytes: int
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        config: XTTSConfig,
+        *,
+        data_device: str | None = None,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.device = data_device or HOST
+        """The device where features are computed."""
+        self.has_own_device = data_device is not None
+        self.cache = part.cache
+        self._schedule = part.schedule
+        self._config = config
+        self._place = worker, workers
+
+    @property
+    @abc.abstractmethod
+    def signature(self) -> Any:
+        """Tensor specs of the result of `load`."""
+
+    @abc.abstractmethod
+    def load(self, step: int) -> Any: ...
+
+    @abc.abstractmethod
+    def _compile_features(self) -> Callable[[Any], Any]: ...
+
+    @functools.cached_property
+    def features(self) -> Callable[[Any], Any]:
+        """A compiled function from the result of `load` to a batch; runs on the caller's device."""
+        return self._compile_features()
+
+    def computed(self, loaded: Any) -> Any:
+        """Apply `features` on `device`."""
+        with tf.device(self.device):
+            return self.features(loaded)
+
+
+class AcousticSource(BatchSource):
+    """Texts with cached mels, or with mels computed from cached samples.
+
+    Mels are computed if there is a data device or augmentation.
+    """
+
+    def __init__(
+        self,
+        part: CorpusPart,
+        tokenizer: Tokenizer,
+        config: XTTSConfig,
+        *,
+        data_device: str | None = None,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
+        super().__init__(part, config, data_device=data_device, worker=worker, workers=workers)
+        self.computes_features = self.has_own_device or Augmentation(config).is_on
+        self.arrays_read = "tokens", "audio" if self.computes_features else "mels"
+        reference_frames, n_mels = config.model.reference_frames, config.data.n_mels
+        self.largest_batch_bytes = max(
+            4 * shape.batch * ((shape.frames + reference_frames) * n_mels + shape.tokens)
+            for shape in part.plan.shapes
+        )
+        self._loader = BatchLoader(part.cache, tokenizer, config)
+
+    @property
+    def signature(self) -> Any:
+        return waveform_signature() if self.computes_features else batch_signature(self._config)
+
+    def load(self, step: int) -> Any:
+        planned = self._schedule.batch_at(step)
+        if not self.computes_features:
+            return self._loader.load(planned.part(*self._place))
+        changes = self._loader.changes(step, planned).part(*self._place)
+        return self._loader.load_waveforms(planned.part(*self._place), changes)
+
+    def _compile_features(self) -> Callable[[Any], Any]:
+        return compile_features(self._config, self.cache.mel_mean)
 
 
 class Feed:
-    """Iterates over the batches of a run. Call `start` first and `close` at the end."""
+    """Iterator over the batches of a run. Call `start` first and `close` at the end."""
 
     def __init__(
         self,
@@ -79,9 +188,9 @@ class Feed:
         self._closing.callback(self._nearest.stop)
 
     def wait_until_ready(self, delay_seconds: float) -> tuple[float, int]:
-        """Waits `delay_seconds` from the start and for the first batches.
+        """Wait `delay_seconds` from the start and for the first batches.
 
-        Returns how long that took and how many batches there are then, including those that are
+        Return how long that took and how many batches there are then, including those that are
         on the model device already.
         """
         with self._unwrapped_errors():
@@ -92,7 +201,7 @@ class Feed:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """No batch is made inside this context; call it after `start`."""
+        """Make no batch inside this context; use it after `start`."""
         # The nearest first: it may be waiting for a batch of the other.
         with self._nearest.paused(), self._buffer.paused():
             yield
@@ -108,7 +217,7 @@ class Feed:
         return batch
 
     def remedy_for_waiting(self) -> str:
-        """What to change if the model waits for data."""
+        """Return what to change if the model waits for data."""
         if not self._adaptive_size.source_is_slow:
             return "raise data.buffer_size: loading is fast enough on average but uneven"
         if self.mode == MULTI_GPU:
@@ -125,7 +234,7 @@ class Feed:
 
     @property
     def ready_batches(self) -> int:
-        """Batches in the buffer now."""
+        """Number of batches in the buffer now."""
         return len(self._buffer)
 
     @property
@@ -141,7 +250,7 @@ class Feed:
         self._closing.close()
 
     def _batches(self, first_step: int) -> Iterator[Any]:
-        """Lazy: nothing is computed before the first batch is requested."""
+        """Return lazy batches: nothing is computed before the first one is requested."""
         # The end of a tf.data iterator is an error status in TensorFlow, which operations that
         # other threads run at that moment can fail with: it is never asked for more than it has.
         source = itertools.islice(self._dataset(first_step), self._last_step - first_step)
@@ -160,7 +269,7 @@ class Feed:
         return dataset.prefetch(self._threads).with_options(options)
 
     def _loading(self) -> Callable[[tf.Tensor], Any]:
-        """Loads the batch of a step inside tf.data."""
+        """Return a function that loads the batch of a step inside tf.data."""
         signature = self._source.signature
         specs = tf.nest.flatten(signature)
 
@@ -183,7 +292,7 @@ class Feed:
 
     @contextlib.contextmanager
     def _unwrapped_errors(self) -> Iterator[None]:
-        """Raises the original error that tf.data wraps in its own."""
+        """Raise the original error that tf.data wraps in its own."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -194,7 +303,7 @@ class Feed:
             ) from error
 
     def _room_for_batches(self) -> int | None:
-        """Bytes available for the buffer; None if unknown."""
+        """Return the bytes available for the buffer; None if unknown."""
         if self.data_device.startswith("GPU"):
             memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
             share = self._config.data.memory_share
@@ -202,15 +311,16 @@ class Feed:
         return int(_free_bytes() * self._config.data.memory_share) // 2
 
     def _hold_in_memory(self) -> None:
-        """Loads features into memory if they need no more than the batches may take."""
+        """Load features into memory if they need no more than the batches may take."""
         cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
-        if bytes_of(cache, parts) > free * self._config.data.memory_share / 2:
+        needed = sum(cache.reader.nbytes(part) for part in parts)
+        if needed > free * self._config.data.memory_share / 2:
             return
         self._closing.callback(MemoryCache(cache, parts).close)
 
 
 def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
-    """Integers stay on the host, where TensorFlow functions expect them."""
+    """Move batches to a device. Integers stay on the host, where functions expect them."""
 
     def move(tensor: tf.Tensor) -> tf.Tensor:
         return tf.identity(tensor) if tensor.dtype.is_floating else tensor
@@ -223,3 +333,212 @@ def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
 
 def _free_bytes() -> int:
     return read_memory().free_mb << 20
+
+
+def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes: int) -> int:
+    """Return the configured size, at least one batch per worker, no more than fits memory."""
+    size = max(wanted, workers)
+    if room_bytes is not None:
+        size = min(size, max(1, room_bytes // batch_bytes))
+    return size
+
+
+class AdaptiveSize:
+    """Size of the buffer: doubles if the model waited, halves if it stayed more than half full.
+
+    Once it has grown, it does not shrink again. If the buffer was not full between two waits, the
+    source is slower than the model; otherwise it is only uneven.
+    """
+
+    def __init__(self, size: int, workers: int, most: int) -> None:
+        self.size = size
+        self._least = min(size, max(_MIN_BUFFER, 2 * workers))
+        self._most = max(size, min(most, _MAX_GROWTH * size))
+        self._steps = self._waits = 0
+        self._lowest_fill = size
+        self._has_grown = False
+        self.change: str | None = None
+        """The last change of the size and its reason, until it is announced."""
+        self._was_full = False
+        self._waits_after_full = self._waits_without = 0
+
+    @property
+    def source_is_slow(self) -> bool:
+        return self._waits_without > self._waits_after_full
+
+    def after_step(self, fill: int, waited: bool) -> int:
+        """Return the next size; `fill` is the number of ready batches before taking one."""
+        self._steps += 1
+        self._waits += waited
+        self._lowest_fill = min(self._lowest_fill, fill)
+        self._was_full = self._was_full or fill >= self.size
+        if waited:
+            self._waits_after_full += self._was_full
+            self._waits_without += not self._was_full
+            self._was_full = False
+        if self._steps < WINDOW_STEPS:
+            return self.size
+        before, waits, lowest = self.size, self._waits, self._lowest_fill
+        if waits:
+            self.size = min(2 * self.size, self._most)
+        elif lowest > self.size // 2 and not self._has_grown:
+            self.size = max(self.size // 2, self._least)
+        if self.size != before:
+            self._has_grown = self.size > before
+            reason = (
+                f"the model waited for data in {waits} of {WINDOW_STEPS} steps"
+                if waits
+                else f"at least {lowest} batches were always ready in {WINDOW_STEPS} steps"
+            )
+            self.change = f"Prefetch buffer: {self.size} batches instead of {before}, {reason}"
+        self._steps = self._waits = 0
+        self._lowest_fill = self.size
+        return self.size
+
+
+class MemoryCache:
+    """Load parts of a cache into memory in the background, while training runs."""
+
+    def __init__(self, cache: FeatureCache, parts: Sequence[str]) -> None:
+        self._cache = cache
+        self._parts = parts
+        self._closed = False
+        self._thread = threading.Thread(target=self._read, name="memory cache", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def close(self) -> None:
+        self._closed = True
+        self._thread.join()
+
+    def _read(self) -> None:
+        try:
+            for part in self._parts:
+                self._cache.reader.hold(part, lambda: self._closed)
+        except (OSError, MemoryError) as error:
+            # Reading the clips from disk reports the cause.
+            _log.warning("features stay on disk: %s", error)
+
+
+class Buffer(Generic[Item]):
+    """A bounded buffer that prefetches up to `size` items of a source, in order, in a thread.
+
+    An error of the source is raised immediately, even if items are left in the buffer. The size
+    can be changed while the buffer is in use.
+    """
+
+    def __init__(self, source: Iterator[Item], size: int, name: str) -> None:
+        self._source = source
+        self._size = size
+        self._items: deque[Item] = deque()
+        self._made = 0
+        self._changed = threading.Condition()
+        # Reported if the thread is killed from outside.
+        self._error: Exception | None = DeviceError(
+            "the thread that makes batches ended unexpectedly; continue with --resume"
+        )
+        self._ended = self._closed = self._paused = self._making = False
+        self._thread = threading.Thread(target=self._fill, name=name, daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        with self._changed:
+            self._wait_until(lambda: bool(self._items))
+            if self._closed or not self._items:
+                raise StopIteration
+            item = self._items.popleft()
+            self._changed.notify_all()
+            return item
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        with self._changed:
+            self._size = size
+            self._changed.notify_all()
+
+    def wait_until_made(self, count: int) -> int:
+        """Wait for the first `count` items, taken or not, or for the last one.
+
+        Return how many were made so far; raise the source's error.
+        """
+        with self._changed:
+            self._wait_until(lambda: self._made >= count)
+            return self._made
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Make no item inside this context, after finishing one that was begun."""
+        with self._changed:
+            self._paused = True
+            self._changed.wait_for(lambda: not self._making)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._paused = False
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Stop the thread, wake waiting consumers and drop all items."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Stop the thread and wait for it to end."""
+        self.stop()
+        self._thread.join(_SECONDS_TO_END)
+
+    def _wait_until(self, is_time: Callable[[], bool]) -> None:
+        while not (is_time() or self._ended or self._closed):
+            self._changed.wait()
+        if self._ended and self._error is not None:
+            raise self._error
+
+    def _fill(self) -> None:
+        try:
+            while self._begin() and self._put(next(self._source)):
+                pass
+            self._error = None
+        except StopIteration:
+            self._error = None
+        except Exception as error:  # noqa: BLE001 - raised again where batches are taken
+            self._error = error
+        finally:
+            with self._changed:
+                self._ended = True
+                self._making = False
+                self._changed.notify_all()
+
+    def _begin(self) -> bool:
+        """Wait while paused, and return whether the buffer is still open."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._paused or self._closed)
+            self._making = not self._closed
+            return self._making
+
+    def _put(self, item: Item) -> bool:
+        """Wait for space, and return whether the buffer is still open."""
+        with self._changed:
+            self._making = False
+            self._changed.notify_all()
+            while len(self._items) >= self._size and not self._closed:
+                self._changed.wait()
+            if not self._closed:
+                self._items.append(item)
+                self._made += 1
+                self._changed.notify_all()
+            return not self._closed

@@ -14,19 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.balance import ClipLabels, Weights
-from myxtts.data.lengths import IntArray, round_up
-from myxtts.data.random_streams import Stream, generator_at
-from myxtts.data.run_length import RunLength, run_length
 from myxtts.data.sampling import (
+    ClipLabels,
+    IntArray,
+    Stream,
+    Weights,
+    balance_halves,
     by_text_length,
     draw_rows,
-    evened_out,
-    room_of_shares,
+    generator_at,
+    slots_by_shares,
     split_by_weight,
     strata_by_row,
 )
-from myxtts.data.shapes import Shape, ShapePlan
+from myxtts.data.shapes import RunLength, Shape, ShapePlan, round_up, run_length
 
 # Fractional parts of its multiples are evenly spread and never repeat.
 _GOLDEN_RATIO = (1 + 5**0.5) / 2
@@ -45,7 +46,7 @@ class PlannedBatch:
     """Start of each reference, as a fraction of the possible starts."""
 
     def part(self, worker: int, workers: int) -> PlannedBatch:
-        """The rows of one worker in multi-worker training."""
+        """Return the rows of one worker in multi-worker training."""
         size = self.clips.size // workers
         rows = slice(worker * size, (worker + 1) * size)
         return PlannedBatch(
@@ -58,7 +59,7 @@ class PlannedBatch:
 
 
 class Clips(NamedTuple):
-    """What a schedule needs to know about each clip."""
+    """Lengths and labels of clips."""
 
     token_counts: IntArray
     frame_counts: IntArray
@@ -101,7 +102,7 @@ class Schedule:
 
     @functools.cached_property
     def _batches_of_shapes(self) -> npt.NDArray[np.float64]:
-        """Batches per shape, with clips counted by weight."""
+        """Number of batches per shape, with clips counted by weight."""
         weights = self._plan.weights
         return np.array(
             [
@@ -121,12 +122,12 @@ class Schedule:
         return self.planned_length(training).steps
 
     def batch_at(self, step: int) -> PlannedBatch:
-        """The batch of a step, counted from 0 across epochs."""
+        """Return the batch of a step, counted from 0 across epochs."""
         epoch, number = divmod(step, self.batches_per_epoch)
         shape_index, clips = self._epoch(epoch)[number]
         if not self._plan.dynamic:
-            room = self._room_of_shares(shape_index)
-            clips = evened_out(clips, self._frame_counts, self._token_counts, room)
+            slots = self._slots_by_shares(shape_index)
+            clips = balance_halves(clips, self._frame_counts, self._token_counts, slots)
         generator = generator_at(self._seed, Stream.REFERENCES, step)
         shape = self._plan.shapes[shape_index]
         return PlannedBatch(
@@ -138,24 +139,24 @@ class Schedule:
         )
 
     def _order_epoch(self, epoch: int) -> list[tuple[int, IntArray]]:
-        """All batches of an epoch, shapes interleaved."""
+        """Return all batches of an epoch, shapes interleaved."""
         generator = generator_at(self._seed, Stream.ORDER, epoch)
         batches: list[tuple[int, IntArray]] = []
         for index, count in enumerate(self._batch_counts(generator)):
             if count == 0:
                 continue
             if self._is_weighted:
-                order = self._deal_by_weight(index, count, epoch, generator)
+                order = self._draw_by_weight(index, count, epoch, generator)
             elif self._plan.dynamic:
                 clips, size = self._clips_of_shape[index], self._plan.shapes[index].batch
                 order = np.resize(generator.permutation(clips), (count, size))
             else:
-                order = self._deal_evenly(index, count, generator)
+                order = self._draw_evenly(index, count, generator)
             batches += [(index, batch) for batch in order]
         return [batches[place] for place in generator.permutation(len(batches))]
 
     def _batch_counts(self, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Number of batches of each shape in an epoch.
+        """Return the number of batches of each shape in an epoch.
 
         Without weights every clip occurs, and the last batch of each shape is filled up. With
         weights the number varies by one between epochs, so that it is right on average.
@@ -166,10 +167,10 @@ class Schedule:
             )
         return np.ceil(self._batches_of_shapes).astype(np.int64)
 
-    def _deal_by_weight(
+    def _draw_by_weight(
         self, shape_index: int, count: int, epoch: int, generator: np.random.Generator
     ) -> IntArray:
-        """[count, batch]: each clip in proportion to its weight, rounded down or up.
+        """Draw [count, batch]: each clip in proportion to its weight, rounded down or up.
 
         The offset changes with the epoch, so that clips that do not occur in every epoch
         alternate.
@@ -181,10 +182,10 @@ class Schedule:
         batches = draw_rows(clips, weights, shape, offset, generator)
         return generator.permuted(batches) if self._plan.dynamic else batches
 
-    def _deal_evenly(
+    def _draw_evenly(
         self, shape_index: int, count: int, generator: np.random.Generator
     ) -> npt.NDArray[np.int32]:
-        """[count, batch]: each row's clips shuffled, one per batch.
+        """Draw [count, batch]: each row's clips shuffled, one per batch.
 
         A row that is one clip short repeats one of its own, so that the bound on the tokens of a
         batch also holds for the last batch.
@@ -204,11 +205,11 @@ class Schedule:
         return clips, self._plan.weights[clips]
 
     @functools.cache  # noqa: B019 - a schedule lives as long as its run
-    def _room_of_shares(self, shape_index: int) -> dict[int, int]:
-        return room_of_shares(self._strata(shape_index), self._token_counts)
+    def _slots_by_shares(self, shape_index: int) -> dict[int, int]:
+        return slots_by_shares(self._strata(shape_index), self._token_counts)
 
     def _shape_of(self, clips: IntArray) -> Shape:
-        """The shape of a dynamic batch: as long as its longest clip, without packing."""
+        """Return the shape of a dynamic batch: as long as its longest clip, without packing."""
         tokens = int(self._token_counts[clips].max())
         frames = round_up(int(self._frame_counts[clips].max()), self._frames_per_position)
         return Shape(clips.size, tokens, frames, clips.size // self._plan.shares * tokens)

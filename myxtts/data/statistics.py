@@ -9,9 +9,10 @@ here too.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,18 @@ from myxtts.audio.files import (
     read_audio,
 )
 from myxtts.audio.mel_geometry import mel_frame_count
-from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.data.lengths import IntArray
+from myxtts.config.config import XTTSConfig
 from myxtts.data.metadata import Utterance
+from myxtts.data.sampling import IntArray
 from myxtts.data.workers import map_in_workers
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import EDGE_TOKENS, is_spoken, text_symbols
 
 _ROWS_PER_TASK = 256
 # Starting a process takes as long as measuring a few hundred clips.
-_FEWEST_ROWS_FOR_PROCESSES = 2_000
+_MIN_ROWS_FOR_PROCESSES = 2_000
+# ffprobe reports seconds and not samples.
+_PROBED_RATE_HZ = 48_000
 # Each header is one small read; threads hide the latency of network folders.
 _HEADER_THREADS = 8
 
@@ -80,22 +83,31 @@ def measure_corpus(
     processes: int = 1,
     on_progress: Progress = lambda done, total: None,
 ) -> CorpusMeasures:
-    """Measures every clip; a large corpus is split across `processes`.
+    """Measure every clip; a large corpus is split across `processes`.
 
     Processes are spawned and import the calling script, which must then guard its code with
     `if __name__ == "__main__"`. With one process nothing is spawned.
     """
-    speakers = _Numbering()
-    languages = _Numbering()
+    # Numbers in order of first appearance.
+    speakers: dict[str, int] = {}
+    languages: dict[str, int] = {}
     rows = 0
     parts: list[_Measured] = []
-    speaker_parts: list[IntArray] = []
-    language_parts: list[IntArray] = []
+    speaker_of_clip: list[int] = []
+    language_of_clip: list[int] = []
     symbols: Counter[str] = Counter()
-    for chunk, measured in _measure_chunks(utterances, config, processes):
-        usable = [item for item, use in zip(chunk, measured.usable, strict=True) if use]
-        speaker_parts.append(speakers.numbers(item.speaker for item in usable))
-        language_parts.append(languages.numbers(item.language for item in usable))
+    chunks = [
+        utterances[first : first + _ROWS_PER_TASK]
+        for first in range(0, len(utterances), _ROWS_PER_TASK)
+    ]
+    enough = processes > 1 and len(utterances) >= _MIN_ROWS_FOR_PROCESSES
+    measure = functools.partial(_measure_rows, config=config)
+    results = map_in_workers(measure, chunks, processes if enough else 0)
+    for chunk, measured in zip(chunks, results, strict=True):
+        for item, use in zip(chunk, measured.usable, strict=True):
+            if use:
+                speaker_of_clip.append(speakers.setdefault(item.speaker, len(speakers)))
+                language_of_clip.append(languages.setdefault(item.language, len(languages)))
         symbols.update(measured.symbols)
         parts.append(measured)
         rows += len(chunk)
@@ -114,27 +126,12 @@ def measure_corpus(
         seconds=np.concatenate([part.seconds[part.usable] for part in parts]),
         token_counts=np.concatenate([part.token_counts[part.usable] for part in parts]),
         frame_counts=np.concatenate([part.frame_counts[part.usable] for part in parts]),
-        speaker_of_clip=np.concatenate(speaker_parts),
-        speakers=speakers.names,
-        language_of_clip=np.concatenate(language_parts),
-        languages=languages.names,
+        speaker_of_clip=np.array(speaker_of_clip, np.int32),
+        speakers=tuple(speakers),
+        language_of_clip=np.array(language_of_clip, np.int32),
+        languages=tuple(languages),
         symbols=symbols,
     )
-
-
-class _Numbering:
-    """Numbers names in order of first appearance."""
-
-    def __init__(self) -> None:
-        self._number_of_name: dict[str, int] = {}
-
-    def numbers(self, names: Iterator[str]) -> IntArray:
-        known = self._number_of_name
-        return np.array([known.setdefault(name, len(known)) for name in names], np.int32)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._number_of_name)
 
 
 @dataclass(frozen=True)
@@ -155,20 +152,6 @@ class _Measured:
         return int((self.frame_counts == 0).sum())
 
 
-def _measure_chunks(
-    utterances: Sequence[Utterance], config: XTTSConfig, processes: int
-) -> Iterator[tuple[Sequence[Utterance], _Measured]]:
-    """Chunks of rows and their measures, in order."""
-    chunks = [
-        utterances[first : first + _ROWS_PER_TASK]
-        for first in range(0, len(utterances), _ROWS_PER_TASK)
-    ]
-    enough = processes > 1 and len(utterances) >= _FEWEST_ROWS_FOR_PROCESSES
-    workers = processes if enough else 0
-    measure = functools.partial(_measure_rows, config=config)
-    yield from zip(chunks, map_in_workers(measure, chunks, workers), strict=True)
-
-
 def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
     with concurrent.futures.ThreadPoolExecutor(min(_HEADER_THREADS, len(rows))) as pool:
         headers = list(pool.map(_read_header, (item.audio_path for item in rows)))
@@ -181,65 +164,45 @@ def _measure_rows(rows: Sequence[Utterance], config: XTTSConfig) -> _Measured:
             continue
         samples, sample_rate_hz = header
         seconds[row] = samples / sample_rate_hz
-        frame_counts[row] = _mel_frames(samples, sample_rate_hz, config.audio)
+        resampled = round(samples * config.audio.sample_rate_hz / sample_rate_hz)
+        frame_counts[row] = mel_frame_count(resampled, config.audio)
         if frame_counts[row] > (config.data.max_mel_frames or frame_counts[row]):
-            frame_counts[row] = _trimmed_mel_frames(item, config, int(frame_counts[row]))
-        spoken = _symbols(item, config)
+            with contextlib.suppress(UnusableAudioError):
+                waveform = read_audio(item.audio_path, config.audio.sample_rate_hz)
+                trimmed = clean_recording(waveform, config.audio)
+                frame_counts[row] = mel_frame_count(trimmed.size, config.audio)
+        try:
+            spoken = text_symbols(
+                item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
+            )
+        except DataError as error:
+            raise DataError(f"{item.source}: {error}") from None
         if any(map(is_spoken, spoken)):
             token_counts[row] = len(spoken) + EDGE_TOKENS
             symbols.update(spoken)
     return _Measured(seconds, token_counts, frame_counts, symbols)
 
 
-# ffprobe tells seconds and not samples.
-_PROBED_RATE_HZ = 48_000
-
-
 def _read_header(file: Path) -> tuple[int, int] | None:
-    """Samples and sample rate, or None if training could not read the file."""
+    """Return samples and sample rate, or None if training could not read the file."""
     try:
         if is_for_ffmpeg(file):
-            frames, sample_rate_hz = (
-                round(duration_seconds(file) * _PROBED_RATE_HZ),
-                _PROBED_RATE_HZ,
-            )
+            sample_rate_hz = _PROBED_RATE_HZ
+            frames = round(duration_seconds(file) * sample_rate_hz)
         else:
             with (
                 open(file, "rb") as stream,
                 soundfile.SoundFile(stream.fileno(), closefd=False) as sound,
             ):
                 frames, sample_rate_hz = sound.frames, sound.samplerate
-    except FfmpegError:
+    except (FfmpegError, soundfile.SoundFileError, OSError, ValueError, TypeError):
         return None
-    except (soundfile.SoundFileError, OSError, ValueError, TypeError):
-        return None
-    return (
-        (frames, sample_rate_hz) if 0 < frames <= LONGEST_AUDIO_SECONDS * sample_rate_hz else None
-    )
-
-
-def _mel_frames(samples: int, sample_rate_hz: int, audio: AudioConfig) -> int:
-    resampled = round(samples * audio.sample_rate_hz / sample_rate_hz)
-    return mel_frame_count(resampled, audio)
-
-
-def _trimmed_mel_frames(item: Utterance, config: XTTSConfig, untrimmed: int) -> int:
-    try:
-        waveform = read_audio(item.audio_path, config.audio.sample_rate_hz)
-    except UnusableAudioError:
-        return untrimmed
-    return mel_frame_count(clean_recording(waveform, config.audio).size, config.audio)
-
-
-def _symbols(item: Utterance, config: XTTSConfig) -> tuple[str, ...]:
-    try:
-        return text_symbols(item.text, item.language, config.text.tokens, ezafe=config.text.ezafe)
-    except DataError as error:
-        raise DataError(f"{item.source}: {error}") from None
+    is_usable = 0 < frames <= LONGEST_AUDIO_SECONDS * sample_rate_hz
+    return (frames, sample_rate_hz) if is_usable else None
 
 
 def corpus_statistics(measures: CorpusMeasures) -> dict[str, Any]:
-    """Plain numbers, as returned by `get_statistics()` and printed by `--json`."""
+    """Return plain numbers, as returned by `get_statistics()` and printed by `--json`."""
     return {
         "rows": measures.rows,
         "clips": len(measures),
@@ -256,27 +219,22 @@ def corpus_statistics(measures: CorpusMeasures) -> dict[str, Any]:
 
 
 def _summary(values: npt.NDArray[Any]) -> dict[str, float]:
-    """Percentiles are not interpolated: each is the length of some clip."""
+    """Summarize lengths. Percentiles are not interpolated: each is the length of some clip."""
     percentile_95, percentile_99 = np.percentile(values, [95, 99], method="inverted_cdf")
     return {
-        "min": _plain(values.min()),
+        "min": values.min().item(),
         "median": float(np.median(values)),
         "mean": float(values.mean()),
-        "percentile_95": _plain(percentile_95),
-        "percentile_99": _plain(percentile_99),
-        "max": _plain(values.max()),
+        "percentile_95": percentile_95.item(),
+        "percentile_99": percentile_99.item(),
+        "max": values.max().item(),
     }
-
-
-def _plain(value: Any) -> float:
-    number: float = value.item()
-    return number
 
 
 def _shares(
     names: Sequence[str], number_of_clip: IntArray, seconds: FloatArray
 ) -> dict[str, dict[str, float]]:
-    """Clips and hours by name, largest first."""
+    """Return clips and hours by name, largest first."""
     clips = np.bincount(number_of_clip, minlength=len(names))
     totals = np.bincount(number_of_clip, seconds, len(names))
     order = np.argsort(-totals, kind="stable")

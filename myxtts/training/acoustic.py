@@ -12,13 +12,17 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.config.metrics import LossParts
-from myxtts.data.batch import BatchLoader, batch_signature, blank_batch
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader, batch_signature, blank_batch
 from myxtts.data.corpus import Corpus
+from myxtts.data.pipeline import AcousticSource
 from myxtts.data.schedule import PlannedBatch
-from myxtts.data.shapes import Shape, ShapePlan, describe_plan
-from myxtts.data.sources import AcousticSource
-from myxtts.data.work import computed_multiplications, real_multiplications
+from myxtts.data.shapes import (
+    Shape,
+    ShapePlan,
+    computed_multiplications,
+    describe_plan,
+    real_multiplications,
+)
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws

@@ -14,8 +14,7 @@ from myxtts.audio.time_warping import frame_distances, warp
 from myxtts.audio.vocoder import Vocoder
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
-from myxtts.data.batch import BatchLoader, batch_signature
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.cache import FeatureCache
 from myxtts.data.corpus import CorpusPart
 from myxtts.models.sampler import SpeechSampler

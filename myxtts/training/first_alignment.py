@@ -15,8 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch import BatchLoader, batch_signature
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.schedule import Schedule
 from myxtts.models.alignment import align
 from myxtts.models.layers import stack_frames

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, replanned_corpus
-from myxtts.data.pipeline import Feed
-from myxtts.data.sources import HOST
+from myxtts.data.pipeline import HOST, Feed
 from myxtts.devices.strategy import devices_here, place_of, uses_xla
 from myxtts.errors import ConfigError
 from myxtts.training.task import Task

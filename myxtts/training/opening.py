@@ -95,7 +95,7 @@ class OpenedRun:
 @contextlib.contextmanager
 def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[OpenedRun]:
     """Sets up the devices, prepares the corpus and reports both to the observer."""
-    from myxtts.data.presence import require_corpora
+    from myxtts.data.metadata import require_corpora
 
     account = TimeAccount()
     require_corpora(config)

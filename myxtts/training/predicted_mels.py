@@ -15,7 +15,7 @@ import numpy.typing as npt
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch import BatchLoader
 from myxtts.data.cache import FeatureCache
-from myxtts.data.clip_mels import ClipMels, write_clip_mels
+from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError
 from myxtts.models.resynthesis import Resynthesis
 from myxtts.runs.loaded_model import load_model

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data import subset
+from myxtts.data import corpus as subset
 from myxtts.data.corpus import open_corpus
 from myxtts.data.diagnosis import typical_lengths
 

@@ -12,7 +12,6 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data import statistics
 from myxtts.data.histograms import draw_histograms, save_histograms
 from myxtts.data.metadata import LJSpeechDataset
-from myxtts.data.recommendation import recommend, weigh_choices
 from myxtts.data.statistics import CorpusMeasures, corpus_statistics, measure_corpus
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
@@ -136,24 +135,20 @@ def test_percentiles_are_lengths_that_enough_clips_keep_to():
 
 def test_a_corpus_without_a_clip_to_use(tmp_path):
     (tmp_path / "metadata.csv").write_text("a|one two\nb|three\n")
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError):
         LJSpeechDataset(tmp_path, validation_fraction=None).get_statistics()
-    assert str(error.value) == (
-        "no usable clips: of 2 rows, 2 have missing or unreadable audio and 0 have no speakable "
-        "text"
-    )
 
 
 def test_a_language_that_cannot_be_spoken_names_its_row(tmp_path):
     (tmp_path / "metadata.csv").write_text(f"{HEADER}\nwavs/a.wav|abba|ann|xx\n")
     write_clip(tmp_path / "wavs" / "a.wav", 1.0)
-    with pytest.raises(DataError, match=r"metadata\.csv:2: espeak-ng has no voice 'xx'"):
+    with pytest.raises(DataError, match=r"metadata\.csv:2"):
         LJSpeechDataset(tmp_path).get_statistics()
 
 
 def test_processes_and_one_process_agree(small_corpus, monkeypatch):
     utterances = [*LJSpeechDataset(small_corpus, validation_fraction=None)] * 90
-    monkeypatch.setattr(statistics, "_FEWEST_ROWS_FOR_PROCESSES", 1)
+    monkeypatch.setattr(statistics, "_MIN_ROWS_FOR_PROCESSES", 1)
     calls = []
     two = measure_corpus(
         utterances, GRAPHEMES, processes=2, on_progress=lambda *counts: calls.append(counts)
@@ -171,108 +166,15 @@ def test_a_script_without_a_guard_can_ask_for_statistics(small_corpus):
         "import sys\n"
         "from myxtts.data import statistics\n"
         "from myxtts.data.metadata import LJSpeechDataset\n"
-        "statistics._FEWEST_ROWS_FOR_PROCESSES = 1\n"
+        "statistics._MIN_ROWS_FOR_PROCESSES = 1\n"
         f"print(LJSpeechDataset({str(small_corpus)!r}).get_statistics()['clips'])\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[2])
     result = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, env={"PYTHONPATH": root}
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "3\n", "")
-
-
-def test_what_each_choice_costs():
-    # Ninety clips of 160 frames, nine of 320 and one of 480, with 20, 40 and 60 tokens.
-    measures = measures_of([20] * 90 + [40] * 9 + [60], [160] * 90 + [320] * 9 + [480])
-    costs = {
-        choice.name: (
-            choice.shapes,
-            choice.max_text_length,
-            choice.max_mel_frames,
-            choice.clips_left_out,
-            round(choice.valid_frame_ratio, 4),
-        )
-        for choice in weigh_choices(measures, XTTSConfig(max_text_length=30))
-    }
-    real = 90 * 160 + 9 * 320
-    assert costs == {
-        "as configured": (1, 30, 160, 10, 1.0),
-        "fixed, p95": (1, 40, 320, 1, round(real / (99 * 320), 4)),
-        "fixed, p99": (1, 40, 320, 1, round(real / (99 * 320), 4)),
-        "fixed, longest": (1, 60, 480, 0, round((real + 480) / (100 * 480), 4)),
-        "bucketed, 2": (2, 60, 480, 0, round((real + 480) / (90 * 160 + 10 * 480), 4)),
-        "bucketed, 4": (3, 60, 480, 0, 1.0),
-        "bucketed, 8": (3, 60, 480, 0, 1.0),
-        "bucketed, 16": (3, 60, 480, 0, 1.0),
-    }
-
-
-def test_real_work_is_all_work_where_nothing_is_padded():
-    for choice in weigh_choices(measures_of([24] * 50, [200] * 50), XTTSConfig(max_text_length=24)):
-        assert (choice.valid_frame_ratio, choice.valid_work_ratio) == (1.0, 1.0)
-
-
-def test_limits_that_nothing_fits_are_shown_as_such():
-    measures = measures_of([24] * 50, [160] * 50)
-    configured = weigh_choices(measures, XTTSConfig(max_mel_frames=100))[0]
-    assert (configured.shapes, configured.clips_left_out) == (0, 50)
-
-
-def recommended(measures: CorpusMeasures, config: XTTSConfig | None = None):
-    config = config or XTTSConfig()
-    return recommend(measures, weigh_choices(measures, config), config)
-
-
-def test_outliers_are_left_out_and_nothing_else():
-    lengths = np.linspace(100, 800, 999).astype(int)
-    measures = measures_of([*(lengths // 8), 5_000], [*lengths, 40_000])
-    advice = recommended(measures)
-    # The 99th percentiles are 99 tokens and 792 frames; half as much again, in round numbers.
-    assert advice.settings["max_text_length"] == 152
-    assert advice.settings["max_mel_frames"] == 1_200
-    assert advice.reasons["max_text_length"] == "1 clip left out"
-    whole = recommended(measures_of(lengths // 8, lengths))
-    assert whole.settings["max_text_length"] == 100
-    assert whole.settings["max_mel_frames"] == 800
-    assert whole.reasons["max_text_length"] == "keeps every clip"
-
-
-@pytest.mark.parametrize(
-    ("clips", "frames", "config", "expected"),
-    [
-        (1_000, 400, XTTSConfig(), 16),
-        (16, 400, XTTSConfig(), 16),
-        (10, 400, XTTSConfig(), 8),
-        (3, 400, XTTSConfig(), 4),
-        (10, 400, XTTSConfig(batch_size=2), 2),
-        (1_000, 400, XTTSConfig(gradient_accumulation_steps=4), 16),
-        (40, 400, XTTSConfig(gradient_accumulation_steps=4), 8),
-        (1_000, 3_000, XTTSConfig(), 8),
-        (10_000, 400, XTTSConfig(batch_size=48), 48),
-    ],
-)
-def test_batches_suit_the_corpus(clips, frames, config, expected):
-    assert (
-        recommended(measures_of([50] * clips, [frames] * clips), config).settings["batch_size"]
-        == expected
-    )
-
-
-def test_the_number_of_shapes_is_left_to_the_planner():
-    measures = measures_of([50] * 1_000, [400] * 1_000)
-    assert "shape_count" not in recommended(measures).settings
-    assert recommended(measures, XTTSConfig(shape_count=3)).settings["shape_count"] is None
-
-
-def test_recommended_settings_are_a_configuration_that_keeps_its_promise():
-    lengths = np.linspace(50, 1_500, 500).astype(int)
-    config = XTTSConfig(pad_to_fixed_length=True)
-    measures = measures_of(lengths // 4, lengths)
-    advice = recommended(measures, config)
-    resolved = XTTSConfig(**(config.as_dict() | {"data": dict(advice.settings)}))
-    assert resolved.data.batching_mode == "bucketed"
-    assert weigh_choices(measures, resolved)[0].clips_left_out == 0
 
 
 def test_the_histograms_hold_every_clip_and_both_percentiles(tmp_path):
@@ -304,15 +206,5 @@ def test_unusual_corpora_can_be_drawn(measures):
 
 
 def test_a_picture_that_cannot_be_written(tmp_path):
-    with pytest.raises(DataError, match=r"none/plot\.png: cannot be written"):
+    with pytest.raises(DataError, match=r"plot\.png"):
         save_histograms(measures_of([40], [300]), tmp_path / "none" / "plot.png")
-
-
-def test_what_is_recommended_beside_what_train_does_by_default():
-    """Three clips with texts over the default limit are also the longest ones."""
-    measures = measures_of([50] * 97 + [300] * 3, [300] * 96 + [1_100] + [2_100] * 3)
-    choices = weigh_choices(measures, XTTSConfig())
-    assert (choices[0].max_mel_frames, choices[0].clips_left_out) == (1_104, 3)
-    recommendation = recommend(measures, choices, XTTSConfig())
-    assert recommendation.settings["batch_size"] == 8
-    assert recommendation.reasons["batch_size"].endswith("without these limits train takes 16")

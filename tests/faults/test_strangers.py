@@ -65,7 +65,7 @@ def test_lines_are_never_written_through_a_link(run, precious, tmp_path, name, e
 
 def test_what_a_run_writes_whole_replaces_a_link(run, precious, miniature, corpus):
     from myxtts.config.loading import save_config
-    from myxtts.data.plan_files import save_plan
+    from myxtts.data.shapes import save_plan
 
     config = miniature()
     sounds = (run.sample_file(7), run.recording_file)

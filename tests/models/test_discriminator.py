@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.batch import BatchLoader
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader
 from myxtts.models.discriminator import MelDiscriminator
 from myxtts.models.xtts import XTTS
 

@@ -3,8 +3,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import Guidance
-from myxtts.data.batch import BatchLoader, filled_slots
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader, filled_slots
 from myxtts.data.shapes import Shape
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions

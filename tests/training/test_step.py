@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.batch import BatchLoader, batch_signature
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.corpus import open_corpus
 from myxtts.models.xtts import XTTS
 from myxtts.training.acoustic import AcousticObjective

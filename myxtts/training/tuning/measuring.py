@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch import BatchLoader
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch, BatchLoader
 from myxtts.data.corpus import Corpus, CorpusPart
+from myxtts.data.pipeline import AcousticSource
 from myxtts.data.schedule import PlannedBatch
-from myxtts.data.sources import AcousticSource
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
 from myxtts.training.acoustic import AcousticTask

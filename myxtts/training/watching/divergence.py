@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.batch_type import Batch
+from myxtts.data.batch import Batch
 from myxtts.data.corpus import CorpusPart
 from myxtts.errors import CheckpointError, NonFiniteLossError
 from myxtts.runs.checkpoints import step_name

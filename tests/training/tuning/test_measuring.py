@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from myxtts.data.batch import BatchLoader
 from myxtts.data.corpus import replanned
-from myxtts.data.sources import AcousticSource
+from myxtts.data.pipeline import AcousticSource
 from myxtts.devices.machine import Memory
 from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
 from myxtts.training.tuning.tuner import Tuner

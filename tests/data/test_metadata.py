@@ -60,18 +60,12 @@ def test_a_row_whose_language_is_not_a_tag_says_so(tmp_path):
     rows = "audio|text|speaker|language\na|hello|ann|english\nb|hello|ann|en\n"
     dataset = LJSpeechDataset(corpus(tmp_path / "c", rows), validation_fraction=None)
     assert [item.id for item in dataset] == ["b"]
-    assert dataset.bad_rows == [
-        (
-            "metadata.csv:2",
-            "language: found 'english', expected a language tag such as en, fa or pt-BR; did you "
-            "mean 'en'?",
-        )
-    ]
+    assert [source for source, _ in dataset.bad_rows] == ["metadata.csv:2"]
 
 
 def test_a_default_language_that_is_not_a_tag(tmp_path):
     folder = corpus(tmp_path / "c", "a|hello there\n")
-    with pytest.raises(DataError, match=r"^text.default_language: found 'persian', .* 'fa'\?$"):
+    with pytest.raises(DataError, match=r"text\.default_language"):
         LJSpeechDataset(folder, default_language="persian")
 
 
@@ -92,55 +86,48 @@ def test_names_with_spaces_and_dots(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "line"),
+    ("content", "settings"),
     [
-        ("", "{file}: is empty; expected lines such as id|text"),
-        (
-            "just a line\n",
-            "{file}:1: found 1 column, expected id|text, id|text|normalised text, "
-            "wav|speaker|text, or a header row such as audio_file|text|speaker_name|language",
-        ),
-        ("a|one\nb|two|2|3\n", "{file}:2: found 4 columns, expected 2 (audio|text)"),
-        (
-            "../../etc/passwd|hello\n",
-            "{file}:1: audio path '../../etc/passwd' leaves the corpus folder; expected a path "
-            "inside it",
-        ),
-        (
-            "/etc/passwd|hello\n",
-            "{file}:1: audio path '/etc/passwd' leaves the corpus folder; expected a path "
-            "inside it",
-        ),
-        ("|hello\n", "{file}:1: has no audio file name"),
-        (
-            "audio_file|speaker_name\na|b\n",
-            "{file}:1: the header row names no text column; expected names such as "
-            "audio_file|text|speaker_name|language",
-        ),
-        (
-            "audio_file|text\n",
-            "{file}: has a header row but no rows; expected one row per clip",
-        ),
+        (b"\n \n", {}),
+        (b"audio_file|text\n", {}),
+        (b"audio_file|speaker_name\na|b\n", {}),
+        (b"a The first.\nb The second.\n", {}),
+        (b"a|b|c|d|e\n", {}),
+        (b"a|one\nb|two|2|3\n", {}),
+        (b"../../etc/passwd|hello\n", {}),
+        (b"/etc/passwd|hello\n", {}),
+        (b"|hello\n", {}),
+        ("a|ok\nb|caf\xe9\n".encode("latin-1"), {}),
+        ("a|one\n".encode("utf-16-le"), {}),
+        (b"a|one\n", {"layout": "audio|speaker"}),
+        (b"a|one\n", {"layout": "audio|text|mood"}),
+        (b"a|one\n", {"delimiter": "||"}),
     ],
 )
-def test_broken_metadata(tmp_path, rows, line):
-    folder = corpus(tmp_path / "c", rows)
-    with pytest.raises(DataError) as error:
-        read(folder)
-    assert str(error.value) == line.format(file=folder / "metadata.csv")
+def test_broken_metadata(tmp_path, content, settings):
+    (tmp_path / "metadata.csv").write_bytes(content)
+    with pytest.raises(DataError):
+        read_metadata(tmp_path / "metadata.csv", "en", **settings)
 
 
-def test_not_utf8_names_the_line(tmp_path):
-    (tmp_path / "metadata.csv").write_bytes("a|ok\nb|caf\xe9\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"metadata\.csv:2: not UTF-8"):
+@pytest.mark.parametrize("bad", ["caf\xe9|two", "b|two|2|3"])
+def test_a_broken_row_is_named_by_its_line(tmp_path, bad):
+    (tmp_path / "metadata.csv").write_bytes(f"a|ok\n{bad}\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"metadata\.csv:2"):
         read(tmp_path)
 
 
+def test_an_empty_evaluation_file(tmp_path):
+    corpus(tmp_path, "a|one\n")
+    corpus(tmp_path, "", name="metadata_eval.csv")
+    with pytest.raises(DataError, match=r"metadata_eval\.csv"):
+        LJSpeechDataset(tmp_path, "eval")
+
+
 def test_missing_folder_and_missing_metadata(tmp_path):
-    with pytest.raises(DataError, match="no such folder"):
-        LJSpeechDataset(tmp_path / "none")
-    with pytest.raises(DataError, match="no metadata found"):
-        LJSpeechDataset(tmp_path)
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(DataError):
+            LJSpeechDataset(folder)
 
 
 def test_train_and_eval_files_are_used_as_they_are(tmp_path):
@@ -192,24 +179,18 @@ def test_a_validation_set_is_split_off_by_speaker_the_same_every_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "language", "problem"),
+    ("rows", "language", "option"),
     [
-        (["می‌خواهم بروم.", "او گفت OK است."], "en", "'می‌خواهم بروم.' is written in Arabic letters"),
-        (["Hello there.", "Good morning."], "fa", "'Hello there.' is written in Latin letters"),
-        (
-            ["Привет.", "Да."],
-            "en",
-            "add --language TAG (be, bg, ky, mk, mn, ru, tg, uk, kk, sr, uz)",
-        ),
+        (["می‌خواهم بروم.", "او گفت OK است."], "en", "--language fa"),
+        (["Hello there.", "Good morning."], "fa", "--language en"),
+        (["Привет.", "Да."], "en", "--language TAG"),
     ],
 )
-def test_a_corpus_in_another_script_is_told_once_with_the_option(tmp_path, rows, language, problem):
+def test_a_corpus_in_another_script_is_one_error_with_the_option(tmp_path, rows, language, option):
     text = "".join(f"{number}|{row}\n" for number, row in enumerate(rows))
     (tmp_path / "metadata.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"metadata.csv:1: .*{option}"):
         LJSpeechDataset(tmp_path, default_language=language, validation_fraction=None)
-    assert problem in str(error.value)
-    assert "metadata.csv:1: " in str(error.value)
 
 
 def test_a_language_column_is_believed(tmp_path):
