@@ -54,7 +54,7 @@ test-all: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m ''
 
 # Beside tests/faults: what mirrors a module and holds against faults.
-FAULTS := tests/faults tests/runs tests/data/features tests/data/test_workers.py \
+FAULTS := tests/faults tests/runs tests/data/test_features.py tests/data/test_workers.py \
 	tests/cli/test_console.py tests/config/test_loading.py tests/collect/test_reviewing.py \
 	$(addprefix tests/training/test_,interruption.py keeping.py machines.py replicas.py resuming.py) \
 	$(addprefix tests/packaging/test_,hashes.py licences.py) $(wildcard tests/test_*_files.py)

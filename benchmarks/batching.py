@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from myxtts.config.config import MODEL_SIZES, XTTSConfig
-from myxtts.data.planning.diagnosis import clips_lasting, measured_ratios, typical_lengths
-from myxtts.data.planning.schedule import Clips, Schedule
-from myxtts.data.planning.shapes import Shape, plan_shapes
+from myxtts.data.diagnosis import clips_lasting, measured_ratios, typical_lengths
+from myxtts.data.schedule import Clips, Schedule
+from myxtts.data.shapes import Shape, plan_shapes
 
 FRAMES_PER_SECOND = 86
 

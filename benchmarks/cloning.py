@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.audio.files import read_audio
-from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance
+from myxtts.data.metadata import LJSpeechDataset, Utterance
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
 from myxtts.evaluation.similarity import ResemblyzerVectors, cosine
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 from myxtts.runs.run_dir import RunDir
 
 COLLECTED, TRUE = "corpus", "true"

@@ -39,7 +39,7 @@ from myxtts.collect.collect import (
 from myxtts.collect.report import page, write_corpus
 from myxtts.collect.texts import open_listener, open_transcriber
 from myxtts.collect.voices import open_encoder
-from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance
+from myxtts.data.metadata import LJSpeechDataset, Utterance
 
 RATE_HZ = 22_050
 EDGE_SECONDS = 0.05

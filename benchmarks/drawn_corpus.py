@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features import subset
-from myxtts.data.features.cache import CACHE_FORMAT, INDEX_TYPE, open_cache
-from myxtts.data.features.clip_reader import checksum
-from myxtts.data.features.prepare import settings_fingerprint
-from myxtts.data.planning.diagnosis import typical_lengths
+from myxtts.data import corpus as subset
+from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, checksum, open_cache
+from myxtts.data.diagnosis import typical_lengths
+from myxtts.data.features import settings_fingerprint
 
 _SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 _VALIDATION_CLIPS = 16

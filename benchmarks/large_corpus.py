@@ -30,9 +30,8 @@ def open_and_take_a_batch(folder: str) -> None:
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data.feeding.pipeline import Feed
-    from myxtts.data.feeding.sources import AcousticSource
-    from myxtts.data.opening import open_corpus
+    from myxtts.data.corpus import open_corpus
+    from myxtts.data.pipeline import AcousticSource, Feed
 
     reuse_features()
     config = XTTSConfig(train_data=folder)
@@ -56,7 +55,7 @@ def open_and_take_a_batch(folder: str) -> None:
 
 
 def measure(rows: int) -> dict[str, float]:
-    from myxtts.data.corpus.dataset import LJSpeechDataset
+    from myxtts.data.metadata import LJSpeechDataset
 
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "corpus"

@@ -29,7 +29,7 @@ from myxtts.audio.files import set_loudness  # noqa: E402
 from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
-from myxtts.data.corpus.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
+from myxtts.data.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measure import FloatArray, Metric, Score, Sound, Speech  # noqa: E402
 from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402

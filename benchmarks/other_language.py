@@ -33,7 +33,7 @@ from unseen_voices import human_voices  # noqa: E402
 from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
 from myxtts.collect.texts import open_listener  # noqa: E402
-from myxtts.data.corpus.dataset import LJSpeechDataset  # noqa: E402
+from myxtts.data.metadata import LJSpeechDataset  # noqa: E402
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, FloatArray, Sound, Speech  # noqa: E402
 from myxtts.evaluation.pitch import pitch_hz  # noqa: E402
 from myxtts.evaluation.quality import Distillmos  # noqa: E402

@@ -21,7 +21,7 @@ from myxtts.audio.files import FloatArray, read_audio, trim_silence
 from myxtts.collect.collect import Clip, choose_voices
 from myxtts.collect.corpus import KEPT
 from myxtts.collect.voices import ClipVoice, open_encoder
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
 
 SECONDS = (2.5, 9.0)

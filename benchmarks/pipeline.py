@@ -38,13 +38,12 @@ load_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from myxtts.batch import Batch  # noqa: E402
 from myxtts.charts import as_png, new_figure  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import read_yaml  # noqa: E402
-from myxtts.data.feeding.pipeline import Feed  # noqa: E402
-from myxtts.data.feeding.sources import HOST, AcousticSource  # noqa: E402
-from myxtts.data.opening import Corpus, open_corpus  # noqa: E402
+from myxtts.data.batch import Batch  # noqa: E402
+from myxtts.data.corpus import Corpus, open_corpus  # noqa: E402
+from myxtts.data.pipeline import HOST, AcousticSource, Feed  # noqa: E402
 from myxtts.devices.discovery import find_accelerators  # noqa: E402
 from myxtts.training.acoustic import AcousticTask  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402

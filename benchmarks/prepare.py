@@ -26,8 +26,8 @@ if __name__ == "__main__":
     from myxtts.devices.loading import load_tensorflow
     load_tensorflow()
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.features import prepare as module
-    from myxtts.data.corpus.dataset import LJSpeechDataset
+    from myxtts.data import features as module
+    from myxtts.data.metadata import LJSpeechDataset
     corpus, cache, workers = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     config = XTTSConfig(train_data=corpus, workers=workers)
     dataset = LJSpeechDataset(corpus)
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 MEL_ALONE = """
 import json, sys, time
 import numpy as np
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 items = list(LJSpeechDataset(sys.argv[1]))
 if sys.argv[2] == "librosa":
     import librosa
@@ -96,7 +96,7 @@ def seconds_per_hour(program: Path, *arguments: str) -> float:
 
 
 def measure(utterances: int, rounds: int, folder: Path) -> dict[str, float]:
-    from myxtts.data.corpus.demo import make_demo_corpus
+    from myxtts.data.demo import make_demo_corpus
 
     corpus = folder / "corpus"
     make_demo_corpus(corpus, utterances=utterances)

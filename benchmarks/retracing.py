@@ -30,7 +30,7 @@ from drawn_corpus import reuse_features, run_myxtts, write_corpus
 
 from myxtts.charts import BLUE, ORANGE, RED, as_png, new_figure, style
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
 
 # Name, settings, color in the plot.
 WAYS = (

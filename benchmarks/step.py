@@ -22,10 +22,9 @@ load_tensorflow()
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from myxtts.batch import Batch  # noqa: E402
 from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
-from myxtts.data.feeding.batches import batch_signature  # noqa: E402
+from myxtts.data.batch import Batch, batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
 from myxtts.models.packing import slots_of  # noqa: E402
 from myxtts.models.xtts import XTTS  # noqa: E402

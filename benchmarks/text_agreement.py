@@ -17,7 +17,7 @@ import numpy as np
 
 from myxtts.audio.files import read_audio
 from myxtts.collect.texts import open_listener
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 
 
 def main() -> None:

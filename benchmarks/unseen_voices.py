@@ -35,7 +35,7 @@ from myxtts.cli.speaking_flags import (  # noqa: E402
     add_vocoder_flag,
     speech_options,
 )
-from myxtts.data.corpus.dataset import LJSpeechDataset  # noqa: E402
+from myxtts.data.metadata import LJSpeechDataset  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measure import FloatArray, Measure, Sound, Speech  # noqa: E402
 from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402

@@ -41,7 +41,7 @@ from myxtts.audio.griffin_lim import GriffinLim  # noqa: E402
 from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.audio.writing import write_audio  # noqa: E402
 from myxtts.config.config import AudioConfig, XTTSConfig  # noqa: E402
-from myxtts.data.corpus.dataset import LJSpeechDataset, Utterance  # noqa: E402
+from myxtts.data.metadata import LJSpeechDataset, Utterance  # noqa: E402
 from myxtts.errors import ConfigError, DataError, MyXTTSError  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measure import (  # noqa: E402

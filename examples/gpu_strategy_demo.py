@@ -60,8 +60,8 @@ def train_mirrored(folder: Path) -> None:
 
     from myxtts.config.config import XTTSConfig
     from myxtts.config.loading import read_yaml
-    from myxtts.data.corpus.demo import make_demo_corpus
-    from myxtts.data.opening import open_corpus
+    from myxtts.data.corpus import open_corpus
+    from myxtts.data.demo import make_demo_corpus
     from myxtts.training.trainer import XTTSTrainer
 
     strategy = strategy_for(REPLICAS, multi_gpu=True)

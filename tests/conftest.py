@@ -204,7 +204,7 @@ def terminal(tmp_path_factory, open_terminal, demo_corpus):
 
 @pytest.fixture(scope="session")
 def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from myxtts.data.corpus.demo import make_demo_corpus
+    from myxtts.data.demo import make_demo_corpus
 
     folder = tmp_path_factory.mktemp("demo") / "corpus"
     make_demo_corpus(folder, utterances=18, speakers=2)
@@ -225,7 +225,7 @@ def miniature(demo_corpus: Path):
 
 @pytest.fixture(scope="session")
 def corpus(miniature):
-    from myxtts.data.opening import open_corpus
+    from myxtts.data.corpus import open_corpus
 
     return open_corpus(miniature())
 
@@ -243,7 +243,7 @@ def trained_run(tmp_path_factory: pytest.TempPathFactory, miniature, corpus) -> 
 @pytest.fixture(scope="session")
 def vocoder_run(tmp_path_factory: pytest.TempPathFactory, miniature) -> Path:
     """The folder of a finished miniature run of a vocoder."""
-    from myxtts.data.opening import open_corpus
+    from myxtts.data.corpus import open_corpus
     from myxtts.training.trainer import XTTSTrainer
 
     config = miniature(task="vocoder")

@@ -139,7 +139,7 @@ def test_too_few_gpus_are_told_and_stop_strict_runs(terminal):
 TRAINER = """
     from myxtts.config.config import XTTSConfig
     from myxtts.config.loading import read_yaml
-    from myxtts.data.opening import open_corpus
+    from myxtts.data.corpus import open_corpus
     from myxtts.training.trainer import XTTSTrainer
 
     config = XTTSConfig(

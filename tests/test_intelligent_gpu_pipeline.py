@@ -11,7 +11,7 @@ import pytest
 
 from myxtts.config.config import DataConfig
 from myxtts.config.loading import load_config
-from myxtts.data.features.cache import open_cache
+from myxtts.data.cache import open_cache
 from myxtts.runs.run_dir import RunDir
 
 GPUS = ("--config", "small.yaml", "--virtual-devices", "4")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.opening import open_corpus
-from myxtts.data.planning.shapes import Shape
+from myxtts.data.corpus import open_corpus
+from myxtts.data.shapes import Shape
 from myxtts.errors import DataError, DeviceError
 from myxtts.training.stepping import Stepper
 from myxtts.training.trainer import XTTSTrainer

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from myxtts.config.config import DataConfig, ModelConfig, TrainingConfig, XTTSConfig
 from myxtts.config.loading import load_config
+from myxtts.data.corpus import open_corpus
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.opening import open_corpus
 from myxtts.errors import ConfigError, DataError
 from myxtts.training.trainer import XTTSTrainer
 

@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.data.corpus import demo
+    from myxtts.data import demo
 
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 def make(folder: Path, **settings: Any) -> None:
     """Generates the corpus with a progress bar and prints its size."""
-    from myxtts.data.corpus.demo import make_demo_corpus
+    from myxtts.data.demo import make_demo_corpus
 
     with counting_bar("Generating the demo corpus", "clip") as on_progress:
         seconds = make_demo_corpus(folder, on_progress=on_progress, **settings)

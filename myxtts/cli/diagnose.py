@@ -14,8 +14,8 @@ from myxtts.cli.training_flags import add_training_flags
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.planning.diagnosis import Diagnosis
-    from myxtts.data.planning.schedule import Clips
+    from myxtts.data.diagnosis import Diagnosis
+    from myxtts.data.schedule import Clips
     from myxtts.devices.placement import Placement
 
 
@@ -40,8 +40,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     _, start = find_start(options)
     config = configuration_of_run(options, start)
-    from myxtts.data.planning.diagnosis import advise, diagnose
-    from myxtts.data.planning.recommendation import with_recommended_batch_size
+    from myxtts.data.diagnosis import advise, diagnose, with_recommended_batch_size
 
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
@@ -75,8 +74,8 @@ def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
     """Lengths of the clips, the number of clips without any, and where they come from."""
-    from myxtts.data.planning.diagnosis import typical_lengths
-    from myxtts.data.planning.schedule import Clips
+    from myxtts.data.diagnosis import typical_lengths
+    from myxtts.data.schedule import Clips
 
     folder = config.data.train_data
     if folder is None:

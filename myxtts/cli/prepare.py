@@ -57,13 +57,13 @@ def run(options: argparse.Namespace) -> int:
             }
         ),
     )
-    from myxtts.data.corpus.presence import require_corpora
+    from myxtts.data.metadata import require_corpora
 
     require_corpora(config)
     from myxtts.devices.loading import load_tensorflow
 
     load_tensorflow()
-    from myxtts.data.opening import prepare_part
+    from myxtts.data.corpus import prepare_part
 
     for subset, name in (("train", "training"), ("eval", "validation")):
         started = time.monotonic()

@@ -27,9 +27,9 @@ from myxtts.errors import DataError
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
-    from myxtts.data.corpus.dataset import LJSpeechDataset
-    from myxtts.data.corpus.statistics import CorpusMeasures
-    from myxtts.data.planning.recommendation import Choice, DataRecommendation
+    from myxtts.data.diagnosis import Choice, DataRecommendation
+    from myxtts.data.metadata import LJSpeechDataset
+    from myxtts.data.statistics import CorpusMeasures
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.subset, config)
-    from myxtts.data.corpus.statistics import corpus_statistics
-    from myxtts.data.planning.recommendation import recommend, weigh_choices
+    from myxtts.data.diagnosis import recommend, weigh_choices
+    from myxtts.data.statistics import corpus_statistics
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.placement import expects_xla
 
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     choices = weigh_choices(measures, config, xla=xla)
     recommendation = recommend(measures, choices, config)
     if options.plot is not None:
-        from myxtts.data.corpus.histograms import save_histograms
+        from myxtts.data.histograms import save_histograms
 
         save_histograms(measures, options.plot)
     if options.json:
@@ -112,7 +112,7 @@ def _check_plot_file(file: Path) -> None:
 
 def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
     """One subset of the corpus, or both, as `myxtts train` opens them."""
-    from myxtts.data.features.subset import CorpusSubset
+    from myxtts.data.corpus import CorpusSubset
 
     subsets = [CorpusSubset.of(config, part) for part in _subsets(subset, config)]
     parts = [chosen.dataset() for chosen in subsets]
@@ -138,7 +138,7 @@ def measure_part(subset: str, config: XTTSConfig, *, show_progress: bool) -> Cor
 def _measure(
     parts: Sequence[LJSpeechDataset], config: XTTSConfig, *, show_progress: bool
 ) -> CorpusMeasures:
-    from myxtts.data.corpus.statistics import measure_corpus
+    from myxtts.data.statistics import measure_corpus
 
     utterances = [item for part in parts for item in part]
     processes = config.data.workers or os.cpu_count() or 1

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
             f"{_MOST_MINUTES:g}"
         )
     _require_new_file(options.out)
-    from myxtts.data.corpus.presence import require_corpora
+    from myxtts.data.metadata import require_corpora
 
     require_corpora(config)
     from myxtts.devices.loading import load_tensorflow

@@ -26,8 +26,7 @@ from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.corpus.checks import Finding
-    from myxtts.data.corpus.corpus_checks import CorpusReport, MetadataFile
+    from myxtts.data.checks import CorpusReport, Finding, MetadataFile
 
 _LINES_PER_REASON = 5
 
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.fix is not None:
         _refuse_to_replace(options.fix)
-    from myxtts.data.corpus.corpus_checks import check_corpus
+    from myxtts.data.checks import check_corpus
 
     with counting_bar("Checking", "clip", quiet=options.json) as on_progress:
         report = check_corpus(corpus, config, on_progress)
@@ -148,7 +147,7 @@ def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
     """One file for the training rows and, if the corpus has one, another for evaluation."""
-    from myxtts.data.corpus.corpus_checks import write_clean_metadata
+    from myxtts.data.checks import write_clean_metadata
 
     targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
     if len(report.files) > 1:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, window_levels
 from myxtts.collect.activity import HOP_SECONDS, Activity, Flags, Floats, Stretch
-from myxtts.data.corpus.checks import clipped_share
+from myxtts.data.checks import clipped_share
 
 # Frames of noise that a mean needs; they are looked for around the clip.
 _LEAST_NOISE_FRAMES = 20

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.data.corpus.dataset import AUDIO_EXTENSIONS
+from myxtts.data.metadata import AUDIO_EXTENSIONS
 from myxtts.errors import DataError
 
 _ENDINGS = frozenset(

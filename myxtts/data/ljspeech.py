@@ -1,3 +1,3 @@
-"""The public name of `myxtts.data.corpus.dataset.LJSpeechDataset`."""
+"""The public name of `myxtts.data.metadata.LJSpeechDataset`."""
 
-from myxtts.data.corpus.dataset import LJSpeechDataset as LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset as LJSpeechDataset

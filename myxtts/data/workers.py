@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 def worker_count(wanted: int | None, tasks: int) -> int:
-    """The configured number, or one per core, but no more than tasks; 0 for a single task."""
+    """Return the configured number, or one per core, at most one per task; 0 for one task."""
     return 0 if tasks <= 1 else min(wanted or os.cpu_count() or 1, tasks)
 
 
@@ -34,7 +34,7 @@ def map_in_workers(
     workers: int,
     initializer: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """Results in task order; with no workers, computed in this process.
+    """Yield results in task order; with no workers, compute them in this process.
 
     Only a few tasks are in flight at a time, which bounds memory and lets the map stop quickly.
     Workers import the module of the function, so it cannot be one of the running program.
@@ -64,7 +64,7 @@ def map_in_workers(
             "a worker process was killed; if memory is short, try data.workers = 1"
         ) from None
     except BaseException:
-        # Nobody asks for the results any more: neither tasks nor starting workers are waited for.
+        # The results are not needed any more: wait for neither tasks nor starting workers.
         for process in processes:
             process.terminate()
         raise
@@ -74,7 +74,7 @@ def map_in_workers(
 
 @contextlib.contextmanager
 def program_left_out() -> Iterator[None]:
-    """Processes spawned inside do not import the running program.
+    """Keep processes spawned inside from importing the running program.
 
     A script that calls `myxtts.train` outside `if __name__ == "__main__"` would run again in each.
     """
@@ -100,7 +100,7 @@ def _start_worker(initializer: Callable[[], None] | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """Otherwise workers of a killed parent would wait for tasks forever."""
+    """End with the parent: workers of a killed one would wait for tasks forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.data.corpus.dataset import Utterance
-from myxtts.data.features.subset import CorpusSubset
+from myxtts.data.corpus import CorpusSubset
+from myxtts.data.metadata import Utterance
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 

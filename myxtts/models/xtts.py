@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
 from myxtts.models.alignment import align
@@ -19,6 +18,9 @@ from myxtts.models.layers import length_mask, stack_frames
 from myxtts.models.phoneme_classifier import PhonemeClassifier, cross_entropy
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
+
+if TYPE_CHECKING:
+    from myxtts.data.batch import Batch
 
 # Errors of the clean mel are weighted like errors of the velocity, which are larger by
 # 1 / (1 - time); this bounds the weight near the end of the flow.

@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.config.metrics import LossParts
-from myxtts.data.feeding.batches import BatchLoader, batch_signature, blank_batch
-from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import Corpus
-from myxtts.data.planning.schedule import PlannedBatch
-from myxtts.data.planning.shapes import Shape, ShapePlan, describe_plan
+from myxtts.data.batch import Batch, BatchLoader, batch_signature, blank_batch
+from myxtts.data.corpus import Corpus
+from myxtts.data.pipeline import AcousticSource
+from myxtts.data.schedule import PlannedBatch
+from myxtts.data.shapes import (
+    Shape,
+    ShapePlan,
+    computed_multiplications,
+    describe_plan,
+    real_multiplications,
+)
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
@@ -31,7 +36,6 @@ from myxtts.training.first_alignment import set_symbol_means
 from myxtts.training.model_memory import require_memory
 from myxtts.training.starting_weights import StartingWeights, starting_weights
 from myxtts.training.task import BatchWork, LaterPart
-from myxtts.work import computed_multiplications, real_multiplications
 
 # A step with the discriminator, by a step without.
 _ADVERSARIAL_STEP_TIME = 1.4

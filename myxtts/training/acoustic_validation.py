@@ -12,12 +12,11 @@ import tensorflow as tf
 from myxtts.audio.mel import FloatArray
 from myxtts.audio.time_warping import frame_distances, warp
 from myxtts.audio.vocoder import Vocoder
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import LossParts
-from myxtts.data.features.cache import FeatureCache
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
-from myxtts.data.opening import CorpusPart
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
+from myxtts.data.cache import FeatureCache
+from myxtts.data.corpus import CorpusPart
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice

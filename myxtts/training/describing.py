@@ -16,7 +16,7 @@ from myxtts.text.languages import find_language
 from myxtts.wording import duration, plural, plural_count
 
 if TYPE_CHECKING:
-    from myxtts.data.opening import Corpus
+    from myxtts.data.corpus import Corpus
     from myxtts.training.opening import OpenedRun
     from myxtts.training.trainer import XTTSTrainer
     from myxtts.training.watching.report import RunReport
@@ -84,7 +84,7 @@ def describe_mode(opened: OpenedRun) -> str:
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
     """The corpus, the clips left out, and a batch size that suits it better."""
-    from myxtts.data.planning.recommendation import with_recommended_batch_size
+    from myxtts.data.diagnosis import with_recommended_batch_size
 
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
-from myxtts.data.planning.schedule import Schedule
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
+from myxtts.data.schedule import Schedule
 from myxtts.models.alignment import align
 from myxtts.models.layers import stack_frames
 from myxtts.models.xtts import (

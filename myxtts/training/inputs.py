@@ -5,9 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import Feed
-from myxtts.data.feeding.sources import HOST
-from myxtts.data.opening import Corpus, replanned_corpus
+from myxtts.data.corpus import Corpus, replanned_corpus
+from myxtts.data.pipeline import HOST, Feed
 from myxtts.devices.strategy import devices_here, place_of, uses_xla
 from myxtts.errors import ConfigError
 from myxtts.training.task import Task

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
-from myxtts.data.opening import Corpus
-from myxtts.data.planning.plan_files import save_plan
+from myxtts.data.corpus import Corpus
+from myxtts.data.shapes import save_plan
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoint_writer import CheckpointWriter
 from myxtts.runs.checkpoints import CheckpointInfo

@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import Feed
-from myxtts.data.opening import Corpus
+from myxtts.data.corpus import Corpus
+from myxtts.data.pipeline import Feed
 from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import any_replica, name_of, place_of
 from myxtts.devices.usage import PeakMemory

@@ -25,8 +25,8 @@ from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
 if TYPE_CHECKING:
-    from myxtts.data.feeding.pipeline import Feed
-    from myxtts.data.opening import Corpus
+    from myxtts.data.corpus import Corpus
+    from myxtts.data.pipeline import Feed
     from myxtts.text.tokenizer import Tokenizer
     from myxtts.training.device_setup import Devices
     from myxtts.training.task import Task
@@ -95,7 +95,7 @@ class OpenedRun:
 @contextlib.contextmanager
 def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[OpenedRun]:
     """Sets up the devices, prepares the corpus and reports both to the observer."""
-    from myxtts.data.corpus.presence import require_corpora
+    from myxtts.data.metadata import require_corpora
 
     account = TimeAccount()
     require_corpora(config)
@@ -151,7 +151,7 @@ def is_chief(*, has_folder: bool) -> bool:
 
 
 def _with_demo_corpus(config: XTTSConfig, observer: Observer) -> XTTSConfig:
-    from myxtts.data.corpus.demo import make_demo_corpus
+    from myxtts.data.demo import make_demo_corpus
 
     if DEMO_CORPUS.is_dir():
         observer.on_notice(f"No corpus given: using the demo corpus in {DEMO_CORPUS}")

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features.cache import FeatureCache
-from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
-from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.batch import BatchLoader
+from myxtts.data.cache import FeatureCache
+from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError
 from myxtts.models.resynthesis import Resynthesis
 from myxtts.runs.loaded_model import load_model

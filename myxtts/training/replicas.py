@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from myxtts.batch import Batch
+from myxtts.data.batch import Batch
 from myxtts.devices.strategy import model_scope, sum_over_replicas
 from myxtts.errors import DeviceError
 from myxtts.training.optimizer import FlatAdamW

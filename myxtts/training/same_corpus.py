@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import BATCH_PLAN
+from myxtts.data.corpus import BATCH_PLAN
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.resuming import changes_since

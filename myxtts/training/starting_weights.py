@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from myxtts.config.changes import changes_of_the_model
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import Corpus
+from myxtts.data.corpus import Corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.checkpoints import Checkpoint
 from myxtts.runs.tensor_files import Shapes, Tensors

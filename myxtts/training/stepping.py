@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.devices.function_names import start_names_at_round_number
 from myxtts.devices.strategy import place_of, uses_xla
 from myxtts.errors import DeviceError

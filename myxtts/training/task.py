@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import tensorflow as tf
 
-from myxtts.data.feeding.sources import BatchSource
-from myxtts.data.planning.schedule import PlannedBatch
-from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.data.pipeline import BatchSource
+from myxtts.data.schedule import PlannedBatch
+from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
 from myxtts.runs.tensor_files import Tensors
 from myxtts.training.optimizer import Rest

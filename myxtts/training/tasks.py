@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import Corpus
+from myxtts.data.corpus import Corpus
 from myxtts.training.acoustic import AcousticTask
 from myxtts.training.task import Task
 from myxtts.training.vocoder import VocoderTask

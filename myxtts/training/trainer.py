@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.pipeline import MULTI_GPU, Feed
-from myxtts.data.opening import Corpus
+from myxtts.data.corpus import Corpus
+from myxtts.data.pipeline import MULTI_GPU, Feed
 from myxtts.devices.gpu_samples import GpuSampler
 from myxtts.devices.strategy import (
     devices_holding,

@@ -13,18 +13,17 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.metrics import VocoderLossParts
-from myxtts.data.features.clip_mels import ClipMels
-from myxtts.data.feeding.segments import (
+from myxtts.data.corpus import Corpus, CorpusPart
+from myxtts.data.schedule import PlannedBatch
+from myxtts.data.segments import (
+    ClipMels,
     SegmentBatch,
     SegmentLoader,
     SegmentSource,
     segment_signature,
     with_mels,
 )
-from myxtts.data.opening import Corpus, CorpusPart
-from myxtts.data.planning.schedule import PlannedBatch
-from myxtts.data.planning.segments import describe_segments
-from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.data.shapes import Shape, ShapePlan, describe_segments
 from myxtts.errors import CheckpointError
 from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder

@@ -9,7 +9,7 @@ import soundfile
 
 from myxtts.audio import ffmpeg
 from myxtts.audio.files import UnusableAudioError, read_recording
-from myxtts.data.corpus.statistics import _read_header
+from myxtts.data.statistics import _read_header
 
 needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
 

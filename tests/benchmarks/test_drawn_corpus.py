@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.features import subset
-from myxtts.data.opening import open_corpus
-from myxtts.data.planning.diagnosis import typical_lengths
+from myxtts.data import corpus as subset
+from myxtts.data.corpus import open_corpus
+from myxtts.data.diagnosis import typical_lengths
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "drawn_corpus.py"
 

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from myxtts.cli.main import main
-from myxtts.data.corpus.dataset import read_metadata
+from myxtts.data.metadata import read_metadata
 
 RATE_HZ = 22_050
 

@@ -14,7 +14,7 @@ import pytest
 
 from myxtts.audio.files import FloatArray, read_audio, trim_silence
 from myxtts.audio.writing import write_audio
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 
 RATE_HZ = 22_050
 

@@ -18,7 +18,7 @@ from myxtts.collect.collect import Wishes, collect, look
 from myxtts.collect.corpus import CorpusFolder, append, read_lines, tidy
 from myxtts.collect.sources import find_sources
 from myxtts.collect.texts import CommandTranscriber, TranscriberError
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 
 RATE_HZ = 22_050
 # Says a text whose length follows from that of the wav.

@@ -14,7 +14,7 @@ from myxtts.cli.main import main
 from myxtts.collect.corpus import CorpusFolder, read_rows
 from myxtts.collect.cutting import CutSettings
 from myxtts.collect.review import Review, check_take, prompts
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import DataError
 
 RATE_HZ = 22_050

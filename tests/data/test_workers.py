@@ -33,7 +33,7 @@ except KeyboardInterrupt as error:
 """
 SCRIPT_WITHOUT_GUARD = """
 from pathlib import Path
-from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.data.demo import make_demo_corpus
 from myxtts.data.workers import map_in_workers
 
 print("started", flush=True)

@@ -33,7 +33,7 @@ import soundfile
 
 from myxtts.audio.files import clean_recording, read_recording
 from myxtts.config.config import AudioConfig
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import MyXTTSError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.data.corpus.demo import make_demo_corpus
+from myxtts.data.demo import make_demo_corpus
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 
 FIRST_STEP = "... first step"

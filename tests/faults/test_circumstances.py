@@ -14,8 +14,8 @@ import pytest
 
 from myxtts.cli.main import main
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus.demo import make_demo_corpus
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
+from myxtts.data.demo import make_demo_corpus
 from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.model_memory import require_memory

@@ -300,7 +300,7 @@ def test_kill_9_at_random_moments(start, mode):
 def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpoint(
     miniature, corpus, tmp_path, monkeypatch
 ):
-    from myxtts.data.feeding.batches import BatchLoader
+    from myxtts.data.batch import BatchLoader
     from myxtts.errors import DataError
     from myxtts.training.trainer import XTTSTrainer
 

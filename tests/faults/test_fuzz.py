@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from myxtts.audio.files import read_recording
-from myxtts.data.corpus.dataset import LJSpeechDataset
+from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import DataError
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from myxtts.cli.main import main
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir
 from myxtts.runs.sealed_folder import write_sealed_folder
@@ -65,7 +65,7 @@ def test_lines_are_never_written_through_a_link(run, precious, tmp_path, name, e
 
 def test_what_a_run_writes_whole_replaces_a_link(run, precious, miniature, corpus):
     from myxtts.config.loading import save_config
-    from myxtts.data.planning.plan_files import save_plan
+    from myxtts.data.shapes import save_plan
 
     config = miniature()
     sounds = (run.sample_file(7), run.recording_file)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import Batch
-from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.batch import Batch, BatchLoader
 from myxtts.models.discriminator import MelDiscriminator
 from myxtts.models.xtts import XTTS
 

@@ -4,8 +4,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.feeding.batches import filled_slots
-from myxtts.data.planning.shapes import Shape
+from myxtts.data.batch import filled_slots
+from myxtts.data.shapes import Shape
 from myxtts.models.packing import Packing, slots_of
 
 BATCHES = st.integers(1, 3).flatmap(

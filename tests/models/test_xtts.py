@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import Guidance
-from myxtts.data.feeding.batches import BatchLoader, filled_slots
-from myxtts.data.planning.shapes import Shape
+from myxtts.data.batch import Batch, BatchLoader, filled_slots
+from myxtts.data.shapes import Shape
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.text_encoder import EncodedText

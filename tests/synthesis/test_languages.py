@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from myxtts.data.corpus.demo import make_demo_corpus
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
+from myxtts.data.demo import make_demo_corpus
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS

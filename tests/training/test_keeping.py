@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.data.feeding.sources import AcousticSource
+from myxtts.data.pipeline import AcousticSource
 from myxtts.errors import DataError
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.keeping import describe_saved

@@ -15,7 +15,7 @@ import json, sys
 from pathlib import Path
 import tensorflow as tf
 from myxtts.config.config import XTTSConfig
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
 from myxtts.devices.discovery import find_accelerators
 from myxtts.errors import MyXTTSError
 from myxtts.training.watching.accounting import TimeAccount

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from myxtts.cli.main import main
-from myxtts.data.opening import BATCH_PLAN, TRAINING_CLIPS, open_corpus
+from myxtts.data.corpus import BATCH_PLAN, TRAINING_CLIPS, open_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.interruption import Interruption

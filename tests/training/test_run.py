@@ -112,7 +112,7 @@ TRAIN = """
 report = myxtts.train(config, sys.argv[1])
 """
 TRAINER = """
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
 from myxtts.training.trainer import XTTSTrainer
 report = XTTSTrainer(config, open_corpus(config), sys.argv[1]).fit()
 """

@@ -4,8 +4,8 @@ import json
 import numpy as np
 import pytest
 
-from myxtts.data.corpus.demo import make_demo_corpus
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
+from myxtts.data.demo import make_demo_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer

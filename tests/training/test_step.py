@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.batch import Batch
-from myxtts.data.feeding.batches import BatchLoader, batch_signature
-from myxtts.data.opening import open_corpus
+from myxtts.data.batch import Batch, BatchLoader, batch_signature
+from myxtts.data.corpus import open_corpus
 from myxtts.models.xtts import XTTS
 from myxtts.training.acoustic import AcousticObjective
 from myxtts.training.acoustic_validation import compile_losses_and_path

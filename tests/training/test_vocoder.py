@@ -14,8 +14,8 @@ from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.cli.main import main
 from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.data.features.clip_mels import ClipMels, write_clip_mels
-from myxtts.data.opening import open_corpus
+from myxtts.data.corpus import open_corpus
+from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.evaluation.measure import MEASURED_RATE_HZ
 from myxtts.evaluation.pitch import pitch_hz

@@ -7,10 +7,10 @@ from pathlib import Path
 STOPS = {
     "en": [
         ("metadata.csv, wavs/", "your recordings"),
-        ("data.corpus", "read the rows"),
+        ("data.metadata", "read the rows"),
         ("data.features", "build features, once"),
-        ("data.planning", "plan shapes and batches"),
-        ("data.feeding", "feed the device"),
+        ("data.schedule", "plan shapes and batches"),
+        ("data.pipeline", "feed the device"),
         ("training", "fit the model"),
         ("runs", "keep checkpoints, report"),
         ("synthesis", "speak"),
@@ -18,10 +18,10 @@ STOPS = {
     ],
     "fa": [
         ("metadata.csv, wavs/", "صداهای ضبط‌شدهٔ شما"),
-        ("data.corpus", "خواندن سطرها"),
+        ("data.metadata", "خواندن سطرها"),
         ("data.features", "ساختن ویژگی‌ها، یک بار"),
-        ("data.planning", "برنامهٔ شکل‌ها و دسته‌ها"),
-        ("data.feeding", "رساندن داده به دستگاه"),
+        ("data.schedule", "برنامهٔ شکل‌ها و دسته‌ها"),
+        ("data.pipeline", "رساندن داده به دستگاه"),
         ("training", "آموزش مدل"),
         ("runs", "نگهداری وزن‌ها و گزارش"),
         ("synthesis", "گفتن"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from myxtts.data.planning.recommendation import FEWEST_BATCHES_PER_EPOCH
+from myxtts.data.diagnosis import FEWEST_BATCHES_PER_EPOCH
 
 # A smaller difference may be noise and does not justify changing a setting.
 NOISE = 0.03

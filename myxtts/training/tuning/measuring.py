@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from myxtts.batch import Batch
 from myxtts.config.config import XTTSConfig
-from myxtts.data.feeding.batches import BatchLoader
-from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import Corpus, CorpusPart
-from myxtts.data.planning.schedule import PlannedBatch
+from myxtts.data.batch import Batch, BatchLoader
+from myxtts.data.corpus import Corpus, CorpusPart
+from myxtts.data.pipeline import AcousticSource
+from myxtts.data.schedule import PlannedBatch
 from myxtts.devices.machine import Memory, read_memory, read_peak_memory_mb
 from myxtts.devices.strategy import devices_here
 from myxtts.training.acoustic import AcousticTask

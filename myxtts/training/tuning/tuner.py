@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from myxtts.config.config import PRECISIONS, XTTSConfig
-from myxtts.data.feeding.batches import BatchLoader
-from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import Corpus, CorpusPart, replanned
+from myxtts.data.batch import BatchLoader
+from myxtts.data.corpus import Corpus, CorpusPart, replanned
+from myxtts.data.pipeline import AcousticSource
 from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
 from myxtts.devices.strategy import uses_xla

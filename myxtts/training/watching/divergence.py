@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.batch import Batch
-from myxtts.data.opening import CorpusPart
+from myxtts.data.batch import Batch
+from myxtts.data.corpus import CorpusPart
 from myxtts.errors import CheckpointError, NonFiniteLossError
 from myxtts.runs.checkpoints import step_name
 from myxtts.runs.sealed_folder import write_sealed_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from myxtts.data.planning.shapes import Shape, ShapePlan
+from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.errors import DataError
 from myxtts.wording import plural
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.feeding.batches import BatchLoader
-from myxtts.data.feeding.sources import AcousticSource
-from myxtts.data.opening import replanned
+from myxtts.data.batch import BatchLoader
+from myxtts.data.corpus import replanned
+from myxtts.data.pipeline import AcousticSource
 from myxtts.devices.machine import Memory
 from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
 from myxtts.training.tuning.tuner import Tuner

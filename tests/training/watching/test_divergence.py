@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts.config.metrics import LossParts
-from myxtts.data.feeding.batches import BatchLoader
+from myxtts.data.batch import BatchLoader
 from myxtts.errors import NonFiniteLossError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.step import StepResult
@@ -107,7 +107,7 @@ class Spoilt(BatchLoader):
 def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
     miniature, corpus, tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr("myxtts.data.feeding.sources.BatchLoader", Spoilt)
+    monkeypatch.setattr("myxtts.data.pipeline.BatchLoader", Spoilt)
     config = miniature(save_every=2, max_steps=8, evaluate_every=100, log_every=1)
     trainer = XTTSTrainer(config, corpus, tmp_path / "run")
     trainer.prepare()
@@ -132,7 +132,7 @@ def test_training_goes_back_with_a_lower_rate_and_reaches_its_end(
 
 
 def test_a_run_that_ends_in_bad_steps_has_no_result(miniature, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("myxtts.data.feeding.sources.BatchLoader", Spoilt)
+    monkeypatch.setattr("myxtts.data.pipeline.BatchLoader", Spoilt)
     monkeypatch.setattr(Spoilt, "is_bad", staticmethod(lambda planned: True))
     trainer = XTTSTrainer(miniature(max_steps=5), corpus, tmp_path / "run")
     with pytest.raises(NonFiniteLossError, match="no checkpoint to roll back to"):
