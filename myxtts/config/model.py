@@ -32,7 +32,7 @@ class ModelConfig(Section):
     )
     frame_width: int = setting(192, "Channels in the frame encoder.", least=8, most=2_048)
     frame_blocks: int = setting(
-        1,
+        0,
         "Blocks of the frame encoder at each of its five stages; 0 leaves it out, and the decoder "
         "is conditioned on the text encoder itself.",
         least=0,

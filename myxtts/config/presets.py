@@ -9,17 +9,14 @@ from myxtts.config.schema import Layer
 SIZES: dict[str, dict[str, Any]] = {
     # Trains usefully on two CPU cores; the defaults of ModelConfig.
     "tiny": {},
-    # The included base model, from before there was a frame encoder. Its successor has the sizes of
-    # configs/base.yaml: move them here with its weights, and remove the decoder without one.
-    "base": {"decoder_width": 256, "frame_blocks": 0},
+    # The included base model.
+    "base": {"decoder_width": 256},
     "small": {
         "text_width": 192,
         "text_blocks": 5,
         "voice_width": 192,
         "voice_blocks": 3,
         "voice_latents": 16,
-        "frame_width": 256,
-        "frame_blocks": 2,
         "decoder_width": 320,
         "decoder_blocks": 10,
         "segment_frames": 128,
@@ -32,8 +29,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "voice_width": 256,
         "voice_blocks": 4,
         "voice_latents": 32,
-        "frame_width": 384,
-        "frame_blocks": 2,
         "decoder_width": 512,
         "decoder_blocks": 14,
         "segment_frames": 192,
@@ -46,8 +41,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "voice_width": 512,
         "voice_blocks": 6,
         "voice_latents": 32,
-        "frame_width": 640,
-        "frame_blocks": 3,
         "decoder_width": 768,
         "decoder_blocks": 20,
         "segment_frames": 256,

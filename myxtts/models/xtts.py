@@ -516,7 +516,7 @@ def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
     A squared error of logarithms is smallest at the mean logarithm: speech becomes too short where
     durations are uncertain. Both grow alike where errors are small.
     """
-    excess = tf.math.log(tf.maximum(durations, 1.0)) - text.log_durations
+    excess = tf.math.log(tf.maximum(durations, SHORTEST_DURATION)) - text.log_durations
     bounded = tf.minimum(excess, _STEEPEST_LOG_EXCESS)
     ratio = tf.exp(bounded) * (1.0 + excess - bounded)
     deviance = 2.0 * (ratio - 1.0 - excess)

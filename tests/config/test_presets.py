@@ -37,12 +37,7 @@ def test_sizes_grow():
 
 def base(**settings):
     """The configuration of the included base as runs save it: under the name of another size."""
-    return XTTSConfig(
-        **(
-            {"size": "tiny", "decoder_width": 256, "frame_blocks": 0, "voice_drop_rate": 0.1}
-            | settings
-        )
-    )
+    return XTTSConfig(**({"size": "tiny", "decoder_width": 256, "voice_drop_rate": 0.1} | settings))
 
 
 def test_starting_weights_bring_their_size_and_way_of_training():

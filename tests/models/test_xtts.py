@@ -93,7 +93,9 @@ def test_every_weight_gets_a_gradient(model, batch):
 def with_durations(batch: Batch) -> Batch:
     """The same clips with known ends of their tokens: every other token is silent."""
     tokens = batch.token_ids.shape[1]
-    is_heard = (np.arange(tokens) % 2 == 0) & (np.arange(tokens) < batch.token_lengths[:, None])
+    is_heard = (np.arange(tokens) % 2 == 0) & (
+        np.arange(tokens) < np.asarray(batch.token_lengths)[:, None]
+    )
     ends = np.cumsum(is_heard, axis=1) / is_heard.sum(axis=1, keepdims=True)
     return batch._replace(token_ends=tf.constant(ends, tf.float32))
 
