@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 

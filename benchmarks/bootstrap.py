@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from myxtts.evaluation.measure import Score
+from myxtts.evaluation.measures import Score
 
 _DRAWS = 1_000
 _Trial = TypeVar("_Trial")

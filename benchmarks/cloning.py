@@ -25,8 +25,7 @@ import numpy as np
 
 from myxtts.audio.files import read_audio
 from myxtts.data.metadata import LJSpeechDataset, Utterance
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
-from myxtts.evaluation.similarity import ResemblyzerVectors, cosine
+from myxtts.evaluation.measures import MEASURED_RATE_HZ, ResemblyzerVectors, Sound, cosine
 
 RECORDINGS_PER_SPEAKER = 10
 

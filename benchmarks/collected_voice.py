@@ -89,15 +89,12 @@ def train(options: argparse.Namespace, name: str) -> None:
 
 def spoken(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Word error rate and voice similarity on the held-out sentences."""
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     from myxtts import TTS
-    from myxtts.evaluation.evaluate import MODEL, RECORDINGS, evaluate
-    from myxtts.evaluation.recogniser import WORD_ERROR_RATE
-    from myxtts.evaluation.sentences import Sentence
-    from myxtts.evaluation.similarity import VOICE_SIMILARITY
-    from myxtts.evaluation.toolbox import open_toolbox
+    from myxtts.evaluation.evaluate import MODEL, RECORDINGS, Sentence, evaluate
+    from myxtts.evaluation.measures import VOICE_SIMILARITY, WORD_ERROR_RATE, open_toolbox
 
     rows = list(LJSpeechDataset(options.held_out, validation_fraction=None))[: options.sentences]
     sentences = [

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 

@@ -15,15 +15,20 @@ import argparse
 import json
 from pathlib import Path
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
 from myxtts import TTS  # noqa: E402
-from myxtts.evaluation.evaluate import evaluate  # noqa: E402
-from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.sentences import held_out_sentences, with_corpus  # noqa: E402
-from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
+from myxtts.evaluation.evaluate import (  # noqa: E402
+    evaluate,
+    held_out_sentences,
+    with_corpus,
+)
+from myxtts.evaluation.measures import (  # noqa: E402
+    WORD_ERROR_RATE,
+    open_toolbox,
+)
 from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 
 

@@ -27,7 +27,7 @@ SPEAKERS = 50
 def open_and_take_a_batch(folder: str) -> None:
     """Runs in a separate process; prints seconds since its start."""
     process_started = time.perf_counter()
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     from myxtts.data.corpus import open_corpus

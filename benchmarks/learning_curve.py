@@ -19,31 +19,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
 from myxtts import TTS  # noqa: E402
 from myxtts.charts import as_png, new_figure  # noqa: E402
 from myxtts.errors import MyXTTSError  # noqa: E402
-from myxtts.evaluation.against_recording import (  # noqa: E402
-    DURATION_RATIO,
-    MEL_CEPSTRAL_DISTANCE,
-    PITCH_ERROR,
-)
-from myxtts.evaluation.evaluate import (  # noqa: E402
+from myxtts.evaluation.evaluate import (  # noqa: E402  # noqa: E402
     MODEL,
     RECORDINGS,
+    Sentence,
     copies_by,
     copying_vocoders,
     evaluate,
+    held_out_sentences,
+    with_corpus,
 )
-from myxtts.evaluation.measure import Metric  # noqa: E402
-from myxtts.evaluation.pictures import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
-from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.sentences import Sentence, held_out_sentences, with_corpus  # noqa: E402
-from myxtts.evaluation.similarity import VOICE_SIMILARITY  # noqa: E402
-from myxtts.evaluation.toolbox import Toolbox, open_toolbox  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
+    DURATION_RATIO,
+    MEL_CEPSTRAL_DISTANCE,
+    PITCH_ERROR,
+    VOICE_SIMILARITY,
+    WORD_ERROR_RATE,
+    Metric,
+    Toolbox,
+    open_toolbox,
+)
+from myxtts.evaluation.results import PANEL_HEIGHT, PANEL_WIDTH, draw_panel  # noqa: E402
 from myxtts.runs.run_dir import RunDir, find_checkpoint  # noqa: E402
 from myxtts.training.watching.accounting import stepping_seconds  # noqa: E402
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -31,8 +31,14 @@ from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.config.config import AudioConfig  # noqa: E402
 from myxtts.data.demo import WORDS_PER_MINUTE, sentences  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
-from myxtts.evaluation.measure import FloatArray, Metric, Score, Sound, Speech  # noqa: E402
-from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402
+    FloatArray,
+    Metric,
+    Score,
+    Sound,
+    Speech,
+    open_toolbox,
+)
 from myxtts.text import espeak  # noqa: E402
 
 AUDIO = AudioConfig(sample_rate_hz=espeak.SAMPLE_RATE_HZ)

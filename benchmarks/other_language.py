@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -34,10 +34,16 @@ from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
 from myxtts.collect.texts import open_listener  # noqa: E402
 from myxtts.data.metadata import LJSpeechDataset  # noqa: E402
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, FloatArray, Sound, Speech  # noqa: E402
-from myxtts.evaluation.pitch import pitch_hz  # noqa: E402
-from myxtts.evaluation.quality import Distillmos  # noqa: E402
-from myxtts.evaluation.similarity import ResemblyzerVectors, cosine  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
+    MEASURED_RATE_HZ,
+    Distillmos,
+    FloatArray,
+    ResemblyzerVectors,
+    Sound,
+    Speech,
+    cosine,
+    pitch_hz,
+)
 
 HOP_SAMPLES = MEASURED_RATE_HZ // 100
 

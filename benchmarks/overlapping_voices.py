@@ -22,7 +22,7 @@ from myxtts.collect.collect import Clip, choose_voices
 from myxtts.collect.corpus import KEPT
 from myxtts.collect.voices import ClipVoice, open_encoder
 from myxtts.data.metadata import LJSpeechDataset
-from myxtts.evaluation.measure import MEASURED_RATE_HZ, Sound
+from myxtts.evaluation.measures import MEASURED_RATE_HZ, Sound
 
 SECONDS = (2.5, 9.0)
 BELOW_DB = (0, 3, 6)

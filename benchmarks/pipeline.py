@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -44,7 +44,7 @@ from myxtts.config.loading import read_yaml  # noqa: E402
 from myxtts.data.batch import Batch  # noqa: E402
 from myxtts.data.corpus import Corpus, open_corpus  # noqa: E402
 from myxtts.data.pipeline import HOST, AcousticSource, Feed  # noqa: E402
-from myxtts.devices.discovery import find_accelerators  # noqa: E402
+from myxtts.devices.strategy import find_accelerators  # noqa: E402
 from myxtts.training.acoustic import AcousticTask  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402

@@ -23,7 +23,7 @@ OURS = """
 import json, os, sys, time
 from pathlib import Path
 if __name__ == "__main__":
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
     load_tensorflow()
     from myxtts.config.config import XTTSConfig
     from myxtts.data import features as module
@@ -60,7 +60,7 @@ if sys.argv[2] == "librosa":
         np.log(np.maximum(mel, 1e-5)).astype(np.float16)
         return audio.size
 else:
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
     load_tensorflow()
     import tensorflow as tf
     tf.config.threading.set_intra_op_parallelism_threads(1)

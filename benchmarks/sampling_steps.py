@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -29,9 +29,14 @@ from bootstrap import standard_error, weighted_mean  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
-from myxtts.evaluation.measure import Measure, Score, Sound, Speech  # noqa: E402
-from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402
+    WORD_ERROR_RATE,
+    Measure,
+    Score,
+    Sound,
+    Speech,
+    open_toolbox,
+)
 from myxtts.models.speech_options import SpeechOptions  # noqa: E402
 from myxtts.text.languages import find_language  # noqa: E402
 

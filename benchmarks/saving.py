@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -26,8 +26,8 @@ import tensorflow as tf  # noqa: E402
 from step import build_step, random_batch  # noqa: E402
 
 from myxtts.config.config import XTTSConfig  # noqa: E402
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo  # noqa: E402
 from myxtts.runs.checkpoint_writer import CheckpointWriter  # noqa: E402
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo  # noqa: E402
 from myxtts.runs.run_dir import RunDir  # noqa: E402
 
 LIMIT = 1.05

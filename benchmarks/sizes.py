@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -30,10 +30,13 @@ import psutil  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from step import build_step, random_batch, seconds_of  # noqa: E402
 
+from myxtts.config.config import SIZES  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
-from myxtts.config.presets import SIZES  # noqa: E402
-from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint  # noqa: E402
-from myxtts.runs.tensor_files import Tensors  # noqa: E402
+from myxtts.runs.checkpoint import (  # noqa: E402
+    CheckpointInfo,
+    Tensors,
+    save_checkpoint,
+)
 
 _PARTS = ("text_encoder", "voice_encoder", "frame_encoder", "decoder")
 # Weights, two moments, EMA and weight decay.

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 # Loading TensorFlow adds variables, which a user's command does not find.
 USERS_ENVIRONMENT = dict(os.environ)

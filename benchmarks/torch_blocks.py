@@ -106,7 +106,7 @@ def text_mask() -> np.ndarray:
 
 def build_with_tensorflow(block: str, size: str) -> dict[str, Any]:
     """The block of the model; returns its weights, inputs, outputs and gradients."""
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
 

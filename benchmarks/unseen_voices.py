@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -37,10 +37,16 @@ from myxtts.cli.speaking_flags import (  # noqa: E402
 )
 from myxtts.data.metadata import LJSpeechDataset  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
-from myxtts.evaluation.measure import FloatArray, Measure, Sound, Speech  # noqa: E402
-from myxtts.evaluation.recogniser import WORD_ERROR_RATE  # noqa: E402
-from myxtts.evaluation.similarity import ResemblyzerVectors, cosine  # noqa: E402
-from myxtts.evaluation.toolbox import open_toolbox  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
+    WORD_ERROR_RATE,
+    FloatArray,
+    Measure,
+    ResemblyzerVectors,
+    Sound,
+    Speech,
+    cosine,
+    open_toolbox,
+)
 
 LEAST_REST_SECONDS = 3.0
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
@@ -44,8 +44,9 @@ from myxtts.config.config import AudioConfig, XTTSConfig  # noqa: E402
 from myxtts.data.metadata import LJSpeechDataset, Utterance  # noqa: E402
 from myxtts.errors import ConfigError, DataError, MyXTTSError  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
-from myxtts.evaluation.measure import (  # noqa: E402
+from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
     MEASURED_RATE_HZ,
+    SPEECH_METRICS,
     FloatArray,
     Measure,
     Metric,
@@ -53,10 +54,10 @@ from myxtts.evaluation.measure import (  # noqa: E402
     Sound,
     Speech,
     Tool,
+    open_toolbox,
+    torchaudio_or_blank,
 )
-from myxtts.evaluation.quality import torchaudio_or_blank  # noqa: E402
-from myxtts.evaluation.toolbox import SPEECH_METRICS, open_toolbox  # noqa: E402
-from myxtts.runs.vocoders import find_vocoder  # noqa: E402
+from myxtts.runs.trained_model import find_vocoder  # noqa: E402
 from myxtts.wording import plural  # noqa: E402
 
 AUDIO = AudioConfig()

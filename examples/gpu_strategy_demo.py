@@ -24,7 +24,7 @@ REPLICAS = 2
 
 def main() -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     show_strategies()
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def strategy_for(devices: int, multi_gpu: bool) -> tf.distribute.Strategy:
-    from myxtts.devices.discovery import find_accelerators
+    from myxtts.devices.strategy import find_accelerators
     from myxtts.utils.commons import setup_gpu_strategy
 
     find_accelerators(virtual_devices=4 if devices else 0, visible_gpus=VISIBLE[devices])

@@ -27,7 +27,7 @@ else:
         from importlib import import_module
 
         if name in _NEED_TENSORFLOW:
-            from myxtts.devices.loading import load_tensorflow
+            from myxtts.devices.startup import load_tensorflow
 
             load_tensorflow()
         return getattr(import_module(_HOMES[name]), name)

@@ -159,10 +159,10 @@ def browser() -> Iterator[Any]:
 
 
 FOUR_DEVICES = """
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
-    from myxtts.devices.discovery import find_accelerators
+    from myxtts.devices.strategy import find_accelerators
 
     find_accelerators(virtual_devices=4)
 """

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from myxtts.devices.memory import GpuRuntime
-from myxtts.devices.nvml import Card, NvmlReading
+from myxtts.devices.monitor import Card, NvmlReading
 from myxtts.utils.gpu_memory import setup_gpu_memory_isolation
 
 RunSnippet = Callable[..., tuple[Any, str]]

@@ -16,7 +16,7 @@ import json
 import logging
 import keras
 import tensorflow as tf
-from myxtts.devices.discovery import Accelerators, find_accelerators
+from myxtts.devices.strategy import Accelerators, find_accelerators
 from myxtts.devices.strategy import choose_strategy
 from myxtts.utils.commons import setup_gpu_strategy
 

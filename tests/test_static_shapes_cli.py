@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from myxtts.config.metrics import LossParts
+from myxtts.config.config import LossParts
 
 # A model that trains in seconds; four devices for all, since a process has one set of them.
 GPUS = ("--config", "small.yaml", "--virtual-devices", "4")

@@ -11,14 +11,20 @@ that of the white noise whose phases the search starts from.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_window
-from myxtts.audio.mel import FloatArray, mel_weights
+from myxtts.audio.mel import (
+    FloatArray,
+    add_frames,
+    cut_frames,
+    hann_window,
+    inverse_window,
+    mel_weights,
+)
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
@@ -193,3 +199,16 @@ def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
 def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:
     """Faster than tf.abs, which avoids overflow."""
     return tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+
+
+class Vocoder(Protocol):
+    def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
+        """[frames, mels] -> [samples] in [-1, 1]; deterministic for a seed."""
+
+
+@runtime_checkable
+class StreamingVocoder(Vocoder, Protocol):
+    """A vocoder that speaks a mel while it still arrives."""
+
+    def stream(self, log_mels: Iterable[FloatArray], *, seed: int = 0) -> Iterator[FloatArray]:
+        """Chunks [frames, mels] to samples; joined, they equal those of the whole mel."""

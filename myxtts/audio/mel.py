@@ -15,15 +15,58 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.frames import cut_frames
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.Tensor:
+    """[..., samples] -> [..., frames, frame_samples]; an incomplete frame is left out."""
+    if frame_samples % hop_samples:
+        return tf.signal.frame(samples, frame_samples, hop_samples)
+    overlap = frame_samples // hop_samples
+    *before, count = tf.unstack(tf.shape(samples))
+    hops = count // hop_samples
+    frames = tf.maximum(hops - overlap + 1, 0)
+    blocks = tf.reshape(samples[..., : hops * hop_samples], [*before, hops, hop_samples])
+    blocks_of_frame = tf.range(frames)[:, None] + tf.range(overlap)
+    gathered = tf.gather(blocks, blocks_of_frame, axis=len(before))
+    return tf.reshape(gathered, [*before, frames, frame_samples])
+
+
+def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
+    """[batch, frames, frame_samples] -> [batch, samples], overlapping by all but the hop."""
+    if frames.shape[-1] % hop_samples:
+        return tf.signal.overlap_and_add(frames, hop_samples)
+    overlap = frames.shape[-1] // hop_samples
+    blocks = [
+        tf.pad(part, [[0, 0], [first, overlap - 1 - first], [0, 0]])
+        for first, part in enumerate(tf.split(frames, overlap, -1))
+    ]
+    return tf.reshape(tf.add_n(blocks), [tf.shape(frames)[0], -1])
+
+
+@functools.cache
+def hann_window(samples: int) -> FloatArray:
+    return np.hanning(samples + 1)[:-1].astype(np.float32)
+
+
+@functools.cache
+def inverse_window(samples: int, hop_samples: int) -> FloatArray:
+    """Frames cut and weighted by the Hann window, weighted by this one and added up, are what they
+    were cut from.
+    """
+    window = hann_window(samples)
+    power = np.pad(np.square(window), (0, -samples % hop_samples))
+    in_all_frames = power.reshape(-1, hop_samples).sum(0)
+    tiled: FloatArray = np.tile(in_all_frames, power.size // hop_samples)[:samples]
+    return window / tiled
+
 
 LOG_FLOOR = 1e-5
 # The lowest band reaches down to zero: deep voices begin at 60 Hz.
 _LOWEST_HZ = 0.0
-
-FloatArray = npt.NDArray[np.float32]
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,3 +155,20 @@ def _mel_to_hz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 _BREAK_HZ = 1_000.0
 _HZ_PER_MEL = 200.0 / 3.0
 _LOG_STEP = float(np.log(6.4)) / 27.0
+
+
+# Cosines with up to this many half-waves per band belong to the envelope. The harmonics of a
+# child's voice of 350 Hz are just above.
+_HALF_WAVES_PER_BAND = 14 / 80
+
+
+def formant_weights(audio: AudioConfig, n_mels: int, factor: float) -> npt.NDArray[np.float32]:
+    """[mels, mels]: multiplying log-mels [frames, mels] by it scales formants by `factor`."""
+    cosines = cosines_over_bands(np.arange(max(2, round(_HALF_WAVES_PER_BAND * n_mels))), n_mels)
+    cosines /= np.linalg.norm(cosines, axis=1, keepdims=True)
+    shape_of = cosines.T @ cosines
+    centres = band_centres_hz(audio, n_mels)
+    taken_from = np.interp(centres / factor, centres, np.arange(n_mels))
+    moved = np.stack([np.interp(taken_from, np.arange(n_mels), unit) for unit in np.eye(n_mels)], 1)
+    weights = moved @ shape_of + np.eye(n_mels) - shape_of
+    return weights.T.astype(np.float32)

@@ -16,7 +16,7 @@ import numpy as np
 import soxr
 
 from myxtts.audio.files import FloatArray
-from myxtts.config.metrics import RECOGNISER_LANGUAGES
+from myxtts.config.config import RECOGNISER_LANGUAGES
 from myxtts.errors import DataError
 from myxtts.text.languages import find_language, normalise
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_aside, say_json
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import add_json, add_workers
+from myxtts.cli.parser import add_json, add_workers, flag_group
 from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural_count
 

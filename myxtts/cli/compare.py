@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say, say_json
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import add_json
-from myxtts.cli.parser import CommandParser
+from myxtts.cli.parser import CommandParser, add_json, flag_group
 
 if TYPE_CHECKING:
     from myxtts.evaluation.history import RunHistory
-    from myxtts.evaluation.measure import Metric
+    from myxtts.evaluation.measures import Metric
 
 _DEFAULT_FOLDER = Path("comparison")
 
@@ -43,13 +41,12 @@ def run(options: argparse.Namespace) -> int:
 
     for folder in options.runs:
         RunDir(folder).lines_of_training()
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     from myxtts.charts import as_png
     from myxtts.evaluation.history import AXES, read_history
-    from myxtts.evaluation.pictures import draw_curves
-    from myxtts.evaluation.results import as_json, write_result
+    from myxtts.evaluation.results import as_json, draw_curves, write_result
 
     runs = {str(folder): read_history(folder) for folder in options.runs}
     options.out.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say, say_json
-from myxtts.cli.exit_codes import CHECK_FAILED
+from myxtts.cli.parser import CHECK_FAILED
 from myxtts.cli.stats import measure_part
-from myxtts.cli.train import configuration_of_run, find_start
-from myxtts.cli.training_flags import add_training_flags
+from myxtts.cli.train import add_training_flags, configuration_of_run, find_start
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -61,9 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
     """The placement that `train` would choose and whether it uses XLA, without TensorFlow."""
-    from myxtts.devices.cluster import find_cluster
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.placement import expected_gpu_count, expects_xla, place
+    from myxtts.devices.strategy import find_cluster
 
     cluster = find_cluster()
     gpus_here = describe_machine().gpus_to_be_expected

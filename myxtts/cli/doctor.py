@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say, say_json
-from myxtts.cli.exit_codes import CHECK_FAILED
-from myxtts.cli.options import add_json
-from myxtts.config.metrics import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
+from myxtts.cli.parser import CHECK_FAILED, add_json
+from myxtts.config.config import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
 from myxtts.errors import MyXTTSError
 from myxtts.wording import plural_count
 
 if TYPE_CHECKING:
-    from myxtts.devices.checkup import CheckResult
-    from myxtts.devices.probe import TensorFlowView
+    from myxtts.devices.doctor import CheckResult, TensorFlowView
 
 _NEEDED = ("TensorFlow",)
 # What espeak-ng can say in any language.
@@ -49,10 +47,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.devices.checkup import check_up
+    from myxtts.devices.doctor import ask_tensorflow, check_up
     from myxtts.devices.machine import describe_machine
-    from myxtts.devices.nvml import read_nvml
-    from myxtts.devices.probe import ask_tensorflow
+    from myxtts.devices.monitor import read_nvml
 
     language = None
     if options.language is not None:
@@ -107,7 +104,7 @@ def _check_surroundings(language: str | None) -> Iterator[CheckResult]:
 
 def _check_extras(language: str | None) -> Iterator[CheckResult]:
     """What some users need."""
-    from myxtts.devices.checkup import CheckResult, install_command
+    from myxtts.devices.doctor import CheckResult, install_command
 
     if shutil.which("ffmpeg") is not None:
         yield CheckResult("ffmpeg", "fine", "reads m4a, aac, wma and the sound of videos")
@@ -131,7 +128,7 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
 
 
 def check_memory() -> CheckResult:
-    from myxtts.devices.checkup import CheckResult
+    from myxtts.devices.doctor import CheckResult
     from myxtts.devices.machine import read_memory
 
     memory = read_memory()
@@ -144,7 +141,7 @@ def check_memory() -> CheckResult:
 
 
 def check_disk(folder: Path) -> CheckResult:
-    from myxtts.devices.checkup import CheckResult
+    from myxtts.devices.doctor import CheckResult
 
     elsewhere = "--run-dir DIR --set data.cache_dir=DIR"
     if not os.access(folder, os.W_OK):
@@ -184,7 +181,7 @@ def _gb(size_mb: int) -> str:
 
 def check_audio() -> CheckResult:
     """Writes one second of audio, reads it back and resamples it."""
-    from myxtts.devices.checkup import CheckResult, pip_command
+    from myxtts.devices.doctor import CheckResult, pip_command
 
     remedy = f"{pip_command()} install --force-reinstall soundfile soxr"
     try:
@@ -215,7 +212,7 @@ def check_audio() -> CheckResult:
 
 def check_phonemes(language: str | None = None) -> CheckResult:
     """Of one language, or of those with rules of their own."""
-    from myxtts.devices.checkup import CheckResult, pip_command
+    from myxtts.devices.doctor import CheckResult, pip_command
 
     try:
         from myxtts.text.languages import REGISTRY, find_language

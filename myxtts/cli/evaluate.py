@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_json, terminal_width
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import add_json, add_run, required_run
+from myxtts.cli.parser import add_json, add_run, flag_group, required_run
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.errors import ConfigError, DataError
 from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.evaluation.evaluate import Evaluation
-    from myxtts.evaluation.sentences import Sentence
+    from myxtts.evaluation.evaluate import Evaluation, Sentence
     from myxtts.synthesis.tts import TTS
 
 _DEFAULT_COUNT = 20
@@ -85,12 +83,12 @@ def run(options: argparse.Namespace) -> int:
         progress.begin(f"checking {run_dir}", is_brief=True)
         only = _check(options)
         progress.begin("loading TensorFlow")
-        from myxtts.devices.loading import load_tensorflow
+        from myxtts.devices.startup import load_tensorflow
 
         load_tensorflow()
         from myxtts.evaluation.evaluate import evaluate, own_voice
+        from myxtts.evaluation.measures import open_toolbox
         from myxtts.evaluation.results import save_evaluation
-        from myxtts.evaluation.toolbox import open_toolbox
         from myxtts.runs.run_dir import RunDir, require_no_link
         from myxtts.synthesis.tts import TTS
 
@@ -132,7 +130,7 @@ def _check(options: argparse.Namespace) -> list[str]:
     if options.out is not None and options.out.exists() and not options.out.is_dir():
         raise DataError(f"{options.out}: is a file, expected a folder to write to")
     from myxtts.audio.pretrained import require_whisper
-    from myxtts.evaluation.toolbox import require_metrics
+    from myxtts.evaluation.measures import require_metrics
 
     if options.whisper is not None:
         require_whisper(options.whisper)
@@ -142,7 +140,7 @@ def _check(options: argparse.Namespace) -> list[str]:
 
 
 def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
-    from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
+    from myxtts.evaluation.evaluate import held_out_sentences, sentences_of_file
 
     languages = tts.tokenizer.languages
     if options.sentences is None:
@@ -161,7 +159,7 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     """The run's configuration, with the requested corpus."""
-    from myxtts.evaluation.sentences import with_corpus
+    from myxtts.evaluation.evaluate import with_corpus
 
     if options.data is not None:
         return with_corpus(tts.config, options.data)

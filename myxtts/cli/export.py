@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import Progress, say
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import add_run, required_run
+from myxtts.cli.parser import add_run, flag_group, required_run
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 from myxtts.synthesis.export_formats import FORMATS, require_format, require_new_folder
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     require_new_folder(folder)
     with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
-        from myxtts.devices.loading import load_tensorflow
+        from myxtts.devices.startup import load_tensorflow
 
         load_tensorflow()
         from myxtts.synthesis.export import export_model

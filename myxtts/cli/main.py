@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
+import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from typing import Any
 
 from myxtts import __version__
-from myxtts.cli.completion import SHELLS, PrintCompletion
 from myxtts.cli.console import LogLines, say_aside, standard_streams
-from myxtts.cli.exit_codes import INTERRUPTED
-from myxtts.cli.failures import report_failure
-from myxtts.cli.options import add_message_flags
-from myxtts.cli.parser import CommandParser
+from myxtts.cli.parser import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    UNEXPECTED_ERROR,
+    USER_ERROR,
+    CommandParser,
+    add_message_flags,
+)
+from myxtts.errors import MyXTTSError
 from myxtts.training.interruption import signals_interrupt
 
 # Each is a module of this folder.
@@ -98,3 +106,89 @@ def _named_first(arguments: Sequence[str]) -> str | None:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# Full disks, quotas and process limits: writing to an open file raises these without a file name.
+_MACHINE_LIMITS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+}
+
+
+def report_failure(error: Exception, command: str, *, show_traceback: bool) -> int:
+    if isinstance(error, BrokenPipeError) and _stdout_is_closed():
+        return BROKEN_PIPE
+    line = _user_message(error)
+    if show_traceback or line is None:
+        traceback.print_exception(error)
+    if line is not None:
+        say_aside(f"myxtts {command}: {line}")
+        return USER_ERROR
+    say_aside(
+        f"myxtts {command}: unexpected error, probably a bug in MyXTTS; please report it with "
+        "the traceback above"
+    )
+    return UNEXPECTED_ERROR
+
+
+def _user_message(error: Exception) -> str | None:
+    """None if the user could not fix it."""
+    if isinstance(error, MyXTTSError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory; end other programs, or lower data.batch_size or the model's size"
+    if not isinstance(error, OSError):
+        return None
+    if isinstance(error.filename, str | bytes | os.PathLike):
+        line = f"{os.fsdecode(error.filename)}: {error.strerror or error}"
+    elif error.errno in _MACHINE_LIMITS:
+        line = error.strerror or str(error)
+    else:
+        return None
+    return " ".join(line.splitlines())
+
+
+def _stdout_is_closed() -> bool:
+    """Whether standard output is the broken pipe; writing one more line shows it."""
+    try:
+        print(flush=True)
+    except BrokenPipeError:
+        # Python flushes standard output again at exit and would print an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+SHELLS = ("bash", "zsh", "tcsh", "fish")
+
+
+class PrintCompletion(argparse.Action):
+    """Prints the script and exits, as --version does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+        import shtab
+
+        from myxtts.runs.trained_model import run_or_base
+
+        voices = sorted(file.stem for file in (run_or_base(None) / "voices").glob("*.json"))
+        for _, command in all_commands(parser):
+            for action in command._actions:
+                if "--voice" in action.option_strings:
+                    action.complete = shtab.cmd(f"echo {' '.join(voices)}")  # type: ignore[attr-defined]
+                elif action.nargs != 0 and not action.choices and action.type not in (int, float):
+                    action.complete = shtab.FILE  # type: ignore[attr-defined]
+        print(shtab.complete(parser, shell))
+        parser.exit()
+
+
+def all_commands(
+    parser: argparse.ArgumentParser, name: str = ""
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command by its words, such as `voice add`."""
+    # argparse has no public way to ask for subcommands.
+    groups = [it for it in parser._actions if isinstance(it, argparse._SubParsersAction)]
+    if not groups:
+        yield name, parser
+    for group in groups:
+        for word, command in group.choices.items():
+            yield from all_commands(command, f"{name} {word}".strip())

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from myxtts.cli.exit_codes import USER_ERROR
-from myxtts.cli.help_text import HelpWithDefaults, sort_flags
-from myxtts.config.config import section_by_setting
-from myxtts.config.names import did_you_mean, nearest
+from myxtts.config.config import XTTSConfig, section_by_setting, section_of
+from myxtts.config.loading import builtin_names
+from myxtts.config.schema import did_you_mean, nearest
+from myxtts.errors import CheckpointError, ConfigError
+from myxtts.runs.trained_model import run_or_base
+from myxtts.training.interruption import exit_code_of_signal
 from myxtts.wording import printable
 
 CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
@@ -103,3 +107,185 @@ class CommandParser(argparse.ArgumentParser):
 def _expected_number(found: re.Match[str]) -> str:
     expected = "a whole number" if found[1] == "int" else "a number"
     return f"found {found[2]}, expected {expected}"
+
+
+# Arguments and what is used most come first, in the groups that argparse makes itself.
+GROUPS = (
+    "data",
+    "settings",
+    "run",
+    "voices",
+    "transcripts",
+    "clips",
+    "speech",
+    "shapes",
+    "model and optimisation",
+    "length and saving",
+    "access",
+    "limits",
+    "devices",
+    "output",
+    "messages",
+)
+
+
+class HelpWithDefaults(argparse.HelpFormatter):
+    """Adds the default where the text of a flag does not explain it: a switch is off."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.option_strings and not action.required
+        if not has_default or action.dest in ("help", "version") or "(default" in str(action.help):
+            return action.help
+        return f"{action.help} (default: {'off' if action.nargs == 0 else 'none'})"
+
+
+def flag_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
+    """The group of that title, one of GROUPS; the help shows them in that order."""
+    if title not in GROUPS:
+        raise ValueError(f"{title!r} is not one of the groups of flags: {', '.join(GROUPS)}")
+    made = next((one for one in parser._action_groups if one.title == title), None)
+    return made or parser.add_argument_group(title)
+
+
+def sort_flags(parser: argparse.ArgumentParser) -> None:
+    """By their groups, in the usage too; argparse takes them in the order of the code."""
+    groups = parser._action_groups
+    groups.sort(key=lambda group: GROUPS.index(group.title) if group.title in GROUPS else -1)
+    places = {
+        id(action): place for place, group in enumerate(groups) for action in group._group_actions
+    }
+    parser._actions.sort(key=lambda action: places[id(action)])
+
+
+# The command worked and its check failed: `validate` found errors, `doctor` a broken part.
+CHECK_FAILED = 1
+USER_ERROR = 2
+# A bug in the program: EX_SOFTWARE of sysexits.h.
+UNEXPECTED_ERROR = 70
+# Ctrl-C.
+INTERRUPTED = exit_code_of_signal(signal.SIGINT)
+# The reader is gone, as in `myxtts stats ... | head`.
+BROKEN_PIPE = exit_code_of_signal(signal.SIGPIPE)
+
+
+def add_corpus(parser: argparse.ArgumentParser, what: str) -> None:
+    """The corpus as an argument, and as --train-data."""
+    parser.add_argument(CORPUS_ARGUMENT, nargs="?", metavar="CORPUS", help=what)
+    flag_group(parser, "data").add_argument(
+        "--train-data", metavar="CORPUS", help="the same as the argument (default: none)"
+    )
+
+
+def required_corpus(options: argparse.Namespace) -> Path:
+    if options.train_data is None:
+        raise ConfigError(f"which corpus? Use myxtts {options.command} CORPUS")
+    return Path(options.train_data)
+
+
+def add_run(parser: argparse.ArgumentParser, what: str = "folder of a trained run") -> None:
+    """The run as an argument, and as --checkpoint."""
+    parser.add_argument(RUN_ARGUMENT, nargs="?", type=Path, metavar="RUN", help=what)
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="RUN", help="the same as the argument (default: none)"
+    )
+
+
+def required_run(options: argparse.Namespace) -> Path:
+    if options.checkpoint is None:
+        raise CheckpointError(f"which run? Use myxtts {options.command} RUN")
+    return run_or_base(options.checkpoint)
+
+
+def add_val_data(parser: argparse.ArgumentParser) -> None:
+    flag_group(parser, "data").add_argument(
+        "--val-data",
+        metavar="DIR",
+        help="validation corpus (default: held out from the training corpus)",
+    )
+
+
+def add_language(
+    parser: argparse.ArgumentParser, what: str = "language of rows that name none"
+) -> None:
+    flag_group(parser, "data").add_argument(
+        "--language",
+        dest="default_language",
+        metavar="TAG",
+        help=f"{what}, such as en or fa (default: text.default_language)",
+    )
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    group = flag_group(parser, "settings")
+    group.add_argument(
+        "--config",
+        default=None,
+        metavar="NAME_OR_FILE",
+        help="YAML file with settings, or a built-in configuration: "
+        f"{', '.join(builtin_names())} (default: the defaults of the settings)",
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="override a setting, such as training.learning_rate=1e-3 or learning_rate=1e-3; may "
+        "be repeated",
+    )
+
+
+def configuration(
+    options: argparse.Namespace,
+    settings: Mapping[str, Any],
+    base: Path | None = None,
+    flag_names: Mapping[str, str] | None = None,
+) -> XTTSConfig:
+    """Lowest first: --config or else a run's `base`, `settings` by name, --set.
+
+    `flag_names` has the flags of the settings that are called otherwise.
+    """
+    from myxtts.config.loading import load_config
+
+    if settings.get("default_language") is not None:
+        from myxtts.text.languages import parse_tag
+
+        language = parse_tag(settings["default_language"], "--language")
+        settings = {**settings, "default_language": language}
+    overrides: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        overrides.setdefault(section_of(name), {})[name] = value
+    return load_config(
+        options.config or base,
+        overrides,
+        options.set,
+        flag_names=flag_names,
+    )
+
+
+def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
+    """Every command ends with these."""
+    group = flag_group(parser, "messages")
+    group.add_argument(
+        "--verbose", action="store_true", default=default, help="show details of what is done"
+    )
+    group.add_argument(
+        "--traceback", action="store_true", default=default, help="print the traceback of an error"
+    )
+
+
+def add_workers(
+    parser: argparse.ArgumentParser, what: str = "processes to use (default: one per core)"
+) -> None:
+    flag_group(parser, "devices").add_argument("--workers", type=int, metavar="N", help=what)
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
+    # With a default: some parsers leave out what is not given.
+    flag_group(parser, "output").add_argument(
+        "--json", action="store_true", default=False, help=what
+    )
+
+
+def given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings whose flags were given."""
+    return {name: value for name, value in settings.items() if value is not None}

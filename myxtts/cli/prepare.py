@@ -8,14 +8,14 @@ import time
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import (
+from myxtts.cli.parser import (
     add_config_options,
     add_corpus,
     add_language,
     add_val_data,
     add_workers,
     configuration,
+    flag_group,
     given,
     required_corpus,
 )
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.data.metadata import require_corpora
 
     require_corpora(config)
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     from myxtts.data.corpus import prepare_part

@@ -51,10 +51,9 @@ def run(options: argparse.Namespace) -> int:
     require_web_packages()
     from myxtts.collect.corpus import CorpusFolder
     from myxtts.collect.cutting import CutSettings
-    from myxtts.collect.review import Review
-    from myxtts.collect.review_app import HOST, make_app
+    from myxtts.collect.review import HOST, Review, make_app
     from myxtts.text.languages import parse_tag
-    from myxtts.web.server import Server, bind
+    from myxtts.web import Server, bind
 
     if options.record:
         folder = CorpusFolder(options.corpus)

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import add_run
+from myxtts.cli.parser import add_run, flag_group
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.errors import ConfigError, DeviceError
-from myxtts.runs.base import model_name, run_or_base
+from myxtts.runs.trained_model import model_name, run_or_base
 
 if TYPE_CHECKING:
-    from myxtts.serving.engine import Engine
-    from myxtts.serving.requests import Limits
-    from myxtts.web.security import AccessRules
+    from myxtts.serving.engine import Engine, Limits
+    from myxtts.web import AccessRules
 
 _TOKEN_VARIABLE = "MYXTTS_TOKEN"
 _SHORTEST_TOKEN = 16
@@ -121,12 +119,12 @@ def run(options: argparse.Namespace) -> int:
     rules, limits = _rules(options), _limits(options)
     folders = [run_or_base(options.checkpoint), *options.also]
     with contextlib.ExitStack() as stack, Progress() as progress:
-        from myxtts.web.server import RateLimit, Server, bind
+        from myxtts.web import RateLimit, Server, bind
 
         # First, so that a port in use is reported before the models are loaded.
         listener = stack.enter_context(bind(options.host, options.port))
         progress.begin("loading TensorFlow", is_brief=True)
-        from myxtts.devices.loading import load_tensorflow
+        from myxtts.devices.startup import load_tensorflow
 
         load_tensorflow()
         engines = _load(folders, options, limits, progress)
@@ -173,7 +171,7 @@ def _load(
 def require_web_packages() -> None:
     for name in ("fastapi", "uvicorn", "multipart", "prometheus_client"):
         if importlib.util.find_spec(name) is None:
-            from myxtts.devices.checkup import install_command
+            from myxtts.devices.doctor import install_command
 
             raise DeviceError(
                 f"needs the package {name}; install it with {install_command('serve')}"
@@ -181,7 +179,7 @@ def require_web_packages() -> None:
 
 
 def _rules(options: argparse.Namespace) -> AccessRules:
-    from myxtts.web.security import AccessRules, is_loopback, is_origin
+    from myxtts.web import AccessRules, is_loopback, is_origin
 
     token = _token(options.token_file)
     if token is None and not options.force and not is_loopback(options.host):
@@ -222,7 +220,7 @@ def _first_line(file: Path) -> str:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    from myxtts.serving.requests import Limits
+    from myxtts.serving.engine import Limits
 
     for flag, value, least, most in (
         ("--port", options.port, 0, 65_535),

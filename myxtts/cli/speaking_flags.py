@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from myxtts.cli.help_text import flag_group
+from myxtts.cli.parser import flag_group
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 

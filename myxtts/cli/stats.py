@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import counting_bar, say, say_json
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import (
+from myxtts.cli.parser import (
     add_config_options,
     add_corpus,
     add_json,
     add_language,
     add_val_data,
     configuration,
+    flag_group,
     given,
     required_corpus,
 )

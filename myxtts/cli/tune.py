@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, clock_time, say_json
-from myxtts.cli.help_text import flag_group
-from myxtts.cli.options import (
+from myxtts.cli.parser import (
     add_config_options,
     add_corpus,
     add_json,
     add_language,
     configuration,
+    flag_group,
     given,
 )
 from myxtts.errors import ConfigError
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.data.metadata import require_corpora
 
     require_corpora(config)
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     with Progress(quiet=options.json) as progress:
 
@@ -145,7 +145,7 @@ def _require_new_file(file: Path) -> None:
 
 def _given_settings(options: argparse.Namespace) -> Layer:
     """The settings from --config and --set, which the written file has to repeat."""
-    from myxtts.config.aliases import resolve_aliases
+    from myxtts.config.config import resolve_aliases
     from myxtts.config.loading import merge, parse_assignments, read_yaml
 
     layers = [read_yaml(options.config)] if options.config is not None else []

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import Progress, say, say_json
-from myxtts.cli.options import add_json, add_message_flags
-from myxtts.cli.parser import CommandParser
+from myxtts.cli.parser import CommandParser, add_json, add_message_flags
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.base import model_name, run_or_base
+from myxtts.runs.trained_model import model_name, run_or_base
 from myxtts.wording import plural
 
 
@@ -83,7 +82,7 @@ def _add(options: argparse.Namespace) -> int:
     name = require_free_name(folder, name, replace=options.replace)
     with Progress() as progress:
         progress.begin("loading TensorFlow")
-        from myxtts.devices.loading import load_tensorflow
+        from myxtts.devices.startup import load_tensorflow
 
         load_tensorflow()
         from myxtts.synthesis.tts import TTS

@@ -51,7 +51,7 @@ from myxtts.collect.voices import (
     middle_of,
     nearest_voice,
 )
-from myxtts.devices.checkup import install_command
+from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
 from myxtts.text.languages import other_script
 from myxtts.text.markup import read_text

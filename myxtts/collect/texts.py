@@ -33,9 +33,9 @@ from myxtts.collect.corpus import (
     read_lines,
     tidy,
 )
-from myxtts.devices.checkup import install_command
+from myxtts.devices.doctor import install_command
 from myxtts.errors import CheckpointError, DataError
-from myxtts.runs.base import run_or_base
+from myxtts.runs.trained_model import run_or_base
 from myxtts.text.languages import find_language
 
 # Recognisers expect some silence before and after the speech.
@@ -320,7 +320,7 @@ def _place(
 
 
 if TYPE_CHECKING:
-    from myxtts.runs.loaded_model import LoadedModel
+    from myxtts.runs.trained_model import LoadedModel
 
 _OTHERS = 4
 _SENTENCES_OF_OTHERS = 160
@@ -336,14 +336,14 @@ class Listener(Protocol):
 
 def open_listener(language: str) -> Listener | None:
     """None if there is no base model, or none that knows the language."""
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     try:
         folder = run_or_base(None)
     except CheckpointError:
         return None
     load_tensorflow()
-    from myxtts.runs.loaded_model import load_model
+    from myxtts.runs.trained_model import load_model
 
     model = load_model(folder, compiled=False)
     # One that knows English can judge British English too.

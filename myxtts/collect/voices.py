@@ -13,7 +13,7 @@ import numpy.typing as npt
 from myxtts.audio.files import FloatArray, read_audio
 from myxtts.audio.pretrained import MEASURED_RATE_HZ, ResemblyzerVectors, Sound
 from myxtts.collect.corpus import VOICE_LINE, CorpusFolder, append, read_lines
-from myxtts.devices.checkup import install_command
+from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
 
 # Mean cosine similarity of clips of two groups that are one voice.

@@ -10,23 +10,746 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from myxtts.config.aliases import ALIASES, resolve_aliases
-from myxtts.config.audio import AudioConfig
-from myxtts.config.augmentation import AugmentationConfig
-from myxtts.config.data import BATCHING_MODES, DataConfig
-from myxtts.config.evaluation import EvaluationConfig
-from myxtts.config.metrics import MEASURES
-from myxtts.config.model import MODEL_SIZES, VOICE_STEP_FRAMES, ModelConfig
-from myxtts.config.names import did_you_mean, nearest
-from myxtts.config.presets import presets_of, without_presets
-from myxtts.config.saving import SavingConfig
-from myxtts.config.schema import Layer, Section, frozen_settings
-from myxtts.config.text import TextConfig
-from myxtts.config.training import OPTIMIZATION_LEVELS, PRECISIONS, TASKS, Guidance, TrainingConfig
-from myxtts.config.vocoder import VocoderConfig
+from myxtts.config.schema import Layer, Section, did_you_mean, frozen_settings, nearest, setting
 from myxtts.errors import ConfigError
+
+
+def read_gpu_id(value: Any) -> Any:
+    """0, "0" and [0] are 0."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def read_gpu_ids(value: Any) -> Any:
+    """1 is "1", and [1, 2] is "1,2"."""
+    ids = value if isinstance(value, list | tuple) else [value]
+    numbers = [read_gpu_id(part) for part in ids]
+    if not numbers or any(type(number) is not int for number in numbers):
+        return value
+    return ",".join(str(number) for number in numbers)
+
+
+def parse_gpu_ids(name: str, text: str) -> list[int]:
+    """The ids in "1,2"; `name` is the setting that has this text."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(
+            f'{name}: found {text!r}, expected GPU ids separated by commas; write it like "0,1"'
+        )
+    ids = [int(part) for part in parts]
+    if len(set(ids)) < len(ids):
+        once = ",".join(map(str, sorted(set(ids))))
+        raise ConfigError(f'{name}: found {text!r}, expected each id once; write "{once}"')
+    return ids
+
+
+def parse_optional_gpu_ids(name: str, text: str) -> list[int]:
+    """The same, where empty text names none."""
+    return parse_gpu_ids(name, text) if text.strip() else []
+
+
+class LossParts(NamedTuple):
+    """The parts of the loss of `myxtts.models.xtts`: their names stand here and nowhere else."""
+
+    prior: Any
+    duration: Any
+    mel: Any
+    flow: Any
+    adversarial: Any
+    phoneme: Any
+
+
+class VocoderLossParts(NamedTuple):
+    """The same for `myxtts.models.vocoder_training`."""
+
+    spectral: Any
+    refining: Any
+    discriminator: Any
+
+
+TRAINING_LOSSES = (
+    "loss",
+    *(f"{name}_loss" for name in (*LossParts._fields, *VocoderLossParts._fields)),
+)
+VALIDATION_LOSSES = tuple(f"validation_{name}" for name in TRAINING_LOSSES)
+
+LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | {
+    "validation_mel_distance": True,
+    "wer": True,
+    "cer": True,
+    "similarity": False,
+    "own_similarity": False,
+    "dnsmos": False,
+    "distillmos": False,
+    "mel_cepstral_distance": True,
+    "pitch_error": True,
+    "voicing_error": True,
+    "clipping": True,
+    "real_time_factor": True,
+}
+# What the included recogniser is; without it no words can be counted during a run.
+RECOGNISER_PACKAGE = "moonshine_voice"
+RECOGNISER_LANGUAGES = ("en",)
+# Training losses are those of single batches: too uneven to judge by.
+JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
+MEASURES = tuple(name for name in JUDGING_METRICS if not name.startswith("validation_"))
+
+
+@frozen_settings
+class AudioConfig(Section):
+    """How audio is turned into log-mel spectrograms."""
+
+    section_name = "audio"
+    sample_rate_hz: int = setting(
+        22_050,
+        "Sample rate of the model; every clip is resampled to it.",
+        least=8_000,
+        most=192_000,
+    )
+    fft_samples: int = setting(1_024, "FFT size and window length.", least=64, most=65_536)
+    hop_samples: int = setting(256, "Hop between consecutive mel frames.", least=16, most=32_768)
+    highest_hz: float = setting(8_000.0, "Upper edge of the highest mel band.", least=100)
+
+
+@frozen_settings
+class TextConfig(Section):
+    """How text is turned into tokens."""
+
+    section_name = "text"
+    tokens: str = setting(
+        "phonemes",
+        "phonemes (from espeak-ng) need less training data; graphemes need no pronunciation "
+        "dictionary.",
+        choices=("phonemes", "graphemes"),
+    )
+    ezafe: bool = setting(
+        True, "Say the Persian ezafe where it is not written. Applies to phonemes only."
+    )
+    default_language: str = setting(
+        "en", "Language of corpora without a language column, as a code such as en or fa."
+    )
+
+
+BATCHING_MODES = ("bucketed", "fixed", "dynamic")
+
+
+@frozen_settings
+class DataConfig(Section):
+    """Where the recordings are, how they are batched and prefetched, and which GPUs that uses."""
+
+    section_name = "data"
+    train_data: str | None = setting(
+        None, "Folder of the training corpus; null generates the demo corpus and uses it."
+    )
+    val_data: str | None = setting(
+        None, "Folder of the validation corpus; null holds out part of the training corpus."
+    )
+    layout: str | None = setting(
+        None,
+        "Columns of the metadata file, such as audio|text|speaker, with - for an unused column; "
+        "null detects them.",
+    )
+    delimiter: str | None = setting(
+        None, "Column separator, such as | or , or tab; null detects it."
+    )
+    cache_dir: str | None = setting(
+        None, "Where computed features are cached; null puts them next to the corpus."
+    )
+    validation_fraction: float = setting(
+        0.05,
+        "Fraction of clips held out for validation where there is no validation corpus.",
+        least=0,
+        most=0.5,
+    )
+    batch_size: int = setting(
+        16,
+        "Clips that are computed at once, over all replicas; a step takes as many such batches as "
+        "training.gradient_accumulation_steps says. With bucketed batching it is an average: long "
+        "clips come in smaller batches, so that every step costs about the same. If it is not "
+        "given, a corpus with too few or very long clips gets 8 or 4.",
+        least=1,
+        most=65_536,
+    )
+    batching: str = setting(
+        "bucketed",
+        "bucketed: a few static shapes that fit the corpus. fixed: one shape for every batch. "
+        "dynamic: every batch is as long as its longest clip, and XLA compiles each new shape.",
+        choices=BATCHING_MODES,
+    )
+    pad_to_fixed_length: bool = setting(
+        False,
+        "Same as `batching: fixed`: every batch is padded to max_text_length and max_mel_frames.",
+    )
+    shape_count: int | None = setting(
+        None,
+        "Maximum number of static shapes in bucketed batching; null trades padding off against "
+        "compilations.",
+        least=1,
+        most=64,
+    )
+    frame_budget: int | None = setting(
+        None,
+        "Maximum mel frames in a bucketed batch, padding included, to limit its memory; null "
+        "sets no limit beyond batch_size.",
+        least=16,
+    )
+    max_text_length: int = setting(
+        200,
+        "Maximum clip length in tokens; longer clips are left out.",
+        least=4,
+        most=10_000,
+    )
+    max_mel_frames: int | None = setting(
+        None,
+        "Maximum clip length in mel frames; longer clips are left out. null derives it from the "
+        "data.",
+        least=16,
+        most=100_000,
+    )
+    n_mels: int = setting(80, "Number of mel bands.", least=10, most=512)
+    speaker_balance: float = setting(
+        0.0,
+        "0 samples clips uniformly, 1 samples speakers uniformly. In between, a speaker's share "
+        "is proportional to its number of clips to the power of 1 - speaker_balance.",
+        least=0,
+        most=1,
+    )
+    language_balance: float = setting(
+        0.0, "The same for languages, applied after speakers are balanced.", least=0, most=1
+    )
+    min_speaker_seconds: float = setting(
+        60.0, "`myxtts validate` warns about speakers with less audio than this.", least=0
+    )
+    max_rejected_fraction: float = setting(
+        0.2, "A run stops if more than this fraction of the clips is unusable.", least=0, most=1
+    )
+    workers: int | None = setting(
+        None,
+        "Processes that compute features, and threads that load batches; null uses one per core.",
+        least=1,
+    )
+    buffer_size: int = setting(
+        50,
+        "Batches to prefetch, as far as memory_share allows; the buffer grows when the model "
+        "waits for data and shrinks when it never does.",
+        least=1,
+    )
+    memory_share: float = setting(
+        0.25,
+        "Maximum fraction of free memory to use for data: half of it for prefetched batches, "
+        "half for the features of the corpus if they fit.",
+        least=0.01,
+        most=0.9,
+    )
+    data_gpu: int | None = setting(
+        None, "GPU that computes features; needs model_gpu.", least=0, read=read_gpu_id
+    )
+    model_gpu: str | None = setting(
+        None,
+        'GPU or GPUs that train, such as 1, "1,2" or [1, 2].',
+        read=read_gpu_ids,
+        check=parse_gpu_ids,
+    )
+    model_start_delay: float = setting(
+        2.0, "Seconds between starting the data device and starting the model.", least=0
+    )
+    enable_memory_isolation: bool = setting(
+        False, "Give the data GPU and the model GPU a fixed memory limit each."
+    )
+    data_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the data GPU; null chooses one by the size of the card.", least=1
+    )
+    model_gpu_memory_mb: int | None = setting(
+        None, "Memory limit of the model GPU; null chooses one by the size of the card.", least=1
+    )
+
+    @property
+    def batching_mode(self) -> str:
+        return "fixed" if self.pad_to_fixed_length else self.batching
+
+
+@frozen_settings
+class AugmentationConfig(Section):
+    """Random changes to clips and references in training."""
+
+    section_name = "augmentation"
+    speed: float = setting(
+        0.0,
+        "Clips and references are sped up or slowed down by up to this fraction.",
+        least=0,
+        most=0.3,
+    )
+    pitch_semitones: float = setting(
+        0.0, "Voices are shifted up or down in pitch by up to this many semitones.", least=0, most=6
+    )
+    formants: float = setting(
+        0.0,
+        "Formants are shifted up or down by up to this fraction, independently of the pitch, as "
+        "a shorter or longer vocal tract would.",
+        least=0,
+        most=0.3,
+    )
+    tone_db: float = setting(
+        0.0,
+        "Random equalisation: low, middle and high frequencies are boosted or cut by up to this "
+        "much.",
+        least=0,
+        most=30,
+    )
+    gain_db: float = setting(
+        0.0, "References are made louder or quieter by up to this much.", least=0, most=30
+    )
+    noise_dbfs: float | None = setting(
+        None,
+        "Noise of up to this level is added to references; null adds none.",
+        least=-90,
+        most=-10,
+    )
+
+
+MODEL_SIZES = ("tiny", "base", "small", "normal", "big")
+# The voice encoder works on groups of this many frames: a voice changes slowly.
+VOICE_STEP_FRAMES = 4
+
+
+@frozen_settings
+class ModelConfig(Section):
+    """Size of each part of the model; `size` sets all of them, and single settings override it."""
+
+    section_name = "model"
+    size: str = setting("tiny", "Preset for all settings below.", choices=MODEL_SIZES)
+    # Mel frames that the text encoder, the alignment and the decoder treat as one position: two
+    # halve their cost, and no phoneme is shorter.
+    frames_per_position: ClassVar[int] = 2
+    text_width: int = setting(128, "Channels in the text encoder.", least=8, most=2_048)
+    text_blocks: int = setting(4, "Blocks in the text encoder.", least=1, most=64)
+    attention_heads: int = setting(2, "Heads in every attention layer.", least=1, most=64)
+    voice_width: int = setting(
+        128, "Channels in the voice encoder, and the size of the voice vector.", least=8, most=2_048
+    )
+    voice_blocks: int = setting(2, "Blocks in the voice encoder.", least=1, most=64)
+    voice_latents: int = setting(
+        8, "Voice latents that the decoder attends to.", least=1, most=1_024
+    )
+    frame_width: int = setting(192, "Channels in the frame encoder.", least=8, most=2_048)
+    frame_blocks: int = setting(
+        0,
+        "Blocks of the frame encoder at each of its five stages; 0 leaves it out, and the decoder "
+        "is conditioned on the text encoder itself.",
+        least=0,
+        most=64,
+    )
+    decoder_width: int = setting(192, "Channels in the decoder.", least=8, most=2_048)
+    decoder_blocks: int = setting(8, "Blocks in the decoder.", least=1, most=64)
+    kernel_positions: int = setting(
+        7, "Kernel size of the depthwise convolutions, in positions.", least=1, most=63
+    )
+    segment_frames: int = setting(
+        96, "Mel frames of each clip that the decoder is trained on per step.", least=16, most=8_192
+    )
+    reference_frames: int = setting(
+        192,
+        "Mel frames of reference audio per clip in training, from another recording of the same "
+        "speaker.",
+        least=32,
+        most=8_192,
+    )
+
+
+_OPTIMIZATION_LEVEL_NAMES = ("basic", "enhanced", "experimental")
+_TASK_NAMES = ("acoustic", "vocoder")
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+class Guidance(NamedTuple):
+    text: float
+    voice: float
+
+
+@frozen_settings
+class TrainingConfig(Section):
+    """Length, optimisation, precision and GPUs of a run."""
+
+    section_name = "training"
+    task: str = setting(
+        "acoustic",
+        "What is trained. acoustic: the model, from text and a voice to a mel. vocoder: from a mel "
+        "to a waveform.",
+        choices=_TASK_NAMES,
+    )
+    optimization_level: str = setting(
+        "basic",
+        "Preset for optimisation and augmentation settings.",
+        choices=_OPTIMIZATION_LEVEL_NAMES,
+    )
+    max_steps: int | None = setting(
+        None,
+        "Length of the run in optimizer steps; if neither this nor `epochs` is set, it follows "
+        "from the size of the corpus.",
+        least=1,
+    )
+    epochs: int | None = setting(
+        None, "Length of the run in epochs; ignored if max_steps is set.", least=1
+    )
+    learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
+    warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", least=0)
+    weight_decay: float = setting(0.01, "AdamW weight decay, applied to matrices only.", least=0)
+    clip_norm: float = setting(
+        1.0, "Maximum global norm of the gradient; a larger one is scaled down to it.", least=1e-3
+    )
+    ema_decay: float = setting(
+        0.995,
+        "Decay of the exponential moving average (EMA) of the weights, which evaluation and "
+        "synthesis use; it ramps up to this value over the first steps.",
+        least=0,
+        most=1,
+    )
+    freeze: str | None = setting(
+        None,
+        'Parts of the model to freeze, by name, such as "voice_encoder, decoder.block_*".',
+    )
+    gradient_accumulation_steps: int = setting(
+        1,
+        "Batches whose gradients are accumulated into one optimizer step: a data.batch_size of 28 "
+        "with 4 of these steps takes the memory of 28 clips and trains like a batch of 112.",
+        least=1,
+    )
+    text_drop_rate: float = setting(
+        0.1,
+        "Fraction of clips trained without text conditioning (classifier-free guidance); "
+        "text_guidance needs it.",
+        least=0,
+        most=0.9,
+    )
+    text_guidance: float = setting(
+        1.0,
+        "Default scale of classifier-free guidance towards the text in synthesis: 1 makes words "
+        "clearer; 0 turns it off, which is twice as fast. Ignored if text_drop_rate is 0.",
+        least=0,
+        most=10,
+    )
+    voice_drop_rate: float = setting(
+        0.0,
+        "Fraction of clips trained without voice conditioning (classifier-free guidance); "
+        "voice_guidance needs it.",
+        least=0,
+        most=0.9,
+    )
+    voice_guidance: float = setting(
+        0.0,
+        "Default scale of classifier-free guidance towards the voice in synthesis; 0 turns it "
+        "off. Ignored if voice_drop_rate is 0.",
+        least=0,
+        most=10,
+    )
+    voice_noise: float = setting(
+        0.0,
+        "Standard deviation of noise on the voice that the text encoder hears, relative to the "
+        "voice vector: 1 keeps words clear in voices that training did not hear; 0 follows known "
+        "voices more closely.",
+        least=0,
+        most=10,
+    )
+    adversarial_weight: float = setting(
+        1.0,
+        "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "
+        "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
+        "A step with it takes about 1.4 times as long. Of a vocoder: weight of the discriminators "
+        "of spectra beside distances from the recording.",
+        least=0,
+        most=10,
+    )
+    adversarial_start: float = setting(
+        0.5,
+        "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "
+        "its mean squared error alone. Of a vocoder: fraction after which it learns to correct "
+        "spectra, and no longer to predict magnitudes.",
+        least=0,
+        most=1,
+    )
+    phoneme_weight: float = setting(
+        1.0,
+        "Size of the gradient that a phoneme classifier gives the decoder, relative to that of the "
+        "flow loss: 1 makes words clearer; 0 trains without one.",
+        least=0,
+        most=10,
+    )
+    seed: int = setting(
+        0, "Random seed; everything random in a run is derived from it.", least=0, most=2**31 - 1
+    )
+    xla: bool | None = setting(
+        None, "Compile the training step with XLA; null does so on GPUs but not on CPUs."
+    )
+    xla_cache_dir: str | None = setting(
+        None,
+        "Folder where XLA caches compiled programs between launches; null uses the user's cache "
+        "folder.",
+    )
+    precision: str = setting(
+        "float32",
+        "Data type of matrix products and convolutions; weights, losses and sums stay in "
+        "float32. Lower precision gains nothing on CPUs; on GPUs, measure it with `myxtts tune`. "
+        "float16, for cards without bfloat16, uses dynamic loss scaling.",
+        choices=PRECISIONS,
+    )
+    multi_gpu: bool = setting(
+        False, "Train on all visible GPUs with mirrored replicas of the model."
+    )
+    visible_gpus: str | None = setting(
+        None,
+        'Ids of the GPUs to use, such as 0, "0,1" or [0, 1]; null leaves all of them visible.',
+        read=read_gpu_ids,
+        check=parse_optional_gpu_ids,
+    )
+    strict_devices: bool = setting(
+        False,
+        "Stop if mirrored training, multi-GPU mode or a GPU in model_gpu is not available, "
+        "instead of continuing without it.",
+    )
+    virtual_devices: int = setting(
+        0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", least=0, most=64
+    )
+
+    def first_adversarial_step(self, total_steps: int) -> int:
+        return round(self.adversarial_start * total_steps)
+
+    @property
+    def default_guidance(self) -> Guidance:
+        """Off for what was never dropped in training: the decoder has no output without it."""
+        return Guidance(
+            text=self.text_guidance if self.text_drop_rate else 0.0,
+            voice=self.voice_guidance if self.voice_drop_rate else 0.0,
+        )
+
+
+@frozen_settings
+class EvaluationConfig(Section):
+    """Evaluation during training, choice of the best checkpoint, and early stopping."""
+
+    section_name = "evaluation"
+    evaluate_every: int = setting(
+        500,
+        "Steps between evaluations; each gives validation losses, an alignment and a speech "
+        "sample.",
+        least=1,
+    )
+    measure_every: int | None = setting(
+        None,
+        "The checkpoint of every n-th evaluation is also scored by a background process, as "
+        "`myxtts evaluate` does; null turns this off.",
+        least=1,
+    )
+    measured_sentences: int = setting(24, "Number of held-out sentences to score.", least=1)
+    best_metric: str | None = setting(
+        None,
+        "Metric that selects the best checkpoint; one whose name does not begin with validation "
+        "needs measure_every. null: wer, measured in the background at every evaluation, where "
+        "the extra eval is installed and English is spoken; else validation_mel_distance.",
+        choices=JUDGING_METRICS,
+    )
+    early_stopping_evaluations: int | None = setting(
+        None,
+        "Stop after this many evaluations without an improvement of best_metric; null never "
+        "stops early.",
+        least=1,
+    )
+
+
+@frozen_settings
+class SavingConfig(Section):
+    """Checkpoints and logged metrics."""
+
+    section_name = "saving"
+    save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    keep_checkpoints: int = setting(
+        3, "Number of recent checkpoints to keep, besides the best one.", least=1
+    )
+    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
+
+
+@frozen_settings
+class VocoderConfig(Section):
+    """Size and training of the vocoder (`training.task: vocoder`)."""
+
+    section_name = "vocoder"
+    width: int = setting(224, "Channels of the vocoder.", least=8, most=2_048)
+    blocks: int = setting(
+        4, "Blocks of the part that predicts magnitudes from a mel.", least=1, most=64
+    )
+    refining_blocks: int = setting(
+        4,
+        "Blocks of the part that corrects the spectrum after the search for phases.",
+        least=1,
+        most=64,
+    )
+    frames_per_segment: int = setting(
+        64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
+    )
+    mels_from: str | None = setting(
+        None,
+        "A trained run, or base: the vocoder is trained on the mels that it predicts for the clips "
+        "as well, and learns to mend them. Recordings are not changed by augmentation then.",
+    )
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    # Trains usefully on two CPU cores; the defaults of ModelConfig.
+    "tiny": {},
+    # The included base model.
+    "base": {"decoder_width": 256},
+    "small": {
+        "text_width": 192,
+        "text_blocks": 5,
+        "voice_width": 192,
+        "voice_blocks": 3,
+        "voice_latents": 16,
+        "decoder_width": 320,
+        "decoder_blocks": 10,
+        "segment_frames": 128,
+        "reference_frames": 256,
+    },
+    "normal": {
+        "text_width": 256,
+        "text_blocks": 6,
+        "attention_heads": 4,
+        "voice_width": 256,
+        "voice_blocks": 4,
+        "voice_latents": 32,
+        "decoder_width": 512,
+        "decoder_blocks": 14,
+        "segment_frames": 192,
+        "reference_frames": 256,
+    },
+    "big": {
+        "text_width": 512,
+        "text_blocks": 8,
+        "attention_heads": 8,
+        "voice_width": 512,
+        "voice_blocks": 6,
+        "voice_latents": 32,
+        "decoder_width": 768,
+        "decoder_blocks": 20,
+        "segment_frames": 256,
+        "reference_frames": 384,
+    },
+}
+
+# By section: a level sets more than the optimiser.
+OPTIMIZATION_LEVELS: dict[str, Layer] = {
+    # The defaults: minutes to hours on clean recordings, nothing that costs time.
+    "basic": {},
+    # Hours to days on real recordings.
+    "enhanced": {
+        "training": {
+            # Real voices differ more between batches: half the rate, reached ten times as slowly.
+            "learning_rate": 1e-3,
+            "warmup_steps": 1_000,
+            # An average over a thousand steps, which a run of hours has to spare.
+            "ema_decay": 0.999,
+        },
+        "augmentation": {
+            # Clips are never quite the same twice: a small corpus is memorised more slowly.
+            "speed": 0.05,
+            # References come from other microphones and rooms than the corpus.
+            "gain_db": 6.0,
+            "noise_dbfs": -50.0,
+        },
+    },
+    # Large models, many voices, GPUs.
+    "experimental": {
+        "training": {
+            # The wider a model, the smaller the steps that it takes without diverging.
+            "learning_rate": 5e-4,
+            "warmup_steps": 4_000,
+            # A rare large gradient moves a long run less.
+            "clip_norm": 0.5,
+            "ema_decay": 0.9999,
+            # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
+            "precision": "bfloat16",
+            # Ready for --voice-guidance, which is off unless asked for: voices that were new were
+            # overdone by it.
+            "voice_drop_rate": 0.1,
+        },
+        "augmentation": {
+            "speed": 0.1,
+            "gain_db": 10.0,
+            "noise_dbfs": -45.0,
+            # Voices between those of the corpus, for cloning ones that it does not have.
+            "pitch_semitones": 1.0,
+        },
+    },
+}
+
+# By task; none sets what a level sets.
+TASKS: dict[str, Layer] = {
+    "vocoder": {
+        "training": {
+            # Some hundred steps of some thousand for the magnitudes: longer training sharpens them
+            # more than sounds well.
+            "adversarial_start": 0.1,
+        },
+        # There is no text to be understood, and the losses say little of the sound.
+        "evaluation": {"best_metric": "validation_mel_distance"},
+    },
+}
+
+
+def without_presets(settings: Layer, changes: Layer) -> Layer:
+    """The settings without those that a size, level or task which is being changed may have set."""
+    dropped: set[tuple[str, str]] = set()
+    if "size" in changes.get("model", {}):
+        dropped |= {("model", name) for size in SIZES.values() for name in size}
+    for name, presets in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
+        if name in changes.get("training", {}):
+            dropped |= {
+                (section, name)
+                for preset in presets.values()
+                for section, values in preset.items()
+                for name in values
+            }
+    return {
+        section: {name: value for name, value in values.items() if (section, name) not in dropped}
+        for section, values in settings.items()
+    }
+
+
+def presets_of(given: Layer) -> Layer:
+    """What the size, the level and the task among the given settings set, by section."""
+    training = given.get("training", {})
+    size = given.get("model", {}).get("size")
+    presets: Layer = {"model": SIZES.get(size, {}) if isinstance(size, str) else {}}
+    for name, named in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
+        chosen = training.get(name)
+        for section, values in (named.get(chosen, {}) if isinstance(chosen, str) else {}).items():
+            presets[section] = presets.get(section, {}) | values
+    return presets
+
+
+# Under `data:`, as are the settings themselves.
+ALIASES = {
+    "data_gpu_memory": "data_gpu_memory_mb",
+    "model_gpu_memory": "model_gpu_memory_mb",
+    "prefetch_buffer_size": "buffer_size",
+    "enable_static_shapes": "pad_to_fixed_length",
+}
+
+
+def resolve_aliases(layer: Mapping[str, Mapping[str, Any]], source: str = "") -> Layer:
+    """Return the layer with every setting under its own name; `source` is named in errors."""
+    resolved: Layer = {section: dict(values) for section, values in layer.items()}
+    data = resolved.get("data", {})
+    for alias, name in ALIASES.items():
+        if alias not in data:
+            continue
+        if name in data:
+            where = f"{source}: " if source else ""
+            raise ConfigError(f"{where}data.{alias} and data.{name} are one setting; keep one")
+        data[name] = data.pop(alias)
+    return resolved
+
 
 __all__ = [
     "BATCHING_MODES",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from myxtts.config.aliases import resolve_aliases
-from myxtts.config.builtin import find_config
-from myxtts.config.config import SECTIONS, XTTSConfig, find_setting
-from myxtts.config.names import did_you_mean
-from myxtts.config.schema import Layer
+from myxtts.config.config import (
+    SECTIONS,
+    SIZES,
+    ModelConfig,
+    XTTSConfig,
+    find_setting,
+    resolve_aliases,
+)
+from myxtts.config.schema import Layer, did_you_mean
 from myxtts.errors import ConfigError
 from myxtts.whole_files import write_whole_file
 
@@ -137,3 +142,140 @@ def save_config(config: XTTSConfig, file: Path) -> None:
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     # For its owner alone: it names folders of this machine.
     write_whole_file(file, text)
+
+
+_FOLDER = Path(__file__).parents[1] / "configs"
+
+
+def builtin_names() -> list[str]:
+    return sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+
+
+def find_config(name_or_file: str) -> Path:
+    """The file of this path, or else the built-in configuration of this name."""
+    file = Path(name_or_file)
+    # A folder is no configuration: `make demo` leaves one that is called demo.
+    if file.exists() and not file.is_dir():
+        return file
+    names = builtin_names()
+    if name_or_file in names:
+        return _FOLDER / f"{name_or_file}.yaml"
+    raise ConfigError(
+        f"{name_or_file}: found neither a file nor a built-in configuration of this name; "
+        f"built in are {', '.join(names)}{did_you_mean(file.stem, names)}"
+    )
+
+
+Settings = dict[str, dict[str, Any]]
+
+# Weights and prepared features mean something only with these.
+_SECTIONS_OF_THE_MODEL = ("model", "audio", "text")
+_SIZES_OF_THE_VOCODER = ("width", "blocks", "refining_blocks")
+_SETTINGS_OF_THE_MODEL = (
+    "data.n_mels",
+    "training.task",
+    *(f"vocoder.{name}" for name in _SIZES_OF_THE_VOCODER),
+)
+# With others of these, weights of the same shape mean something else.
+_MEANING_OF_WEIGHTS = (
+    "audio.sample_rate_hz",
+    "audio.fft_samples",
+    "audio.hop_samples",
+    "audio.highest_hz",
+    "text.tokens",
+    "model.attention_heads",
+)
+# Weights that were trained like this go on like this.
+_WAYS_OF_TRAINING = (
+    *("text_drop_rate", "text_guidance", "voice_drop_rate", "voice_guidance"),
+    *("voice_noise", "adversarial_weight", "phoneme_weight"),
+)
+
+
+class Change(NamedTuple):
+    name: str
+    saved: Any
+    given: Any
+
+    @property
+    def breaks_the_model(self) -> bool:
+        section = self.name.partition(".")[0]
+        return section in _SECTIONS_OF_THE_MODEL or self.name in _SETTINGS_OF_THE_MODEL
+
+    @property
+    def changes_what_weights_mean(self) -> bool:
+        return self.name in _MEANING_OF_WEIGHTS
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.saved} -> {self.given}"
+
+
+def changes_between(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
+    return _differences(saved.as_dict(), given.as_dict())
+
+
+def settings_of_the_model(config: XTTSConfig) -> Settings:
+    """What two runs have in common where one has the weights of the other."""
+    settings = config.as_dict()
+    return {
+        "audio": settings["audio"],
+        "text": {"tokens": config.text.tokens},
+        "data": {"n_mels": config.data.n_mels},
+        "model": settings["model"],
+        "vocoder": {name: settings["vocoder"][name] for name in _SIZES_OF_THE_VOCODER},
+        "training": {"task": config.training.task},
+    }
+
+
+def config_to_start_with(
+    start: XTTSConfig, config: XTTSConfig, *, partially: bool = False
+) -> XTTSConfig:
+    """Return the configuration of a run that starts with the weights of `start`.
+
+    Settings of `start` hold where `config` was given none. Another size is an error, unless the
+    weights need to fit `partially` only.
+    """
+    below = _settings_to_start_with(start)
+    size = config.given.get("model", {}).get("size")
+    if size is not None and not _has_size(start.model, size):
+        if not partially:
+            found = next((name for name in SIZES if _has_size(start.model, name)), "another size")
+            raise ConfigError(
+                f"model.size (--model-size): found {size}, but the starting weights are {found}; "
+                "omit it, or train from scratch"
+            )
+        del below["model"]
+    return XTTSConfig(
+        **{name: below.get(name, {}) | config.given.get(name, {}) for name in SECTIONS}
+    )
+
+
+def _has_size(model: ModelConfig, size: str) -> bool:
+    """Whether a model has the numbers of a preset, whatever name was saved with it."""
+    return dataclasses.replace(model, size=size) == ModelConfig(size=size, **SIZES[size])
+
+
+def _settings_to_start_with(config: XTTSConfig) -> Settings:
+    settings = settings_of_the_model(config)
+    training = config.training
+    settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}
+    # Without it the durations of a small corpus are learnt by heart.
+    settings["augmentation"] = {"speed": config.augmentation.speed}
+    if training.adversarial_weight or training.task == "vocoder":
+        # Weights that a discriminator has sharpened would be blurred without one, and magnitudes
+        # of a vocoder that have been learnt long enough would get worse.
+        settings["training"]["adversarial_start"] = 0.0
+    return settings
+
+
+def changes_of_the_model(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
+    return _differences(settings_of_the_model(saved), settings_of_the_model(given))
+
+
+def _differences(before: Settings, after: Settings) -> list[Change]:
+    return [
+        Change(f"{section}.{name}", value, after[section][name])
+        for section, values in before.items()
+        for name, value in values.items()
+        if value != after[section][name]
+    ]

@@ -49,7 +49,7 @@ from myxtts.data.checks import OVER_LIMITS, Rejection, check_clip, duplicate_aud
 from myxtts.data.diagnosis import advice_for, resume_option
 from myxtts.data.metadata import Utterance
 from myxtts.data.workers import map_in_workers, worker_count
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.json_files import read_json
 from myxtts.text.phonemes import TEXT_RULES

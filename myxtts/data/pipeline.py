@@ -28,8 +28,8 @@ from myxtts.data.batch import BatchLoader, batch_signature, compile_features, wa
 from myxtts.data.cache import FeatureCache
 from myxtts.data.corpus import CorpusPart
 from myxtts.data.workers import worker_count
-from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
+from myxtts.devices.memory import memory_for_tensors_mb
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.text.tokenizer import Tokenizer
 

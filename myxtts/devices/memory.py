@@ -6,13 +6,13 @@ import contextlib
 import functools
 import logging
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from myxtts.devices.nvml import NvmlReading, read_nvml
+from myxtts.devices.monitor import NvmlReading, read_nvml
 
 logger = logging.getLogger(__name__)
 
@@ -297,3 +297,115 @@ def _grow_instead(runtime: GpuRuntime) -> None:
     logger.warning(
         "GPU memory isolation is off: this TensorFlow has no call for limits; %s", growth
     )
+
+
+# The CUDA context, handles of cuDNN and cuBLAS, and loaded kernels are not part of the limit.
+# Without limits TensorFlow reserves 0.5 to 1.8 GB for them, depending on the GPU generation.
+_HEADROOM_MB = 2048
+# Features of 64 clips of 30 s need 1.9 GB: 0.2 for the samples, 0.7 each for the windows and their
+# spectra, 0.3 for the power. Twice that lets the next batch overlap.
+_DATA_MB = 4096
+
+
+class Limits(NamedTuple):
+    data_mb: int
+    model_mb: int
+
+
+def recommend_limits(
+    data_gpu_id: int, model_gpu_id: int, runtime: GpuRuntime | None = None
+) -> Limits:
+    """Limits for the two cards; a card of unknown size gets the default.
+
+    Call it before any other TensorFlow work. Ids count the visible GPUs, from 0.
+    """
+    runtime = runtime or GpuRuntime()
+    return Limits(
+        min(_DATA_MB, _recommended_mb(runtime, data_gpu_id) or DEFAULT_DATA_LIMIT_MB),
+        _recommended_mb(runtime, model_gpu_id) or DEFAULT_MODEL_LIMIT_MB,
+    )
+
+
+def memory_for_tensors_mb(gpu_id: int, runtime: GpuRuntime | None = None) -> int | None:
+    """Memory of a visible GPU for tensors: its limit, or else the card's memory minus headroom.
+
+    None if there is no limit and the size of the card is unknown.
+    """
+    runtime = runtime or GpuRuntime()
+    gpu = _visible_gpu(runtime, gpu_id)
+    if gpu is None:
+        return None
+    limit_mb, memory_mb = runtime.limit_mb(gpu), runtime.memory_mb(gpu)
+    if limit_mb is not None:
+        return limit_mb
+    return None if memory_mb is None else _without_headroom(memory_mb)
+
+
+def _recommended_mb(runtime: GpuRuntime, gpu_id: int) -> int | None:
+    gpu = _visible_gpu(runtime, gpu_id)
+    memory_mb = None if gpu is None else runtime.memory_mb(gpu)
+    if memory_mb is None:
+        return None
+    usable_mb = _without_headroom(memory_mb)
+    logger.info("GPU %d has %d MB, of which %d MB are for tensors", gpu_id, memory_mb, usable_mb)
+    return usable_mb
+
+
+def _visible_gpu(runtime: GpuRuntime, gpu_id: int) -> Any | None:
+    gpus = runtime.list_gpus()
+    return gpus[gpu_id] if 0 <= gpu_id < len(gpus) else None
+
+
+def _without_headroom(memory_mb: int) -> int:
+    # A small card gets three quarters: the full headroom would leave next to nothing.
+    return memory_mb - min(_HEADROOM_MB, memory_mb // 4)
+
+
+@dataclass(frozen=True)
+class MemoryInUse:
+    """Memory of one device; the peak is since the start of the process or the last reset."""
+
+    current_mb: int
+    peak_mb: int
+
+
+def memory_in_use(
+    devices: Iterable[str], counters: Any = tf.config.experimental
+) -> dict[str, MemoryInUse]:
+    """By device, such as "GPU:0". Devices without counters are left out, and so are CPUs, whose
+    counters may be incomplete.
+
+    Starts TensorFlow's runtime, so call it after devices and limits are set. Tests pass fake
+    `counters`.
+    """
+    found = {}
+    for device in _gpus(devices):
+        # This error is the only sign that there are no counters.
+        with contextlib.suppress(ValueError):
+            info = counters.get_memory_info(device)
+            found[device] = MemoryInUse(info["current"] >> 20, info["peak"] >> 20)
+    return found
+
+
+class PeakMemory:
+    """Peak memory of a run on each of its devices, for its report.
+
+    Create it when the run starts: it resets the peaks of earlier runs in the process.
+    Devices are named as in the report: "GPU:0", "CPU:0".
+    """
+
+    def __init__(self, devices: Iterable[str], counters: Any = tf.config.experimental) -> None:
+        self._devices = _gpus(devices)
+        self._counters = counters
+        for device in self._devices:
+            with contextlib.suppress(ValueError):
+                counters.reset_memory_stats(device)
+
+    def peaks_mb(self) -> dict[str, int]:
+        """Device to MB; empty without counters, as on CPUs."""
+        found = memory_in_use(self._devices, self._counters)
+        return {device: usage.peak_mb for device, usage in found.items()}
+
+
+def _gpus(devices: Iterable[str]) -> tuple[str, ...]:
+    return tuple(device for device in devices if device.startswith("GPU:"))

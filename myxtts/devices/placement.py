@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from myxtts.config.config import XTTSConfig
-from myxtts.config.gpu_ids import parse_gpu_ids, parse_optional_gpu_ids
+from myxtts.config.config import XTTSConfig, parse_gpu_ids, parse_optional_gpu_ids
 from myxtts.wording import plural
 
 

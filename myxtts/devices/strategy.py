@@ -3,18 +3,201 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from myxtts.devices.cluster import Cluster
-from myxtts.devices.discovery import Accelerators, current_accelerators
-from myxtts.devices.placement import gpus_that_train
+from myxtts.devices.placement import gpus_that_train, parse_visible_gpus
 from myxtts.errors import DeviceError
+
+# Tasks on one machine use this port and the following ones.
+_SLURM_FIRST_PORT = 12_345
+
+
+@dataclass(frozen=True)
+class Cluster:
+    source: Literal["TF_CONFIG", "Slurm"]
+    workers: int
+    index: int
+    """Rank of this process; 0 is the chief, which alone writes to the run folder."""
+
+    def resolver(self, gpus: int) -> Any:
+        """For tf.distribute, with `gpus` GPUs of this process, or its CPU if 0."""
+        import tensorflow as tf
+
+        resolvers = tf.distribute.cluster_resolver
+        if self.source == "TF_CONFIG":
+            found = resolvers.TFConfigClusterResolver()
+        else:
+            # Slurm itself binds GPUs to tasks (--gpus-per-task); these numbers are only
+            # counters.
+            found = resolvers.SlurmClusterResolver(
+                port_base=_SLURM_FIRST_PORT,
+                gpus_per_node=self.workers,
+                gpus_per_task=1,
+                auto_set_gpu=False,
+            )
+        members = found.cluster_spec()
+        if self.source == "Slurm":
+            task_type, task_id = found.get_task_info()
+        else:
+            task_type, task_id = found.task_type, found.task_id
+        return resolvers.SimpleClusterResolver(
+            members,
+            task_type=task_type,
+            task_id=task_id,
+            rpc_layer="grpc",
+            num_accelerators={"GPU": gpus},
+        )
+
+
+def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster | None:
+    """None if this process trains alone. Does not load TensorFlow."""
+    if environment.get("TF_CONFIG", "").strip():
+        cluster = _from_tf_config(environment["TF_CONFIG"])
+    elif "SLURM_PROCID" in environment and "SLURM_STEP_NUM_TASKS" in environment:
+        cluster = Cluster(
+            "Slurm", int(environment["SLURM_STEP_NUM_TASKS"]), int(environment["SLURM_PROCID"])
+        )
+    else:
+        return None
+    return cluster if cluster.workers > 1 else None
+
+
+def _from_tf_config(text: str) -> Cluster:
+    try:
+        content = json.loads(text)
+        members = content.get("cluster", {})
+        # If there is a chief, it has rank 0 and the workers follow.
+        jobs = [job for job in ("chief", "worker") for _ in members.get(job, [])]
+        others = set(members) - {"chief", "worker"}
+        task = content.get("task", {})
+        place = [job == task.get("type") for job in jobs]
+        index = place.index(True) + int(task["index"]) if jobs else 0
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DeviceError(
+            f"TF_CONFIG: found {text!r} ({type(error).__name__}: {error}), expected JSON such as "
+            '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
+            '"task": {"type": "worker", "index": 0}}'
+        ) from None
+    if others:
+        raise DeviceError(
+            f"TF_CONFIG: found the jobs {', '.join(sorted(others))}, allowed: worker and chief; "
+            "training is mirrored, without parameter servers"
+        )
+    if jobs and not 0 <= index < len(jobs):
+        raise DeviceError(
+            f"TF_CONFIG: found task index {task['index']}, allowed: 0 to {place.count(True) - 1}"
+        )
+    return Cluster("TF_CONFIG", len(jobs), index)
+
+
+_chosen: Accelerators | None = None
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """The devices a run may use. GPU ids of the user are indices into `devices`."""
+
+    devices: tuple[str, ...]  # as tf.device takes them: "GPU:0", "CPU:1"
+    kind: Literal["GPU", "virtual", "none"]
+
+    @property
+    def gpu_count(self) -> int:
+        """Number of real or virtual GPUs; 0 if there is only the CPU."""
+        return 0 if self.kind == "none" else len(self.devices)
+
+
+def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None) -> Accelerators:
+    """The GPUs, or `virtual_devices` logical CPU devices, or else the CPU.
+
+    `visible_gpus` keeps only the listed ids, such as "0,2", always in ascending order, as
+    TensorFlow numbers visible GPUs. None changes nothing.
+    """
+    global _chosen
+    if virtual_devices < 0:
+        raise DeviceError(f"virtual_devices: found {virtual_devices}, allowed: 0 or more")
+    gpu_ids = parse_visible_gpus(visible_gpus)
+    if virtual_devices:
+        _chosen = _virtual_accelerators(virtual_devices, gpu_ids)
+    else:
+        _chosen = _real_accelerators(gpu_ids)
+    return _chosen
+
+
+def current_accelerators() -> Accelerators:
+    """The last result of `find_accelerators` in this process, or all devices by default."""
+    return _chosen or find_accelerators()
+
+
+def _virtual_accelerators(count: int, gpu_ids: list[int]) -> Accelerators:
+    _require_known(gpu_ids, count, "virtual devices")
+    _split_cpu(count)
+    chosen = gpu_ids or range(count)
+    return Accelerators(tuple(f"CPU:{index}" for index in chosen), "virtual")
+
+
+def _split_cpu(count: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    current_count = len(tf.config.get_logical_device_configuration(cpu) or [cpu])
+    try:
+        # With a visible GPU, operations without a device would run there.
+        tf.config.set_visible_devices([], "GPU")
+        if current_count != count:
+            parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+            tf.config.set_logical_device_configuration(cpu, parts)
+    except RuntimeError as error:
+        raise DeviceError(
+            f"virtual_devices: found {count}, but TensorFlow already runs on other devices "
+            f"({current_count} CPU); create virtual devices before any other TensorFlow work"
+        ) from error
+
+
+def _real_accelerators(gpu_ids: list[int]) -> Accelerators:
+    if gpu_ids:
+        _restrict_gpus(gpu_ids)
+    gpu_count = len(tf.config.get_visible_devices("GPU"))
+    if gpu_count == 0:
+        return Accelerators(("CPU:0",), "none")
+    return Accelerators(tuple(f"GPU:{index}" for index in range(gpu_count)), "GPU")
+
+
+def _restrict_gpus(gpu_ids: list[int]) -> None:
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        raise DeviceError(
+            f"visible_gpus: found {_listed(gpu_ids)}, but TensorFlow sees no GPU on "
+            "this machine; omit it, or simulate GPUs with --virtual-devices N"
+        )
+    _require_known(gpu_ids, len(gpus), "GPUs")
+    try:
+        tf.config.set_visible_devices([gpus[gpu_id] for gpu_id in gpu_ids], "GPU")
+    except RuntimeError as error:
+        raise DeviceError(
+            f"visible_gpus: found {_listed(gpu_ids)}, but TensorFlow already runs on other GPUs; "
+            "choose them before any other TensorFlow work"
+        ) from error
+
+
+def _require_known(gpu_ids: list[int], count: int, what: str) -> None:
+    unknown = [gpu_id for gpu_id in gpu_ids if gpu_id >= count]
+    if unknown:
+        raise DeviceError(
+            f"visible_gpus: found {_listed(unknown)}, but the {what} here are "
+            f"{_listed(range(count))}; choose among these"
+        )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
 
 logger = logging.getLogger(__name__)
 

@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from myxtts.config.config import MEASURES
 from myxtts.config.loading import load_config
-from myxtts.config.metrics import MEASURES
 from myxtts.errors import ConfigError, MyXTTSError
+from myxtts.evaluation.evaluate import held_out_sentences, load_sentences, save_sentences
 from myxtts.evaluation.results import as_json, write_result
-from myxtts.evaluation.sentences import held_out_sentences, load_sentences, save_sentences
 
 _LOWEST_PRIORITY = 19
 
 
 def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequence[str]) -> None:
     """Saves held-out sentences of the corpus, if best_metric can be computed for them."""
-    from myxtts.evaluation.toolbox import open_toolbox
+    from myxtts.evaluation.measures import open_toolbox
 
     config = load_config(config_file)
     settings = config.evaluation
@@ -46,7 +46,7 @@ def choose_sentences(config_file: Path, sentences_file: Path, languages: Sequenc
 def measure_snapshot(snapshot: Path, sentences_file: Path, only: Sequence[str]) -> dict[str, float]:
     """The model's means; recordings and their copies do not change and are skipped."""
     from myxtts.evaluation.evaluate import MODEL, evaluate, own_voice
-    from myxtts.evaluation.toolbox import open_toolbox
+    from myxtts.evaluation.measures import open_toolbox
     from myxtts.synthesis.tts import TTS
 
     tts = TTS(snapshot)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from myxtts.config.config import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.config.loading import load_config
-from myxtts.config.metrics import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.errors import CheckpointError
-from myxtts.evaluation.measure import Metric
-from myxtts.evaluation.toolbox import SPEECH_METRICS
+from myxtts.evaluation.measures import SPEECH_METRICS, Metric
 from myxtts.json_files import read_json
 from myxtts.runs.run_dir import RunDir
 

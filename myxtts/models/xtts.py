@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from myxtts.config.config import XTTSConfig
-from myxtts.config.metrics import LossParts
+from myxtts.config.config import LossParts, XTTSConfig
 from myxtts.models.alignment import align
 from myxtts.models.decoder import FlowDecoder
 from myxtts.models.discriminator import MelDiscriminator

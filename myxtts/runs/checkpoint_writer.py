@@ -12,9 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import CheckpointInfo, save_checkpoint
+from myxtts.runs.checkpoint import CheckpointInfo, Tensors, save_checkpoint
 from myxtts.runs.run_dir import RunDir
-from myxtts.runs.tensor_files import Tensors
 
 _log = logging.getLogger(__name__)
 

@@ -16,21 +16,41 @@ and written. The names in a checkpoint are in `checkpoints`.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import logging
 import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import Change, changes_between
 from myxtts.errors import CheckpointError
-from myxtts.runs import checkpoints
-from myxtts.runs.checkpoints import CONFIG, FILES_OF_RUN, PLAN, TOKENIZER, Checkpoint, step_name
-from myxtts.runs.lines import drop_lines_after, read_lines, sync_lines
-from myxtts.runs.lock import hold_lock
-from myxtts.runs.sealed_folder import is_sealed_folder
-from myxtts.runs.snapshots import take_snapshot
-from myxtts.whole_files import remove_temporaries
+from myxtts.json_files import parse_json
+from myxtts.runs.checkpoint import (
+    CONFIG,
+    FILES_OF_RUN,
+    MANIFEST,
+    NEEDED_FOR_SYNTHESIS,
+    PLAN,
+    TOKENIZER,
+    Checkpoint,
+    checkpoint_folders,
+    failures_explained,
+    has_checkpoint,
+    is_sealed_folder,
+    last_saved,
+    newest_checkpoint,
+    open_checkpoint,
+    step_name,
+)
+from myxtts.whole_files import remove_temporaries, whole_folder, write_whole_file
 from myxtts.wording import is_text
 
 _log = logging.getLogger(__name__)
@@ -198,17 +218,17 @@ class RunDir(os.PathLike[str]):
         return self.samples / f"{step_name(step)}_alignment.png"
 
     def checkpoint_folders(self) -> list[Path]:
-        return checkpoints.checkpoint_folders(self.checkpoints)
+        return checkpoint_folders(self.checkpoints)
 
     def checkpoint_of(self, step: int) -> Path:
         return self.checkpoints / step_name(step)
 
     def has_checkpoint(self, step: int) -> bool:
-        return checkpoints.has_checkpoint(self.checkpoints, step)
+        return has_checkpoint(self.checkpoints, step)
 
     def newest_checkpoint(self, *, for_synthesis: bool = False) -> Checkpoint:
         self.require_folder()
-        return checkpoints.newest_checkpoint(self.checkpoints, for_synthesis=for_synthesis)
+        return newest_checkpoint(self.checkpoints, for_synthesis=for_synthesis)
 
     def best_checkpoint(self) -> Checkpoint:
         """Verified as far as synthesis needs it."""
@@ -274,7 +294,7 @@ def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = Fal
     """
     folder = Path(folder)
     if is_sealed_folder(folder):
-        return checkpoints.open_checkpoint(folder, for_synthesis=for_synthesis)
+        return open_checkpoint(folder, for_synthesis=for_synthesis)
     run = RunDir(folder)
     if for_synthesis and is_sealed_folder(run.best):
         try:
@@ -285,4 +305,209 @@ def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = Fal
 
 
 def _last_saved_and_name(run: RunDir) -> tuple[float, str]:
-    return checkpoints.last_saved(run.checkpoints), run.path.name
+    return last_saved(run.checkpoints), run.path.name
+
+
+def take_snapshot(checkpoint: Path, target: Path) -> Path:
+    """Links the checkpoint, without its training state, as `target`, which is replaced."""
+    with failures_explained(target), whole_folder(target, replace=True, durable=True) as part:
+        for name in (*NEEDED_FOR_SYNTHESIS, MANIFEST):
+            _link_or_copy(checkpoint / name, part / name)
+    return target
+
+
+def _link_or_copy(file: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(file)
+    except FileNotFoundError:
+        raise
+    except OSError:  # not every file system has hard links
+        shutil.copy2(file, target)
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Empty without a file. Skips an unfinished last line, which a run may be writing."""
+    return _all_parsed(file, _whole_lines(file))
+
+
+def drop_lines_after(file: Path, step: int) -> None:
+    """A resumed run repeats the steps since its checkpoint; this removes their old lines.
+
+    A half-written line, as after a power failure, is removed as well, and so is with a warning
+    what no run has written.
+    """
+    kept, problems = [], []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            if _parsed(line)["step"] <= step:
+                kept.append(line)
+        except ValueError as error:
+            problems.append(f"{file}:{number}: not a line of a run ({error})")
+    if problems:
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        _log.warning("%s%s: removed", problems[0], more)
+    if file.is_file():
+        write_whole_file(file, b"".join(kept))
+
+
+def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
+    """The whole line or, on a full disk, nothing of it."""
+    line = json.dumps({"step": step, **values}).encode() + b"\n"
+    with open(file, "ab", buffering=0) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if stream.write(line) != len(line):
+            stream.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+
+def sync_lines(file: Path) -> None:
+    """Makes the lines so far survive a power failure, where the file system can do that."""
+    with contextlib.suppress(OSError), open(file, "rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _whole_lines(file: Path) -> list[bytes]:
+    try:
+        return _whole(file.read_bytes())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(file, error) from None
+
+
+def _whole(content: bytes) -> list[bytes]:
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _unreadable(file: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"{file}: cannot be read ({error.strerror})")
+
+
+def _all_parsed(file: Path, lines: list[bytes]) -> list[dict[str, Any]]:
+    parsed = []
+    for number, line in enumerate(lines, 1):
+        try:
+            parsed.append(_parsed(line))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}:{number}: not a line of a run ({error}); remove that line"
+            ) from None
+    return parsed
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    parsed: dict[str, Any] = parse_json(line, ("step",))
+    return parsed
+
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def hold_lock(file: Path) -> Iterator[None]:
+    """Locks the folder of the file; raises a CheckpointError if another run holds the lock."""
+    with _opened(file) as stream:
+        owner = _read_owner(stream)
+        if _is_held(stream, owner):
+            raise CheckpointError(
+                f"{file.parent}: is in use by another run, {_describe(owner)}; wait for it, or use "
+                "another --run-dir"
+            )
+        if owner:
+            _log.info("%s: taking over the stale lock of %s", file, _describe(owner))
+        _write(stream, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        try:
+            yield
+        finally:
+            # The file stays: deleting it could remove the lock of the next run.
+            _write(stream, "")
+
+
+def _opened(file: Path) -> IO[bytes]:
+    try:
+        return open(file, "ab+", buffering=0)
+    except OSError as error:
+        raise CheckpointError(
+            f"{file}: cannot be used as the lock of the run ({error.strerror}); remove it if no "
+            "other run uses this folder"
+        ) from None
+
+
+def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:
+    if fcntl is not None:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+        else:
+            return False
+    return bool(owner) and not _is_gone(owner)
+
+
+def _is_gone(owner: dict[str, Any]) -> bool:
+    """Only a process of this machine can be known to have ended."""
+    if owner["host"] != socket.gethostname():
+        return False
+    if owner["pid"] == os.getpid():  # containers reuse process ids
+        return True
+    try:
+        os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it exists and belongs to another user
+        return False
+    return False
+
+
+def _describe(owner: dict[str, Any]) -> str:
+    return f"process {owner['pid']} on {owner['host']}" if owner else "an unknown process"
+
+
+def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
+    """Process id and host, or an empty dict."""
+    stream.seek(0)
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        found = json.loads(stream.read())
+        return {"pid": int(found["pid"]), "host": str(found["host"])}
+    return {}
+
+
+def _write(stream: IO[bytes], text: str) -> None:
+    # On a full disk the lock still works; only the name of its owner is missing.
+    with contextlib.suppress(OSError):
+        stream.truncate(0)
+        stream.write(text.encode())
+        stream.flush()
+
+
+def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
+    """Settings that differ from a checkpoint's; one that would break its model is an error."""
+    changes = changes_between(checkpoint.config(), config)
+    for change in changes:
+        if change.breaks_the_model:
+            raise CheckpointError(
+                f"{checkpoint.folder}: does not match this configuration: {change.name} is "
+                f"{change.given}, but the model was trained with {change.saved}; change it back, "
+                "or start a new run"
+            )
+    return changes
+
+
+def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
+    """A run cannot become shorter than it is."""
+    if checkpoint.info.step > steps:
+        raise CheckpointError(
+            f"{run}: has already trained {checkpoint.info.step} steps, and its length is {steps}; "
+            "raise --max-steps or --epochs"
+        )
+
+
+def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """The sum of two time accounts, over the buckets of both."""
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}

@@ -17,12 +17,10 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from myxtts.serving.engine import Engine
-from myxtts.serving.requests import Limits, SpeechRequest
+from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.serving.speech import Desk, SpeechResponse
 from myxtts.version import VERSION
-from myxtts.web.security import AccessRules, Guard
-from myxtts.web.server import Shield, add_error_handlers
+from myxtts.web import AccessRules, Guard, Shield, add_error_handlers
 
 _VOICES = "/v1/voices"
 # They reveal nothing of a run and cost nothing.

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import soundfile
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from myxtts.audio.files import FloatArray
 from myxtts.errors import CheckpointError, DataError, MyXTTSError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.serving.requests import Limits, SpeechRequest
-from myxtts.serving.voices import Voices
-from myxtts.synthesis.provenance import tags_of
-from myxtts.synthesis.tts import TTS
-from myxtts.synthesis.work_queue import UnwantedError
+from myxtts.runs.trained_model import INCLUDED_VOICES, is_included
+from myxtts.synthesis.speaker import UnwantedError
+from myxtts.synthesis.tts import TTS, tags_of
+from myxtts.synthesis.voices import read_voice, remove_voice, voices_folder
 
 
 class Engine:
@@ -102,3 +107,197 @@ class Engine:
                 message = message.replace(str(path), f"model {self.name}")
             status = 409 if isinstance(error, CheckpointError) else 400
             raise HTTPException(status, message) from None
+
+
+_DEFAULTS = SpeechOptions()
+# A character outside the basic plane, escaped in JSON: two times \uXXXX.
+_LARGEST_CHARACTER_BYTES = 12
+_OTHER_FIELDS_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    text_characters: int = 4_096
+    """Characters of one text. OpenAI's API has the same limit."""
+    audio_seconds: float = 600.0
+    """Speech of one request."""
+    upload_bytes: int = 20 << 20
+    """All recordings of one voice."""
+    upload_seconds: float = 120.0
+    """Each recording of a voice."""
+    recordings: int = 8
+    """Recordings of one voice."""
+    voices: int = 500
+    """Voices saved with one run."""
+    waiting: int = 64
+    """Requests in progress or waiting."""
+    request_seconds: float = 120.0
+    """Time from a request to the last byte of its answer."""
+
+    @property
+    def body_bytes(self) -> int:
+        """Largest body without recordings: the longest text in any JSON encoding."""
+        return _LARGEST_CHARACTER_BYTES * self.text_characters + _OTHER_FIELDS_BYTES
+
+
+class VoiceId(BaseModel):
+    id: str
+
+
+class SpeechRequest(BaseModel):
+    """The fields of OpenAI's `audio.speech`, and a few of MyXTTS."""
+
+    input: Annotated[str, Field(min_length=1, description="Text to speak.")]
+    model: Annotated[
+        str | None,
+        Field(description="A run of GET /v1/models. Any other name means the first run."),
+    ] = None
+    voice: Annotated[
+        str | VoiceId | None,
+        Field(description="A voice of GET /v1/voices (default: the first one)."),
+    ] = None
+    response_format: Annotated[
+        Literal["mp3", "wav", "flac", "pcm"],
+        Field(description="pcm is 16-bit mono at 24 kHz, little-endian."),
+    ] = "mp3"
+    speed: Annotated[
+        float,
+        Field(ge=0.25, le=4, allow_inf_nan=False, description="Speaking rate: 1.2 is 20 % faster."),
+    ] = _DEFAULTS.speed
+    language: Annotated[
+        str | None,
+        Field(description="Such as en (default: --language of the server, or that of the run)."),
+    ] = None
+    stream: Annotated[
+        bool | None,
+        Field(description="Send audio while it is made (default: yes, except for flac)."),
+    ] = None
+    seed: Annotated[
+        int, Field(ge=0, le=2**31 - 1, description="The same seed gives the same audio.")
+    ] = _DEFAULTS.seed
+    temperature: Annotated[
+        float,
+        Field(ge=0, le=2, allow_inf_nan=False, description="0 is flat and stable, 1 is lively."),
+    ] = _DEFAULTS.temperature
+    # Bounded, so that one request is not a hundred times as expensive as another.
+    steps: Annotated[
+        int,
+        Field(ge=1, le=50, description="Sampling steps: more is slower and slightly clearer."),
+    ] = _DEFAULTS.steps
+
+    @property
+    def voice_name(self) -> str | None:
+        return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
+
+
+_SAMPLE_RATES_HZ = (8_000, 192_000)
+_MAX_CHANNELS = 8
+_BLOCK_FRAMES = 1 << 16
+
+
+class Voices:
+    """Thread-safe. Errors are those of MyXTTS, or HTTPException."""
+
+    def __init__(self, model: str, run: Path, tts: TTS, limits: Limits) -> None:
+        self._model, self._tts, self._limits = model, tts, limits
+        self.folder = voices_folder(run)
+        self._read_only = INCLUDED_VOICES if is_included(run) else ()
+        # One change at a time: a name that is free stays free until it is taken.
+        self._changing = threading.Lock()
+
+    def list(self) -> list[dict[str, Any]]:
+        return [self._facts(name) for name in self._tts.voices]
+
+    def add(self, name: str, recordings: Sequence[bytes], *, replace: bool) -> dict[str, Any]:
+        limits = self._limits
+        with self._changing, tempfile.TemporaryDirectory() as folder:
+            self._require_own(name)
+            names = self._tts.voices
+            if len(names) >= limits.voices and name not in names:
+                raise DataError(f"{len(names)} voices are saved already; remove one first")
+            if not 1 <= len(recordings) <= limits.recordings:
+                raise DataError(f"{len(recordings)} recordings, expected 1 to {limits.recordings}")
+            files = []
+            for number, content in enumerate(recordings, start=1):
+                file = Path(folder) / f"recording-{number}.wav"
+                _write_decoded(content, file, limits.upload_seconds)
+                files.append(file)
+            try:
+                self._tts.add_voice(name, files, replace=replace)
+            except MyXTTSError as error:
+                raise DataError(str(error).replace(f"{folder}/", "")) from None
+        return self._facts(name)
+
+    def remove(self, name: str) -> None:
+        with self._changing:
+            if name not in self._tts.voices:
+                raise HTTPException(404, f"no voice {name!r}")
+            self._require_own(name)
+            remove_voice(self.folder, name)
+
+    def _require_own(self, name: str) -> None:
+        # File systems may ignore case.
+        if name.casefold() in self._read_only:
+            raise HTTPException(403, f"voice {name!r} is included with MyXTTS and read-only")
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        facts: dict[str, Any] = {"id": name, "object": "voice", "name": name, "model": self._model}
+        try:
+            saved = read_voice(self.folder, name).facts
+        except MyXTTSError:
+            return facts | {"made": None, "seconds": None}
+        seconds = round(sum(one.seconds for one in saved.references), 2)
+        return facts | {"made": saved.made, "seconds": seconds}
+
+
+def _write_decoded(content: bytes, file: Path, max_seconds: float) -> None:
+    """Decode an upload into a wav.
+
+    Only libsndfile decodes it, block by block: the header may be wrong, and a small file may hold
+    hours of silence.
+    """
+    lowest_hz, highest_hz = _SAMPLE_RATES_HZ
+    try:
+        with _silent_libraries(), soundfile.SoundFile(BytesIO(content)) as sound:
+            rate_hz = sound.samplerate
+            if not lowest_hz <= rate_hz <= highest_hz:
+                raise DataError(
+                    f"{file.stem}: sample rate {rate_hz} Hz, expected {lowest_hz} to {highest_hz}"
+                )
+            if sound.channels > _MAX_CHANNELS:
+                raise DataError(
+                    f"{file.stem}: {sound.channels} channels, expected at most {_MAX_CHANNELS}"
+                )
+            blocks, frames = [], 0
+            while len(block := sound.read(_BLOCK_FRAMES, dtype="float32", always_2d=True)):
+                blocks.append(block)
+                frames += len(block)
+                if frames > max_seconds * rate_hz:
+                    raise DataError(
+                        f"{file.stem}: longer than {max_seconds:g} s; a few seconds are enough"
+                    )
+        samples = np.concatenate(blocks) if blocks else np.zeros((0, 1), np.float32)
+        soundfile.write(file, samples, rate_hz, format="WAV", subtype="FLOAT")
+    except (soundfile.SoundFileError, ValueError, TypeError, OSError) as error:
+        raise DataError(
+            f"{file.stem}: cannot be read as audio; expected wav, flac, ogg or mp3"
+        ) from error
+
+
+@contextlib.contextmanager
+def _silent_libraries() -> Iterator[None]:
+    """Discard what libmpg123 prints to standard error about damaged files.
+
+    One thread at a time, which the lock of `Voices.add` ensures for one run.
+    """
+    with _STDERR, open(os.devnull, "wb") as nowhere:
+        before = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+
+_STDERR = threading.Lock()

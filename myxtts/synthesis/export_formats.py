@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from myxtts.devices.checkup import install_command
+from myxtts.devices.doctor import install_command
 from myxtts.errors import ConfigError, DataError
 
 HALF = "-float16"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
+from typing import NamedTuple
 
-from myxtts.audio.formats import require_writable
+import numpy as np
+
+from myxtts.audio.writing import require_writable
 from myxtts.errors import DataError
-from myxtts.synthesis.word_times import TimedLine
+from myxtts.synthesis.script import SpokenLine
+from myxtts.text.languages import language_parts
+from myxtts.text.phonemes import STRESS_MARKS
+from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken
 from myxtts.whole_files import write_whole_file
 
 
@@ -73,3 +80,89 @@ _WRITERS: dict[str, Callable[[Sequence[TimedLine]], str]] = {
     ".vtt": _vtt,
     ".json": _json,
 }
+
+
+class TimedWord(NamedTuple):
+    text: str
+    start_seconds: float
+    end_seconds: float
+
+
+class TimedLine(NamedTuple):
+    text: str
+    start_seconds: float
+    end_seconds: float
+    words: Sequence[TimedWord]
+
+
+def timed_line(spoken: SpokenLine, tokenizer: Tokenizer, offset_seconds: float) -> TimedLine:
+    """The line and its words, with times from the start of the file."""
+    words = _timed_words(spoken, tokenizer)
+    moved = [
+        TimedWord(word, start + offset_seconds, end + offset_seconds) for word, start, end in words
+    ]
+    return TimedLine(spoken.line.text, moved[0].start_seconds, moved[-1].end_seconds, moved)
+
+
+def _timed_words(spoken: SpokenLine, tokenizer: Tokenizer) -> list[TimedWord]:
+    symbols = [tokenizer.symbols[token] for token in spoken.line.token_ids]
+    ends = np.cumsum(spoken.token_seconds)
+    starts = ends - spoken.token_seconds
+    main = tokenizer.languages[spoken.line.language_id]
+    words = list(_words(spoken.line.text, main, tokenizer))
+    owners = _owners([own for _, own in words], symbols)
+    timed: list[TimedWord] = []
+    for index, (word, _) in enumerate(words):
+        own = [
+            token
+            for token, owner in enumerate(owners)
+            if owner == index and symbols[token] != EDGE_SYMBOL and is_spoken(symbols[token])
+        ]
+        previous = timed[-1].end_seconds if timed else float(ends[0])
+        # A word that was not found begins and ends where the one before it ended.
+        start = max(previous, float(starts[own[0]])) if own else previous
+        timed.append(TimedWord(word, start, max(start, float(ends[own[-1]])) if own else start))
+    return timed
+
+
+def _words(text: str, main: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[str]]]:
+    """Each written word with the symbols it has by itself; marks belong to the word before."""
+    waiting: tuple[str, list[str]] | None = None
+    for part in language_parts(text, main, tokenizer.languages):
+        for word in part.text.split():
+            symbols = list(tokenizer.symbols_of(word, part.language))
+            if waiting is not None and not any(map(is_spoken, symbols)):
+                waiting = f"{waiting[0]} {word}", [*waiting[1], *symbols]
+                continue
+            if waiting is not None:
+                yield waiting
+            waiting = word, symbols
+    if waiting is not None:
+        yield waiting
+
+
+def _owners(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> list[int]:
+    """The index of the word that each symbol belongs to."""
+    expected = [(symbol, index) for index, word in enumerate(words) for symbol in (*word, " ")] or [
+        (" ", 0)
+    ]
+    matcher = SequenceMatcher(
+        None,
+        [_without_stress(symbol) for symbol, _ in expected],
+        list(map(_without_stress, symbols)),
+        autojunk=False,
+    )
+    owners = [0] * len(symbols)
+    for kind, first, last, start, end in matcher.get_opcodes():
+        for place in range(start, end):
+            if kind == "insert":
+                source = min(first, len(expected) - 1)
+            else:
+                source = first + (place - start) * (last - first) // (end - start)
+            owners[place] = expected[source][1]
+    return owners
+
+
+def _without_stress(symbol: str) -> str:
+    """A word by itself is stressed more than in a sentence."""
+    return symbol.lstrip(STRESS_MARKS)

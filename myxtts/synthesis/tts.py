@@ -11,37 +11,34 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.formats import require_writable
+from myxtts.audio.griffin_lim import Vocoder
 from myxtts.audio.mel import clip_log_mel, log_mel
-from myxtts.audio.vocoder import Vocoder
-from myxtts.audio.writing import audio_writer
+from myxtts.audio.writing import audio_writer, require_writable
 from myxtts.errors import CheckpointError, DataError
-from myxtts.models.neural_vocoder import NeuralVocoder
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.models.vocoder import NeuralVocoder
 from myxtts.models.voice_encoder import Voice
-from myxtts.runs.base import run_or_base
-from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir
-from myxtts.runs.vocoders import find_vocoder
-from myxtts.synthesis.lines import FloatArray, Line, SpokenLine
-from myxtts.synthesis.provenance import tags_of
-from myxtts.synthesis.references import Paths, read_reference, reference_files, reference_state
-from myxtts.synthesis.script import ScriptWriter
-from myxtts.synthesis.speaker import Speaker
-from myxtts.synthesis.subtitles import require_subtitle_file, write_subtitles
+from myxtts.runs.trained_model import find_vocoder, load_model, run_or_base
+from myxtts.synthesis.script import FloatArray, Line, ScriptWriter, SpokenLine
+from myxtts.synthesis.speaker import Speaker, always_wanted
+from myxtts.synthesis.subtitles import TimedLine, require_subtitle_file, timed_line, write_subtitles
 from myxtts.synthesis.voices import (
+    Paths,
     Reference,
     SavedVoice,
     VoiceFacts,
+    read_reference,
     read_voice,
+    reference_files,
+    reference_state,
     require_free_name,
     voice_names,
     voices_folder,
     write_voice,
 )
-from myxtts.synthesis.word_times import TimedLine, timed_line
-from myxtts.synthesis.work_queue import always_wanted
 from myxtts.text.markup import Lexicon
+from myxtts.version import VERSION
 
 # done, total
 OnProgress = Callable[[int, int], None]
@@ -369,3 +366,13 @@ def _check_guidance(condition: str, guidance: float | None, drop_rate: float) ->
             f"{condition}_guidance: found {guidance:g}, but this run was trained with "
             f"training.{condition}_drop_rate 0, without classifier-free guidance; expected 0"
         )
+
+
+def tags_of(run: str, step: int, voice: str) -> dict[str, str]:
+    """Names as in `audio.writing.audio_writer`."""
+    return {
+        "comment": f"Synthetic speech, not a recording. Made by MyXTTS {VERSION} with the "
+        f"model {run} (step {step}) in the voice: {voice}",
+        "artist": f"MyXTTS (synthetic voice: {voice})",
+        "date": datetime.now(UTC).date().isoformat(),
+    }

@@ -17,21 +17,19 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from safetensors.numpy import save
 
-from myxtts.config.names import did_you_mean
+from myxtts.audio.files import FloatArray, clean_recording, read_audio
+from myxtts.config.config import AudioConfig
+from myxtts.config.schema import did_you_mean
 from myxtts.errors import CheckpointError, DataError
 from myxtts.json_files import read_json
+from myxtts.runs.checkpoint import read_tensors
 from myxtts.runs.run_dir import RunDir, require_no_link
-from myxtts.runs.tensor_files import read_tensors
 from myxtts.whole_files import sync_stream, temporaries_of, whole_file
 from myxtts.wording import quoted
-
-FloatArray = npt.NDArray[np.float32]
 
 _FORMAT = "myxtts-voice-1"
 # In UTF-8 and with prefix and suffix it stays below the 255 bytes of a file name.
@@ -227,3 +225,43 @@ def _facts_not_yet_moved(facts: Path, tensors_sha256: str) -> dict[str, Any] | N
 def _facts_from(content: dict[str, Any]) -> VoiceFacts:
     references = [Reference(**reference) for reference in content.pop("references")]
     return VoiceFacts(references=references, **content)
+
+
+Paths = str | Path | Sequence[str | Path]
+
+_SHORTEST_SECONDS = 0.5
+
+
+class ReferenceRecording(NamedTuple):
+    file: Path
+    samples: FloatArray
+
+
+def reference_files(speaker_wav: Paths) -> tuple[Path, ...]:
+    files = [speaker_wav] if isinstance(speaker_wav, str | Path) else speaker_wav
+    if not files:
+        raise DataError("speaker_wav: is empty, expected at least one recording")
+    return tuple(map(Path, files))
+
+
+def read_reference(file: Path, audio: AudioConfig) -> ReferenceRecording:
+    samples = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+    seconds = samples.size / audio.sample_rate_hz
+    if not samples.any():
+        raise DataError(
+            f"{file}: {seconds:.2f} s of silence, expected at least {_SHORTEST_SECONDS} s of speech"
+        )
+    if seconds < _SHORTEST_SECONDS:
+        raise DataError(
+            f"{file}: {seconds:.2f} s of audio, expected at least {_SHORTEST_SECONDS} s of speech"
+        )
+    return ReferenceRecording(file, samples)
+
+
+def reference_state(file: Path) -> tuple[Path, int, int] | None:
+    """Differs when the content does; None for a file that cannot be read."""
+    try:
+        facts = file.stat()
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return None
+    return file.absolute(), facts.st_mtime_ns, facts.st_size

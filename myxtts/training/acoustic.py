@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.config.metrics import LossParts
+from myxtts.config.config import LossParts, TrainingConfig, XTTSConfig
 from myxtts.data.batch import Batch, BatchLoader, batch_signature, blank_batch
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import AcousticSource
@@ -26,10 +25,8 @@ from myxtts.data.shapes import (
 from myxtts.errors import CheckpointError
 from myxtts.models.sampler import SpeechSampler
 from myxtts.models.xtts import XTTS, Counts, Draws
-from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
-from myxtts.runs.model_loading import require_model
-from myxtts.runs.tensor_files import Tensors
-from myxtts.runs.vocoders import find_vocoder
+from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
+from myxtts.runs.trained_model import find_vocoder, require_model
 from myxtts.training.acoustic_validation import AcousticValidation
 from myxtts.training.describing import trial_of_voice
 from myxtts.training.first_alignment import set_symbol_means

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.griffin_lim import Vocoder
 from myxtts.audio.mel import FloatArray
 from myxtts.audio.time_warping import frame_distances, warp
-from myxtts.audio.vocoder import Vocoder
-from myxtts.config.config import XTTSConfig
-from myxtts.config.metrics import LossParts
+from myxtts.config.config import LossParts, XTTSConfig
 from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.cache import FeatureCache
 from myxtts.data.corpus import CorpusPart

@@ -145,7 +145,7 @@ def _device(names: Sequence[str], virtual: int) -> str:
     if names[0].startswith("CPU"):
         cores = plural_count(len(os.sched_getaffinity(0)), "core")
         return f"CPU, {cores}: training on a CPU is slow"
-    from myxtts.devices.nvml import read_nvml
+    from myxtts.devices.monitor import read_nvml
 
     cards = sorted({card.name for card in read_nvml().cards})
     return ", ".join(names) + (f" ({', '.join(cards)})" if cards else "")

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.devices.cluster import find_cluster
-from myxtts.devices.discovery import Accelerators, find_accelerators
-from myxtts.devices.limits import recommend_limits
-from myxtts.devices.memory import setup_gpu_memory_isolation
+from myxtts.devices.memory import recommend_limits, setup_gpu_memory_isolation
 from myxtts.devices.placement import named_model_gpus, place
 from myxtts.devices.strategy import (
+    Accelerators,
     choose_strategy,
+    find_accelerators,
+    find_cluster,
     machines_strategy,
     reason_for_strategy,
 )

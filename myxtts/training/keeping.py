@@ -15,8 +15,8 @@ from myxtts.config.loading import save_config
 from myxtts.data.corpus import Corpus
 from myxtts.data.shapes import save_plan
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint import CheckpointInfo
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import CheckpointInfo
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.starting_weights import StartReport

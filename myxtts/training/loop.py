@@ -13,11 +13,11 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import Feed
-from myxtts.devices.gpu_samples import GpuSampler
+from myxtts.devices.memory import PeakMemory
+from myxtts.devices.monitor import GpuSampler
 from myxtts.devices.strategy import any_replica, name_of, place_of
-from myxtts.devices.usage import PeakMemory
 from myxtts.errors import DataError, DeviceError
-from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
+from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.interruption import Interruption
 from myxtts.training.keeping import Keeper

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.checkpoint import Tensors
 
 _FIRST_SCALE = 2.0**15
 # After this many finite steps in a row, a larger scale is tried.

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import config_to_start_with
 from myxtts.errors import ConfigError
-from myxtts.runs.base import run_to_start_from
-from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.resuming import changes_since
-from myxtts.runs.run_dir import find_checkpoint
-from myxtts.runs.vocoder_fit import find_predicting_checkpoint
+from myxtts.runs.checkpoint import Checkpoint
+from myxtts.runs.run_dir import changes_since, find_checkpoint
+from myxtts.runs.trained_model import find_predicting_checkpoint, run_to_start_from
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
@@ -107,8 +105,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
         observer.on_notice(f"Changed since the checkpoint: {change}")
     if config.data.train_data is None:
         config = _with_demo_corpus(config, observer)
-    from myxtts.devices.loading import load_tensorflow
-    from myxtts.devices.program_cache import program_cache
+    from myxtts.devices.startup import load_tensorflow, program_cache
 
     observer.on_phase("loading TensorFlow")
     load_tensorflow(program_cache(config.training.xla, config.training.xla_cache_dir))
@@ -137,7 +134,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
 
 def is_chief(*, has_folder: bool) -> bool:
     """Whether this process writes the run; on several machines only one does."""
-    from myxtts.devices.cluster import find_cluster
+    from myxtts.devices.strategy import find_cluster
 
     cluster = find_cluster()
     if cluster is None:

@@ -22,7 +22,7 @@ import tensorflow as tf
 from myxtts.config.config import TrainingConfig
 from myxtts.devices.strategy import sum_over_replicas
 from myxtts.errors import CheckpointError
-from myxtts.runs.tensor_files import Shapes, Tensors
+from myxtts.runs.checkpoint import Shapes, Tensors
 from myxtts.training.loss_scale import LossScale, without_scale
 from myxtts.training.schedules import ema_decay_at, learning_rate
 from myxtts.training.weight_names import frozen_paths

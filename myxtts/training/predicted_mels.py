@@ -18,8 +18,7 @@ from myxtts.data.cache import FeatureCache
 from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError
 from myxtts.models.resynthesis import Resynthesis
-from myxtts.runs.loaded_model import load_model
-from myxtts.runs.vocoder_fit import find_predicting_checkpoint
+from myxtts.runs.trained_model import find_predicting_checkpoint, load_model
 
 _DIGITS = 16
 

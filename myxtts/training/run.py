@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.runs.resuming import changes_since, require_length
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.run_dir import RunDir, changes_since, require_length
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
 from myxtts.training.watching.background import open_measurer

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import BATCH_PLAN
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.resuming import changes_since
+from myxtts.runs.checkpoint import Checkpoint
+from myxtts.runs.run_dir import changes_since
 
 _log = logging.getLogger(__name__)
 

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.config.changes import changes_of_the_model
 from myxtts.config.config import XTTSConfig
+from myxtts.config.loading import changes_of_the_model
 from myxtts.data.corpus import Corpus
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.tensor_files import Shapes, Tensors
+from myxtts.runs.checkpoint import Checkpoint, Shapes, Tensors
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.weight_names import short_name
 from myxtts.whole_files import write_whole_file

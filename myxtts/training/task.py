@@ -16,8 +16,7 @@ import tensorflow as tf
 from myxtts.data.pipeline import BatchSource
 from myxtts.data.schedule import PlannedBatch
 from myxtts.data.shapes import Shape, ShapePlan
-from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
-from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
 from myxtts.training.optimizer import Rest
 from myxtts.training.starting_weights import StartingWeights
 from myxtts.training.watching.reporting import RunWriter

@@ -18,7 +18,8 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus
 from myxtts.data.pipeline import MULTI_GPU, Feed
-from myxtts.devices.gpu_samples import GpuSampler
+from myxtts.devices.memory import PeakMemory
+from myxtts.devices.monitor import GpuSampler
 from myxtts.devices.strategy import (
     devices_holding,
     model_scope,
@@ -26,11 +27,9 @@ from myxtts.devices.strategy import (
     uses_xla,
     wait_for_all,
 )
-from myxtts.devices.usage import PeakMemory
 from myxtts.errors import DataError, DeviceError, NonFiniteLossError
-from myxtts.runs.checkpoints import Checkpoint
-from myxtts.runs.resuming import add_seconds, require_length
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.checkpoint import Checkpoint
+from myxtts.runs.run_dir import RunDir, add_seconds, require_length
 from myxtts.training.describing import describe_start
 from myxtts.training.device_setup import set_up_devices
 from myxtts.training.inputs import make_feed, planned_for, require_planned_for

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.config.config import XTTSConfig
-from myxtts.config.metrics import VocoderLossParts
+from myxtts.config.config import VocoderLossParts, XTTSConfig
 from myxtts.data.corpus import Corpus, CorpusPart
 from myxtts.data.schedule import PlannedBatch
 from myxtts.data.segments import (
@@ -25,11 +24,10 @@ from myxtts.data.segments import (
 )
 from myxtts.data.shapes import Shape, ShapePlan, describe_segments
 from myxtts.errors import CheckpointError
-from myxtts.models.neural_vocoder import NeuralVocoder
+from myxtts.models.vocoder import NeuralVocoder
 from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
-from myxtts.runs.checkpoints import Checkpoint, CheckpointInfo
-from myxtts.runs.model_loading import require_model
-from myxtts.runs.tensor_files import Tensors
+from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
+from myxtts.runs.trained_model import require_model
 from myxtts.training.describing import trial_of_voice
 from myxtts.training.model_memory import require_memory
 from myxtts.training.optimizer import Rest

@@ -10,7 +10,7 @@ import fnmatch
 import itertools
 from collections.abc import Iterable
 
-from myxtts.config.names import did_you_mean
+from myxtts.config.schema import did_you_mean
 from myxtts.errors import ConfigError
 
 _MODEL = "xtts/"

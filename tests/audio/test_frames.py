@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.audio.frames import add_frames, cut_frames, hann_window, inverse_window
+from myxtts.audio.mel import add_frames, cut_frames, hann_window, inverse_window
 
 # Where the hop divides the frame, and where it does not.
 SIZES = [(1_024, 256), (600, 240)]

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from myxtts.cli import live_run
+from myxtts.cli import console
 from myxtts.cli.console import LogLines
 from myxtts.training.watching.report import RunReport
 
@@ -23,13 +23,13 @@ class Clock:
         return self.now
 
 
-def wait(live: live_run.LiveRun) -> None:
+def wait(live: console.LiveRun) -> None:
     live._progress._bar.refresh()
     os.write(int(os.environ["READY_FD"]), b".")
     sys.stdin.readline()
 
 
-def step(live: live_run.LiveRun, clock: Clock, number: int, seconds: float = 0.8) -> None:
+def step(live: console.LiveRun, clock: Clock, number: int, seconds: float = 0.8) -> None:
     clock.now += seconds
     live.on_progress(number, 4_000)
     if number % 10 == 0:
@@ -41,7 +41,7 @@ def step(live: live_run.LiveRun, clock: Clock, number: int, seconds: float = 0.8
 def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[LogLines()])
     clock = Clock()
-    with live_run.LiveRun(clock) as live:
+    with console.LiveRun(clock) as live:
         live.on_phase("loading TensorFlow")
         clock.now += 3
         wait(live)
@@ -68,7 +68,7 @@ def main() -> None:
             report("complete", 4_000), f"{SPEAK} --speaker-wav wavs/0001.wav --out hello.wav"
         )
     wait(live)
-    with live_run.LiveRun(clock) as live:
+    with console.LiveRun(clock) as live:
         live.on_phase("first step")
         step(live, clock, 2_500)
         live.on_end(report("interrupted", 2_500), f"{SPEAK} --voice anna --out hello.wav")

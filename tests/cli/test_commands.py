@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.cli.help_text import GROUPS
 from myxtts.cli.main import command_parser, main
+from myxtts.cli.parser import GROUPS
 from myxtts.cli.speaking_flags import speech_options
 from myxtts.cli.train import configuration_of_run, find_start
 from myxtts.config.config import XTTSConfig
@@ -489,8 +489,7 @@ def test_traceback_on_demand(tmp_path, capsys):
 
 
 def test_shared_flags_stand_in_one_order_in_every_help():
-    from myxtts.cli.completion import all_commands
-    from myxtts.cli.main import command_parser
+    from myxtts.cli.main import all_commands, command_parser
 
     earlier = {}
     for name, parser in all_commands(command_parser()):

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.cli import doctor
-from myxtts.cli.failures import report_failure
-from myxtts.cli.main import main
+from myxtts.cli.main import main, report_failure
 from myxtts.errors import DataError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.cli.live_run import LiveRun
+from myxtts.cli.console import LiveRun
 
 PROGRAM = [sys.executable, str(Path(__file__).parent / "live_run_program.py")]
 SCENES = ("start", "counting", "middle", "warning", "evaluated", "later", "end", "stopped")

@@ -85,8 +85,8 @@ def wait_until() -> Callable[[Any, str], None]:
 @pytest.fixture
 def serve_review() -> Iterator[Callable[..., str]]:
     """Return a function that serves a review in this process and gives its address."""
-    from myxtts.collect.review_app import make_app
-    from myxtts.web.server import Server, bind
+    from myxtts.collect.review import make_app
+    from myxtts.web import Server, bind
 
     with contextlib.ExitStack() as stack:
 

@@ -1,7 +1,6 @@
 import pytest
 
-from myxtts.config.aliases import ALIASES
-from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.config.config import ALIASES, DataConfig, XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.errors import ConfigError
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from myxtts.cli.main import main
-from myxtts.config.builtin import builtin_names, find_config
-from myxtts.config.loading import load_config
+from myxtts.config.loading import builtin_names, find_config, load_config
 from myxtts.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]

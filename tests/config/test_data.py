@@ -1,4 +1,4 @@
-from myxtts.config.data import DataConfig
+from myxtts.config.config import DataConfig
 
 
 def test_pad_to_fixed_length_is_fixed_batching():

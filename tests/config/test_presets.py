@@ -1,8 +1,7 @@
 import pytest
 
-from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import MODEL_SIZES, OPTIMIZATION_LEVELS, XTTSConfig
-from myxtts.config.loading import load_config
+from myxtts.config.loading import config_to_start_with, load_config
 from myxtts.errors import ConfigError
 
 

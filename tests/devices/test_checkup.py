@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.devices.checkup import (
+from myxtts.devices.doctor import (
     CheckResult,
+    SeenGpu,
+    TensorFlowView,
     check_up,
     explain_missing_gpu,
     install_command,
     pip_command,
 )
 from myxtts.devices.machine import Machine
-from myxtts.devices.nvml import Card, NvmlReading
-from myxtts.devices.probe import SeenGpu, TensorFlowView
+from myxtts.devices.monitor import Card, NvmlReading
 
 LINUX = Machine("Linux")
 BUILT_FOR_CUDA = TensorFlowView("2.21.0", "12.5.1", "9")

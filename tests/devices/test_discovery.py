@@ -15,7 +15,7 @@ RunSnippet = Callable[..., tuple[Any, str]]
 PREPARE = """
 import json
 import tensorflow as tf
-from myxtts.devices.discovery import Accelerators, current_accelerators, find_accelerators
+from myxtts.devices.strategy import Accelerators, current_accelerators, find_accelerators
 from myxtts.errors import MyXTTSError
 
 def message_of(**arguments):

@@ -10,7 +10,7 @@ from myxtts.devices.function_names import start_names_at_round_number
 PROGRAM = """
 import sys
 from pathlib import Path
-from myxtts.devices.loading import load_tensorflow
+from myxtts.devices.startup import load_tensorflow
 load_tensorflow(Path(sys.argv[1]))
 import tensorflow as tf
 from myxtts.devices.function_names import start_names_at_round_number

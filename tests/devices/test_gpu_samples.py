@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from myxtts.devices.gpu_samples import GpuSampler
+from myxtts.devices.monitor import GpuSampler
 
 
 class NvmlError(Exception):

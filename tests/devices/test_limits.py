@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from myxtts.devices.limits import memory_for_tensors_mb, recommend_limits
-from myxtts.devices.memory import GpuRuntime
-from myxtts.devices.nvml import Card, NvmlReading
+from myxtts.devices.memory import GpuRuntime, memory_for_tensors_mb, recommend_limits
+from myxtts.devices.monitor import Card, NvmlReading
 
 
 def machine_with(*sizes_mb: int | None) -> GpuRuntime:
@@ -87,7 +86,7 @@ nvml.nvmlDeviceGetMemoryInfo = lambda index: types.SimpleNamespace(total=12288 <
 sys.modules["pynvml"] = nvml
 
 from myxtts.config.config import XTTSConfig
-from myxtts.devices.limits import memory_for_tensors_mb
+from myxtts.devices.memory import memory_for_tensors_mb
 from myxtts.training import device_setup
 device_setup.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from myxtts.devices.nvml import Card, NvmlReading, read_nvml
+from myxtts.devices.monitor import Card, NvmlReading, read_nvml
 
 
 class NvmlError(Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.devices.discovery import Accelerators
 from myxtts.devices.placement import expected_gpu_count, place
+from myxtts.devices.strategy import Accelerators
 from myxtts.errors import ConfigError, DeviceError
 from myxtts.training import device_setup
 from myxtts.training.device_setup import set_up_devices

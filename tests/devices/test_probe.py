@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.devices.probe import SeenGpu, TensorFlowView, ask_tensorflow, read_answer
+from myxtts.devices.doctor import SeenGpu, TensorFlowView, ask_tensorflow, read_answer
 
 
 def python_that(folder: Path, does: str) -> str:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from myxtts.devices.program_cache import cpu_fingerprint, program_cache
+from myxtts.devices.startup import cpu_fingerprint, program_cache
 
 CORE = """processor\t: {number}
 vendor_id\t: AuthenticAMD

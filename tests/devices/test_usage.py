@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from myxtts.devices.usage import MemoryInUse, PeakMemory, memory_in_use
+from myxtts.devices.memory import MemoryInUse, PeakMemory, memory_in_use
 
 
 class StandInCounters:

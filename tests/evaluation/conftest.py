@@ -42,7 +42,7 @@ def sayings():
 @pytest.fixture(scope="session")
 def speech_of(sayings):
     """The speech that is judged when one of the sayings stands for the model's."""
-    from myxtts.evaluation.measure import Sound, Speech
+    from myxtts.evaluation.measures import Sound, Speech
 
     def sound(name: str) -> Sound:
         return Sound(waveform=sayings[name], sample_rate_hz=RATE_HZ)

@@ -7,10 +7,15 @@ import sys
 import pytest
 
 from myxtts.audio.griffin_lim import GriffinLim
-from myxtts.evaluation.evaluate import Evaluation, evaluate, own_voice
+from myxtts.evaluation.evaluate import (
+    Evaluation,
+    evaluate,
+    held_out_sentences,
+    own_voice,
+    sentences_of_file,
+)
+from myxtts.evaluation.measures import open_toolbox
 from myxtts.evaluation.results import save_evaluation
-from myxtts.evaluation.sentences import held_out_sentences, sentences_of_file
-from myxtts.evaluation.toolbox import open_toolbox
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from myxtts.devices.checkup import install_command
+from myxtts.devices.doctor import install_command
 from myxtts.errors import ConfigError, DataError
-from myxtts.evaluation.quality import torchaudio_or_blank
-from myxtts.evaluation.toolbox import open_toolbox
+from myxtts.evaluation.measures import open_toolbox, torchaudio_or_blank
 
 
 def scores_of(metric: str, speech_of, *names: str) -> list[float]:

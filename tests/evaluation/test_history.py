@@ -5,7 +5,7 @@ import pytest
 from myxtts.charts import as_png
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.history import AXES, read_history
-from myxtts.evaluation.pictures import draw_curves
+from myxtts.evaluation.results import draw_curves
 
 
 @pytest.fixture

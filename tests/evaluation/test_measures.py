@@ -5,12 +5,15 @@ import pytest
 
 from myxtts.audio.pretrained import bare_words
 from myxtts.audio.time_warping import warp
-from myxtts.config.metrics import LOWER_IS_BETTER
-from myxtts.evaluation.against_recording import AgainstRecording
-from myxtts.evaluation.levels import Levels
-from myxtts.evaluation.measure import BUILT_IN, Tool
-from myxtts.evaluation.pitch import pitch_hz
-from myxtts.evaluation.toolbox import SPEECH_METRICS
+from myxtts.config.config import LOWER_IS_BETTER
+from myxtts.evaluation.measures import (
+    BUILT_IN,
+    SPEECH_METRICS,
+    AgainstRecording,
+    Levels,
+    Tool,
+    pitch_hz,
+)
 
 RATE_HZ = 16_000
 

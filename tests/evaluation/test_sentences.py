@@ -2,7 +2,7 @@ import pytest
 import soundfile
 
 from myxtts.errors import DataError
-from myxtts.evaluation.sentences import (
+from myxtts.evaluation.evaluate import (
     held_out_sentences,
     load_sentences,
     save_sentences,

@@ -120,7 +120,7 @@ class Pace:
 
 
 def import_tensorflow() -> None:
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     importlib.import_module("myxtts.training.run")

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo
 from myxtts.runs.run_dir import RunDir
 
 run_dir = Path(sys.argv[1])

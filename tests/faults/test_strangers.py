@@ -13,8 +13,8 @@ import yaml
 from myxtts.cli.main import main
 from myxtts.data.corpus import open_corpus
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint import write_sealed_folder
 from myxtts.runs.run_dir import RunDir
-from myxtts.runs.sealed_folder import write_sealed_folder
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,

@@ -7,7 +7,7 @@ import tensorflow as tf
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.models.real_spectra import RealSpectra
+from myxtts.models.vocoder import RealSpectra
 
 AUDIO = XTTSConfig().audio
 SIZE, HOP = AUDIO.fft_samples, AUDIO.hop_samples

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import AudioConfig
-from myxtts.models.refiner import Spectrum, SpectrumRefiner
+from myxtts.models.vocoder import Spectrum, SpectrumRefiner
 
 AUDIO = AudioConfig()
 BINS = AUDIO.fft_samples // 2 + 1

@@ -5,8 +5,7 @@ import pytest
 
 from myxtts.audio.mel import mel_weights
 from myxtts.config.config import XTTSConfig
-from myxtts.models.neural_vocoder import NeuralVocoder
-from myxtts.models.vocoder import VocoderNetwork
+from myxtts.models.vocoder import NeuralVocoder, VocoderNetwork
 
 CONFIG = XTTSConfig(vocoder={"width": 16, "blocks": 2, "refining_blocks": 2})
 HOP = CONFIG.audio.hop_samples

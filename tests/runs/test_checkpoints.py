@@ -9,10 +9,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, save_checkpoint
 from myxtts.runs.checkpoint_writer import CheckpointWriter
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
-from myxtts.runs.lines import append_line
-from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.run_dir import RunDir, append_line, find_checkpoint
 
 STATE = {
     "step": np.array(7),

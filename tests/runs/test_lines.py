@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from myxtts.runs.lines import append_line, read_lines
+from myxtts.runs.run_dir import append_line, read_lines
 
 
 def test_a_line_that_does_not_fit_leaves_nothing_of_itself(tmp_path):

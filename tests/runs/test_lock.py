@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from myxtts.errors import CheckpointError
-from myxtts.runs import lock as run_lock
+from myxtts.runs import run_dir
 from myxtts.runs.run_dir import RunDir
 
 HOLDER = """
@@ -60,7 +60,7 @@ def test_whatever_stands_in_the_file_only_the_lock_counts(tmp_path, content):
 
 
 def test_without_locks_of_the_system_the_named_process_decides(tmp_path, monkeypatch, holder):
-    monkeypatch.setattr(run_lock, "fcntl", None)
+    monkeypatch.setattr(run_dir, "fcntl", None)
     with pytest.raises(CheckpointError, match=f"process {holder.pid}"), RunDir(tmp_path).lock():
         pass
     holder.kill()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, save_checkpoint
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 
 STATE = {"weights/a": np.zeros(2, np.float32), "average/a": np.ones(2, np.float32)}

@@ -5,8 +5,8 @@ import pytest
 
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.errors import CheckpointError
-from myxtts.models.neural_vocoder import NeuralVocoder
-from myxtts.runs.vocoders import find_vocoder
+from myxtts.models.vocoder import NeuralVocoder
+from myxtts.runs.trained_model import find_vocoder
 from myxtts.synthesis.tts import TTS
 
 

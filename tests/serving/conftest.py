@@ -83,7 +83,7 @@ def served_tts(served_folder):
 @contextlib.contextmanager
 def running(app, **limits) -> Iterator[str]:
     """Serve an application in a thread and yield its address."""
-    from myxtts.web.server import Server, bind
+    from myxtts.web import Server, bind
 
     is_ready = threading.Event()
     with bind("127.0.0.1", 0) as listener:
@@ -102,9 +102,8 @@ def running(app, **limits) -> Iterator[str]:
 def serve_here(served_folder, served_tts):
     """Return a client of a server in this process: `serve_here(rules, waiting=2)`."""
     from myxtts.serving.app import make_app
-    from myxtts.serving.engine import Engine
-    from myxtts.serving.requests import Limits
-    from myxtts.web.security import AccessRules
+    from myxtts.serving.engine import Engine, Limits
+    from myxtts.web import AccessRules
 
     with contextlib.ExitStack() as stack:
 

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.runs.base import INCLUDED_VOICES, run_or_base
-from myxtts.serving.engine import Engine
-from myxtts.serving.requests import Limits, SpeechRequest
+from myxtts.runs.trained_model import INCLUDED_VOICES, run_or_base
+from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import voice_names, voices_folder
-from myxtts.web.security import AccessRules
+from myxtts.web import AccessRules
 
 from .conftest import SENTENCES, connect, recording, running, wait_for
 
@@ -324,7 +323,7 @@ def test_speech_that_becomes_too_long_while_it_is_sent_is_cut_off_with_one_warni
     with pytest.raises(httpx2.RemoteProtocolError):
         client.post("/v1/audio/speech", json=asked)
     assert client.get("/healthz").status_code == 200
-    assert [record.name for record in caplog.records] == ["myxtts.web.server"]
+    assert [record.name for record in caplog.records] == ["myxtts.web"]
 
 
 def test_a_client_that_hangs_up_stops_costing(serve_here, served_tts, monkeypatch, caplog):

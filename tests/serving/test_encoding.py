@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.serving.encoding import PCM_RATE_HZ, encode, stream_encoder
+from myxtts.serving.speech import PCM_RATE_HZ, encode, stream_encoder
 
 RATE_HZ = 22_050
 SAMPLES = (0.4 * np.sin(np.arange(3 * RATE_HZ) * 0.05)).astype(np.float32)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.web.security import AccessRules
+from myxtts.web import AccessRules
 
 from .conftest import SENTENCES, recording
 

@@ -1,6 +1,6 @@
 import pytest
 
-from myxtts.web.security import AccessRules, is_loopback, is_origin
+from myxtts.web import AccessRules, is_loopback, is_origin
 
 TOKEN = "0123456789abcdef"
 

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from myxtts.cli.main import main
-from myxtts.web.server import bind
+from myxtts.web import bind
 
 from .conftest import GOLDEN, SENTENCES
 

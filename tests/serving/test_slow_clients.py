@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from myxtts.web.server import CutOffError, RateLimit, Shield
+from myxtts.web import CutOffError, RateLimit, Shield
 
 from .conftest import connect, running, wait_for
 

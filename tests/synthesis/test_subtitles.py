@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from myxtts.errors import DataError
-from myxtts.synthesis.lines import Line, SpokenLine
-from myxtts.synthesis.script import ScriptWriter
-from myxtts.synthesis.subtitles import write_subtitles
-from myxtts.synthesis.word_times import TimedLine, TimedWord, timed_line
+from myxtts.synthesis.script import Line, ScriptWriter, SpokenLine
+from myxtts.synthesis.subtitles import TimedLine, TimedWord, timed_line, write_subtitles
 from myxtts.text.markup import Lexicon
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.runs.snapshots import take_snapshot
+from myxtts.runs.run_dir import take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import (
     Reference,

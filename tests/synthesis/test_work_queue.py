@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from myxtts.synthesis.work_queue import UnwantedError, WorkQueue
+from myxtts.synthesis.speaker import UnwantedError, WorkQueue
 
 
 def test_results_come_in_the_order_of_the_jobs():

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from myxtts.runs.vocoders import find_vocoder
+from myxtts.runs.trained_model import find_vocoder
 
 TOOL = Path(__file__).parents[2] / "tools" / "weights" / "include.py"
 

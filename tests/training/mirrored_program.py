@@ -11,8 +11,7 @@ from pathlib import Path
 def main(run_dir: str, devices: int) -> None:
     from myxtts.config.config import XTTSConfig
     from myxtts.data.corpus import open_corpus
-    from myxtts.devices.discovery import find_accelerators
-    from myxtts.devices.strategy import choose_strategy
+    from myxtts.devices.strategy import choose_strategy, find_accelerators
     from myxtts.training.trainer import XTTSTrainer
 
     config = XTTSConfig(**json.loads(sys.stdin.read()))

@@ -16,7 +16,7 @@ from pathlib import Path
 import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import open_corpus
-from myxtts.devices.discovery import find_accelerators
+from myxtts.devices.strategy import find_accelerators
 from myxtts.errors import MyXTTSError
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.device_setup import Devices

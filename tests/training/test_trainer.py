@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from myxtts import TTS
+from myxtts.config.config import LossParts
 from myxtts.config.loading import load_config
-from myxtts.config.metrics import LossParts
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.trainer import XTTSTrainer

@@ -12,19 +12,20 @@ from safetensors.numpy import load_file
 
 from myxtts.audio.griffin_lim import GriffinLim
 from myxtts.cli.main import main
-from myxtts.config.changes import config_to_start_with
 from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.config.loading import config_to_start_with
 from myxtts.data.corpus import open_corpus
 from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError, ConfigError, DataError
-from myxtts.evaluation.measure import MEASURED_RATE_HZ
-from myxtts.evaluation.pitch import pitch_hz
+from myxtts.evaluation.measures import MEASURED_RATE_HZ, pitch_hz
 from myxtts.models.resynthesis import Resynthesis
-from myxtts.runs.base import run_or_base
-from myxtts.runs.loaded_model import load_model
 from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.runs.vocoder_fit import find_predicting_checkpoint
-from myxtts.runs.vocoders import find_vocoder
+from myxtts.runs.trained_model import (
+    find_predicting_checkpoint,
+    find_vocoder,
+    load_model,
+    run_or_base,
+)
 from myxtts.training.opening import Start, open_run
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.same_corpus import require_same_corpus

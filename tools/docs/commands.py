@@ -21,8 +21,7 @@ from pathlib import Path
 from pages import ROOT, Block
 
 from myxtts.cli.main import command_parser
-from myxtts.config.builtin import builtin_names
-from myxtts.config.loading import load_config
+from myxtts.config.loading import builtin_names, load_config
 from myxtts.errors import ConfigError
 
 PROMPT = "$ "

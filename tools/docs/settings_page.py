@@ -23,8 +23,7 @@ from typing import Any
 
 import yaml
 
-from myxtts.config.config import SECTIONS, Section, XTTSConfig
-from myxtts.config.presets import OPTIMIZATION_LEVELS, SIZES
+from myxtts.config.config import OPTIMIZATION_LEVELS, SECTIONS, SIZES, Section, XTTSConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 TRANSLATIONS = DOCS / "fa" / "settings.yaml"

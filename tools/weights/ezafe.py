@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import pycrfsuite  # type: ignore[import-not-found, unused-ignore]
 
-from myxtts.text.ezafe import clause_features
 from myxtts.text.persian import normalise_persian
+from myxtts.text.persian_phonemes import clause_features
 
 EZAFE = "/1"
 MARKS = "؟!.؛:،"

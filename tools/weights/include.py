@@ -19,9 +19,8 @@ import numpy as np
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config, save_config
-from myxtts.runs.checkpoints import CONFIG, TOKENIZER
+from myxtts.runs.checkpoint import CONFIG, TOKENIZER, write_sealed_folder
 from myxtts.runs.run_dir import find_checkpoint
-from myxtts.runs.sealed_folder import write_sealed_folder
 
 OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
 
@@ -69,7 +68,7 @@ def _portable(config: XTTSConfig, assignments: list[str]) -> bytes:
 
 
 def add_voices(folder: Path, voices: list[list[str]]) -> None:
-    from myxtts.devices.loading import load_tensorflow
+    from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
     from myxtts import TTS

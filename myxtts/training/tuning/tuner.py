@@ -16,8 +16,8 @@ from myxtts.config.config import PRECISIONS, XTTSConfig
 from myxtts.data.batch import BatchLoader
 from myxtts.data.corpus import Corpus, CorpusPart, replanned
 from myxtts.data.pipeline import AcousticSource
-from myxtts.devices.limits import memory_for_tensors_mb
 from myxtts.devices.machine import read_memory
+from myxtts.devices.memory import memory_for_tensors_mb
 from myxtts.devices.strategy import uses_xla
 from myxtts.errors import DeviceError
 from myxtts.training.tuning.deciding import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from myxtts.config.metrics import JUDGING_METRICS, LOWER_IS_BETTER
-from myxtts.config.names import did_you_mean
+from myxtts.config.config import JUDGING_METRICS, LOWER_IS_BETTER
+from myxtts.config.schema import did_you_mean
 from myxtts.errors import ConfigError
 
 # A mel that a discriminator has sharpened is a little farther from the recording than a blurred one

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 
-from myxtts.config.config import XTTSConfig
-from myxtts.config.metrics import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
+from myxtts.config.config import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE, XTTSConfig
 from myxtts.text.languages import find_language
 
 # Follows the words of human voices better than the validation loss does.

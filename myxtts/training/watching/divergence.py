@@ -19,8 +19,7 @@ import numpy as np
 from myxtts.data.batch import Batch
 from myxtts.data.corpus import CorpusPart
 from myxtts.errors import CheckpointError, NonFiniteLossError
-from myxtts.runs.checkpoints import step_name
-from myxtts.runs.sealed_folder import write_sealed_folder
+from myxtts.runs.checkpoint import step_name, write_sealed_folder
 from myxtts.training.step import StepResult
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from myxtts.config.config import EvaluationConfig
-from myxtts.config.metrics import MEASURES
+from myxtts.config.config import MEASURES, EvaluationConfig
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.watching.best import BestCheckpoint

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.runs.checkpoints import MetricsSoFar
+from myxtts.runs.checkpoint import MetricsSoFar
 from myxtts.training.step import StepResult
 from myxtts.training.task import Task
 from myxtts.training.watching.accounting import TimeAccount, shares, steady_compute_share

@@ -22,8 +22,7 @@ from myxtts.audio.writing import write_audio
 from myxtts.charts import as_png, new_figure
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
-from myxtts.runs.lines import append_line
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.run_dir import RunDir, append_line
 from myxtts.training.watching.accounting import BUCKETS
 from myxtts.training.watching.report import RunReport
 from myxtts.whole_files import write_whole_file

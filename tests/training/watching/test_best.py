@@ -4,8 +4,7 @@ import pytest
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.run_dir import find_checkpoint
-from myxtts.runs.snapshots import take_snapshot
+from myxtts.runs.run_dir import find_checkpoint, take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.training.watching.best import BestCheckpoint
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from myxtts.config.metrics import LossParts
+from myxtts.config.config import LossParts
 from myxtts.data.batch import BatchLoader
 from myxtts.errors import NonFiniteLossError
 from myxtts.runs.run_dir import RunDir, find_checkpoint

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from myxtts.config.config import EvaluationConfig
-from myxtts.runs.checkpoints import FILES_OF_RUN, CheckpointInfo, save_checkpoint
-from myxtts.runs.lines import append_line
-from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.runs.snapshots import take_snapshot
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, save_checkpoint
+from myxtts.runs.run_dir import RunDir, append_line, find_checkpoint, take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.training.interruption import Interruption
 from myxtts.training.trainer import XTTSTrainer

@@ -1,0 +1,488 @@
+"""Interface of a measure, which computes one or more metrics of a clip.
+
+A measure knows no model, no run and no table. It is only applied to clips that have what it needs:
+a recording of the same sentence, a language that it supports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import sys
+import types
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from myxtts.audio.files import FloatArray, trim_silence, window_levels
+from myxtts.audio.pretrained import MEASURED_RATE_HZ as MEASURED_RATE_HZ
+from myxtts.audio.pretrained import Moonshine, Recogniser, Whisper, bare_words
+from myxtts.audio.pretrained import ResemblyzerVectors as ResemblyzerVectors
+from myxtts.audio.pretrained import Sound as Sound
+from myxtts.audio.pretrained import Tool as Tool
+from myxtts.audio.time_warping import frame_distances, warp
+from myxtts.config.config import LOWER_IS_BETTER, AudioConfig
+from myxtts.config.schema import did_you_mean
+from myxtts.devices.doctor import install_command
+from myxtts.errors import ConfigError
+
+BUILT_IN = Tool(name="computed here", licence="Apache-2.0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One row of the table."""
+
+    name: str
+    title: str
+    unit: str = ""
+    decimals: int = 2
+    needs_recording: bool = False
+    """Compares with a recording of the same sentence."""
+
+    @property
+    def better(self) -> str:
+        """lower, higher, or as close as possible to the recordings."""
+        if self.name not in LOWER_IS_BETTER:
+            return "as recorded"
+        return "lower" if LOWER_IS_BETTER[self.name] else "higher"
+
+
+@dataclass(frozen=True)
+class Score:
+    value: float
+    weight: float = 1.0
+    """Weight of the clip in the mean, such as its number of words for the word error rate."""
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Speech(Sound):
+    """A clip to evaluate, with everything that measures may need."""
+
+    text: str
+    language: str
+    reference: Sound
+    """Another clip of the target voice."""
+    recording: Sound | None = None
+    """The speaker's own recording of the same sentence."""
+    making_seconds: float | None = None
+    """Seconds that synthesis took; None for recordings."""
+
+
+class Measure(ABC):
+    tool: Tool = BUILT_IN
+    metrics: tuple[Metric, ...]
+
+    @abstractmethod
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        """By metric name; metrics that do not apply to this clip are left out."""
+
+
+_SILENT_BELOW_LOUDEST_DB = 40.0
+_FULL_SCALE = 0.999
+
+CHARACTERS_PER_SECOND = Metric(
+    name="characters_per_second", title="characters per second", unit="1/s", decimals=1
+)
+CLIPPING = Metric(name="clipping", title="clipped samples", unit="fraction", decimals=4)
+SILENCE = Metric(name="silence", title="silence", unit="fraction")
+REAL_TIME_FACTOR = Metric(
+    name="real_time_factor", title="real-time factor", unit="s per s", decimals=3
+)
+
+
+class Levels(Measure):
+    metrics = (CHARACTERS_PER_SECOND, CLIPPING, SILENCE, REAL_TIME_FACTOR)
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        rate, waveform = speech.sample_rate_hz, speech.waveform
+        spoken_seconds = trim_silence(waveform, rate, _SILENT_BELOW_LOUDEST_DB).size / rate
+        levels = window_levels(waveform, rate)
+        silent = levels <= levels.max() * 10 ** (-_SILENT_BELOW_LOUDEST_DB / 20)
+        characters = sum(character.isalnum() for character in speech.text)
+        scores = {
+            CHARACTERS_PER_SECOND.name: Score(characters / spoken_seconds, spoken_seconds),
+            CLIPPING.name: Score(float(np.mean(np.abs(waveform) >= _FULL_SCALE)), speech.seconds),
+            SILENCE.name: Score(float(silent.mean()), speech.seconds),
+        }
+        if speech.making_seconds is not None:
+            scores[REAL_TIME_FACTOR.name] = Score(
+                speech.making_seconds / speech.seconds, speech.seconds
+            )
+        return scores
+
+
+LOWEST_HZ, HIGHEST_HZ = 60.0, 500.0
+_WINDOW_SAMPLES = 640
+_SHORTEST_LAG = int(MEASURED_RATE_HZ / HIGHEST_HZ)
+_LONGEST_LAG = int(np.ceil(MEASURED_RATE_HZ / LOWEST_HZ))
+# The first lag with a difference below the first threshold is the period; above the second the
+# frame is unvoiced.
+_CLEAR_PERIOD, _VOICED_BELOW = 0.15, 0.5
+_SMALL = 1e-12
+
+
+def pitch_hz(waveform: FloatArray, hop_samples: int) -> npt.NDArray[np.float64]:
+    """One value per frame, frame n centred on sample n * hop; NaN in unvoiced frames."""
+    frames = _frames(waveform.astype(np.float64), hop_samples)
+    difference = _normalised_difference(frames)
+    lags = _periods(difference)
+    at_lag = np.take_along_axis(difference, lags[:, None], axis=1)[:, 0]
+    level_db = 10 * np.log10(np.mean(frames**2, axis=1) + _SMALL)
+    voiced = (at_lag < _VOICED_BELOW) & (level_db > level_db.max() - _SILENT_BELOW_LOUDEST_DB)
+    return np.where(voiced, MEASURED_RATE_HZ / _between_samples(difference, lags), np.nan)
+
+
+def _frames(waveform: npt.NDArray[np.float64], hop_samples: int) -> npt.NDArray[np.float64]:
+    length = _WINDOW_SAMPLES + _LONGEST_LAG
+    padded = np.pad(waveform, (length // 2, length - length // 2))
+    return np.lib.stride_tricks.sliding_window_view(padded, length)[::hop_samples]
+
+
+def _normalised_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The cumulative mean normalised difference of YIN, by lag."""
+    size = 1 << (frames.shape[1] + _WINDOW_SAMPLES).bit_length()
+    spectrum = np.fft.rfft(frames, size)
+    window = np.fft.rfft(frames[:, :_WINDOW_SAMPLES], size)
+    products = np.fft.irfft(spectrum * window.conj(), size)[:, : _LONGEST_LAG + 1]
+    sums = np.cumsum(np.pad(frames**2, ((0, 0), (1, 0))), axis=1)
+    energy = sums[:, _WINDOW_SAMPLES:] - sums[:, :-_WINDOW_SAMPLES]  # [frames, lags]
+    difference = np.maximum(energy[:, :1] + energy - 2 * products, 0.0)
+    lags = np.arange(1, _LONGEST_LAG + 1)
+    normalised = np.ones_like(difference)
+    normalised[:, 1:] = difference[:, 1:] * lags / (np.cumsum(difference[:, 1:], axis=1) + _SMALL)
+    # Silence matches itself at every lag, but is unvoiced.
+    normalised[energy[:, 0] < _SMALL] = 1.0
+    return normalised
+
+
+def _periods(difference: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """The first clear dip of each frame, or else the deepest."""
+    allowed = difference[:, _SHORTEST_LAG:-1]
+    falls_no_more = allowed <= difference[:, _SHORTEST_LAG + 1 :]
+    clear_dips = (allowed < _CLEAR_PERIOD) & falls_no_more
+    first, deepest = clear_dips.argmax(axis=1), allowed.argmin(axis=1)
+    return np.where(clear_dips.any(axis=1), first, deepest) + _SHORTEST_LAG
+
+
+def _between_samples(
+    difference: npt.NDArray[np.float64], lags: npt.NDArray[np.intp]
+) -> npt.NDArray[np.float64]:
+    """Parabolic interpolation of the lag of a dip."""
+    rows = np.arange(len(lags))
+    left, middle, right = (difference[rows, lags + shift] for shift in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    shift = np.where(bend > _SMALL, (left - right) / (2 * np.maximum(bend, _SMALL)), 0.0)
+    return lags + np.clip(shift, -1.0, 1.0)
+
+
+_Float = TypeVar("_Float", np.float32, np.float64)
+Indices = npt.NDArray[np.intp]
+
+
+# The same analysis for all runs, whatever mels they are trained on, keeps metrics comparable.
+_ANALYSIS = AudioConfig(
+    sample_rate_hz=MEASURED_RATE_HZ, fft_samples=512, hop_samples=200, highest_hz=8_000.0
+)
+_MELS = 40
+_COEFFICIENTS = 13
+# Anything quieter is room noise, not voice.
+_DYNAMIC_RANGE_DB = 50.0
+_TRIM_BELOW_LOUDEST_DB = 40.0
+_DB_PER_NEPER = 20 / np.log(10)
+
+MEL_CEPSTRAL_DISTANCE = Metric(
+    name="mel_cepstral_distance",
+    title="mel-cepstral distance",
+    unit="dB",
+    needs_recording=True,
+)
+PITCH_ERROR = Metric(
+    name="pitch_error", title="pitch error", unit="semitones", needs_recording=True
+)
+VOICING_ERROR = Metric(
+    name="voicing_error", title="voicing errors", unit="fraction", needs_recording=True
+)
+DURATION_RATIO = Metric(
+    name="duration_ratio", title="duration ratio", unit="", needs_recording=True
+)
+
+
+class AgainstRecording(Measure):
+    metrics = (MEL_CEPSTRAL_DISTANCE, PITCH_ERROR, VOICING_ERROR, DURATION_RATIO)
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        assert speech.recording is not None
+        spoken, recorded = _speech_of(speech), _speech_of(speech.recording)
+        ours, theirs = _cepstra(spoken), _cepstra(recorded)
+        distance_db = _DB_PER_NEPER * frame_distances(ours, theirs)
+        rows, columns = warp(distance_db)
+        scores = {
+            MEL_CEPSTRAL_DISTANCE.name: Score(float(distance_db[rows, columns].mean())),
+            DURATION_RATIO.name: Score(spoken.size / recorded.size),
+        }
+        return scores | _pitch_scores(_pitch(spoken)[rows], _pitch(recorded)[columns])
+
+
+def _pitch_scores(
+    ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]
+) -> dict[str, Score]:
+    voiced_here, voiced_there = np.isfinite(ours), np.isfinite(theirs)
+    scores = {VOICING_ERROR.name: Score(float(np.mean(voiced_here != voiced_there)))}
+    both = voiced_here & voiced_there
+    if both.any():
+        semitones = 12 * np.abs(np.log2(ours[both] / theirs[both]))
+        scores[PITCH_ERROR.name] = Score(float(semitones.mean()))
+    return scores
+
+
+def _speech_of(sound: Sound) -> FloatArray:
+    return trim_silence(sound.at_measured_rate, MEASURED_RATE_HZ, _TRIM_BELOW_LOUDEST_DB)
+
+
+def _pitch(waveform: FloatArray) -> npt.NDArray[np.float64]:
+    return pitch_hz(waveform, _ANALYSIS.hop_samples)
+
+
+def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
+    """[frames, coefficients] without the first coefficient, which is loudness.
+
+    Scaled so that the distance between two frames is the RMS difference of their smoothed log
+    spectra.
+    """
+    from myxtts.audio.mel import clip_log_mel  # loads TensorFlow
+
+    log_mel = clip_log_mel(_ANALYSIS, _MELS)(waveform).astype(np.float64)
+    log_mel = np.maximum(log_mel, log_mel.max() - _DYNAMIC_RANGE_DB / _DB_PER_NEPER)
+    band = np.arange(_MELS) + 0.5
+    order = np.arange(1, _COEFFICIENTS + 1)
+    cosines = np.cos(np.pi / _MELS * np.outer(band, order))  # [mels, coefficients]
+    return log_mel @ cosines * np.sqrt(2) / _MELS
+
+
+DNSMOS = Metric(name="dnsmos", title="quality by DNSMOS", unit="1 to 5")
+DISTILLMOS = Metric(name="distillmos", title="quality by DistillMOS", unit="1 to 5")
+
+
+class Dnsmos(Measure):
+    """Trained for noise suppression: rates noise and distortion, not whether it is speech."""
+
+    tool = Tool(name="DNSMOS (speechmos)", licence="MIT", extra="eval")
+    metrics = (DNSMOS,)
+
+    def __init__(self) -> None:
+        from speechmos import dnsmos
+
+        self._dnsmos: Any = dnsmos
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        opinion = self._dnsmos.run(speech.at_measured_rate, MEASURED_RATE_HZ)
+        return {DNSMOS.name: Score(float(opinion["ovrl_mos"]))}
+
+
+class Distillmos(Measure):
+    """Trained on many kinds of degraded and synthetic speech."""
+
+    tool = Tool(name="DistillMOS", licence="MIT", extra="eval-torch")
+    metrics = (DISTILLMOS,)
+
+    def __init__(self) -> None:
+        with torchaudio_or_blank():
+            import distillmos
+        import torch
+
+        self._torch: Any = torch
+        # It prints the location of its weights.
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._model: Any = distillmos.ConvTransformerSQAModel().eval()
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        with self._torch.no_grad():
+            opinion = self._model(self._torch.from_numpy(speech.at_measured_rate[None]))
+        return {DISTILLMOS.name: Score(float(opinion.mean()))}
+
+
+@contextlib.contextmanager
+def torchaudio_or_blank() -> Iterator[None]:
+    """For imports of packages that use torchaudio only to read and resample files.
+
+    PyPI's torchaudio is built for CUDA and cannot be loaded with a CPU build of PyTorch. A blank
+    module then takes its place during the import.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError):
+        sys.modules["torchaudio"] = types.ModuleType("torchaudio")
+        try:
+            yield
+        finally:
+            del sys.modules["torchaudio"]
+    else:
+        yield
+
+
+VOICE_SIMILARITY = Metric(name="similarity", title="voice similarity", unit="cosine")
+OWN_SIMILARITY = Metric(name="own_similarity", title="voice similarity, own encoder", unit="cosine")
+
+
+class Resemblyzer(Measure):
+    tool = Tool(name="Resemblyzer", licence="Apache-2.0", extra="eval-torch")
+    metrics = (VOICE_SIMILARITY,)
+
+    def __init__(self) -> None:
+        # The clips of all columns share a reference.
+        self._vector = functools.lru_cache(maxsize=4)(ResemblyzerVectors().of)
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        ours, theirs = self._vector(speech), self._vector(speech.reference)
+        if ours is None or theirs is None:
+            return {}
+        return {VOICE_SIMILARITY.name: Score(cosine(ours, theirs))}
+
+
+class OwnVoiceEncoder(Measure):
+    """Uses the model's own voice encoder: not independent, but always available."""
+
+    tool = Tool(name="the run's own voice encoder", licence="that of the run", independent=False)
+    metrics = (OWN_SIMILARITY,)
+
+    def __init__(self, vector_of: Callable[[FloatArray], npt.NDArray[np.float32]]) -> None:
+        """`vector_of` embeds samples at the run's sample rate."""
+        self._vector_of = vector_of
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        ours = self._vector_of(speech.waveform)
+        theirs = self._vector_of(speech.reference.waveform)
+        return {OWN_SIMILARITY.name: Score(cosine(ours, theirs))}
+
+
+def cosine(ours: FloatArray, theirs: FloatArray) -> float:
+    return float(ours @ theirs / (np.linalg.norm(ours) * np.linalg.norm(theirs) + 1e-9))
+
+
+# Recognisers expect some silence before and after the speech.
+_SILENCE_SECONDS = 0.5
+
+WORD_ERROR_RATE = Metric(name="wer", title="word error rate", unit="fraction", decimals=3)
+CHARACTER_ERROR_RATE = Metric(name="cer", title="character error rate", unit="fraction", decimals=3)
+
+
+class WordErrors(Measure):
+    """Word and character error rates of the recogniser."""
+
+    metrics = (WORD_ERROR_RATE, CHARACTER_ERROR_RATE)
+
+    def __init__(self, recogniser: Recogniser) -> None:
+        import jiwer
+
+        self._jiwer: Any = jiwer
+        self._recogniser = recogniser
+        self.tool = recogniser.tool
+
+    def scores(self, speech: Speech) -> Mapping[str, Score]:
+        expected = bare_words(speech.text, speech.language)
+        if not expected:
+            return {}
+        silence = np.zeros(int(_SILENCE_SECONDS * MEASURED_RATE_HZ), np.float32)
+        padded = np.concatenate([silence, speech.at_measured_rate, silence])
+        transcript = self._recogniser.transcribe(padded, speech.language)
+        words = bare_words(transcript, speech.language)
+        return {
+            "wer": Score(
+                float(self._jiwer.wer(expected, words)), len(expected.split()), transcript
+            ),
+            "cer": Score(float(self._jiwer.cer(expected, words)), len(expected)),
+        }
+
+
+SPEECH_METRICS: tuple[Metric, ...] = (
+    *WordErrors.metrics,
+    *Resemblyzer.metrics,
+    *OwnVoiceEncoder.metrics,
+    *Dnsmos.metrics,
+    *Distillmos.metrics,
+    *AgainstRecording.metrics,
+    *Levels.metrics,
+)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Metrics that are not in the table, and why."""
+
+    titles: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Left out: {', '.join(self.titles)}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    measures: tuple[Measure, ...]
+    metrics: tuple[Metric, ...]
+    """The requested metrics, in the order of the table."""
+    left_out: tuple[LeftOut, ...]
+
+
+def open_toolbox(
+    *,
+    own_voice: OwnVoiceEncoder | None = None,
+    whisper: Path | None = None,
+    only: Collection[str] = (),
+) -> Toolbox:
+    """Loads every installed measure; `only` limits them to these metrics."""
+    require_metrics(only)
+    makers: list[tuple[type[Measure], str | None, Callable[[], Measure]]] = [
+        (WordErrors, *_recogniser(whisper)),
+        (Resemblyzer, Resemblyzer.tool.extra, Resemblyzer),
+        (Dnsmos, Dnsmos.tool.extra, Dnsmos),
+        (Distillmos, Distillmos.tool.extra, Distillmos),
+        (AgainstRecording, None, AgainstRecording),
+        (Levels, None, Levels),
+    ]
+    if own_voice is not None:
+        makers.insert(2, (OwnVoiceEncoder, None, lambda: own_voice))
+    measures: list[Measure] = []
+    missing: dict[str, list[Metric]] = {}
+    for kind, extra, make in makers:
+        if only and not any(metric.name in only for metric in kind.metrics):
+            continue
+        try:
+            measures.append(make())
+        except ModuleNotFoundError:
+            missing.setdefault(install_command(str(extra)), []).extend(kind.metrics)
+        except (ImportError, OSError) as error:
+            # Installed but broken, such as a library built for another version.
+            reason = " ".join(str(error).split())
+            missing.setdefault(f"cannot be loaded ({reason})", []).extend(kind.metrics)
+    left_out = [
+        LeftOut(tuple(metric.title for metric in metrics), reason)
+        for reason, metrics in missing.items()
+    ]
+    metrics = (metric for measure in measures for metric in measure.metrics)
+    wanted = tuple(metric for metric in metrics if not only or metric.name in only)
+    return Toolbox(tuple(measures), wanted, tuple(left_out))
+
+
+def _recogniser(whisper: Path | None) -> tuple[str, Callable[[], Measure]]:
+    if whisper is not None:
+        return "eval-whisper", lambda: WordErrors(Whisper(whisper))
+    return "eval", lambda: WordErrors(Moonshine())
+
+
+def require_metrics(names: Collection[str]) -> None:
+    """Raises an error for a name that no measure has."""
+    known: Sequence[str] = [metric.name for metric in SPEECH_METRICS]
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"unknown metric '{name}', allowed: {', '.join(known)}{did_you_mean(name, known)}"
+            )
