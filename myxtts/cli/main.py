@@ -168,7 +168,7 @@ class PrintCompletion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         import shtab
 
-        from myxtts.runs.trained_model import run_or_base
+        from myxtts.runs.run_dir import run_or_base
 
         voices = sorted(file.stem for file in (run_or_base(None) / "voices").glob("*.json"))
         for _, command in all_commands(parser):

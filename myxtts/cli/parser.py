@@ -14,7 +14,7 @@ from myxtts.config.config import XTTSConfig, section_by_setting, section_of
 from myxtts.config.loading import builtin_names
 from myxtts.config.schema import did_you_mean, nearest
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.trained_model import run_or_base
+from myxtts.runs.run_dir import run_or_base
 from myxtts.training.interruption import exit_code_of_signal
 from myxtts.wording import printable
 

@@ -14,7 +14,7 @@ from myxtts.cli.console import Progress, say
 from myxtts.cli.parser import add_run, flag_group
 from myxtts.cli.speaking_flags import add_vocoder_flag
 from myxtts.errors import ConfigError, DeviceError
-from myxtts.runs.trained_model import model_name, run_or_base
+from myxtts.runs.run_dir import model_name, run_or_base
 
 if TYPE_CHECKING:
     from myxtts.serving.engine import Engine, Limits

@@ -16,8 +16,7 @@ from myxtts.cli.console import Progress, counting_bar, say
 from myxtts.cli.parser import add_run, flag_group
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
 from myxtts.errors import DataError, DeviceError, MyXTTSError
-from myxtts.runs.run_dir import RunDir
-from myxtts.runs.trained_model import model_name, run_or_base
+from myxtts.runs.run_dir import RunDir, model_name, run_or_base
 from myxtts.synthesis.script import Request, read_batch
 from myxtts.text.markup import Lexicon, read_standard_input, read_text
 from myxtts.text.tokenizer import describe_left_out, left_out_symbols

@@ -10,7 +10,7 @@ from typing import Any
 from myxtts.cli.console import Progress, say, say_json
 from myxtts.cli.parser import CommandParser, add_json, add_message_flags
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.trained_model import model_name, run_or_base
+from myxtts.runs.run_dir import model_name, run_or_base
 from myxtts.wording import plural
 
 

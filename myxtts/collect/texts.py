@@ -35,7 +35,7 @@ from myxtts.collect.corpus import (
 )
 from myxtts.devices.doctor import install_command
 from myxtts.errors import CheckpointError, DataError
-from myxtts.runs.trained_model import run_or_base
+from myxtts.runs.run_dir import run_or_base
 from myxtts.text.languages import find_language
 
 # Recognisers expect some silence before and after the speech.

@@ -26,6 +26,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
@@ -511,3 +512,41 @@ def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
 def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     """The sum of two time accounts, over the buckets of both."""
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
+
+
+# In the place of a run's folder; one of this name goes before it.
+BASE = "base"
+VOCODER = "vocoder"
+_WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
+_INCLUDED = _WEIGHTS / BASE
+INCLUDED_VOCODER = _WEIGHTS / VOCODER
+INCLUDED_VOICES = ("adam", "callie", "emma", "heart", "liam")
+"""Voices of the base model, in lower case."""
+
+
+def run_or_base(run: str | Path | None) -> Path:
+    """The folder of a run; None and "base" mean the included base model."""
+    if run is not None and (str(run) != BASE or Path(run).is_dir()):
+        return Path(run)
+    if not _INCLUDED.is_dir():
+        raise CheckpointError(
+            "this installation includes no base model; give the folder of a trained run"
+        )
+    return _INCLUDED
+
+
+def run_to_start_from(run: str | Path) -> Path:
+    """The folder of a run; "base" and "vocoder" mean what is included."""
+    if str(run) == VOCODER and not Path(run).is_dir():
+        return INCLUDED_VOCODER
+    return run_or_base(run)
+
+
+def is_included(run: Path) -> bool:
+    """Return whether a folder is that of the included base model."""
+    return run.resolve() == _INCLUDED.resolve()
+
+
+def model_name(run: Path) -> str:
+    """For the screen: where the package is installed is of no interest."""
+    return "the base model" if run == _INCLUDED else str(run)

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ from myxtts.models.sampler import SpeechSampler
 from myxtts.models.vocoder import NeuralVocoder, VocoderNetwork
 from myxtts.models.xtts import XTTS
 from myxtts.runs.checkpoint import Checkpoint
-from myxtts.runs.run_dir import find_checkpoint
+from myxtts.runs.run_dir import INCLUDED_VOCODER, find_checkpoint, run_or_base
 from myxtts.text.tokenizer import Tokenizer
 
 
@@ -104,44 +103,6 @@ def _in_own_thread(work: Callable[[], _Result]) -> _Result:
     """
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
-
-
-# In the place of a run's folder; one of this name goes before it.
-BASE = "base"
-VOCODER = "vocoder"
-_WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
-_INCLUDED = _WEIGHTS / BASE
-INCLUDED_VOCODER = _WEIGHTS / VOCODER
-INCLUDED_VOICES = ("adam", "callie", "emma", "heart", "liam")
-"""Voices of the base model, in lower case."""
-
-
-def run_or_base(run: str | Path | None) -> Path:
-    """The folder of a run; None and "base" mean the included base model."""
-    if run is not None and (str(run) != BASE or Path(run).is_dir()):
-        return Path(run)
-    if not _INCLUDED.is_dir():
-        raise CheckpointError(
-            "this installation includes no base model; give the folder of a trained run"
-        )
-    return _INCLUDED
-
-
-def run_to_start_from(run: str | Path) -> Path:
-    """The folder of a run; "base" and "vocoder" mean what is included."""
-    if str(run) == VOCODER and not Path(run).is_dir():
-        return INCLUDED_VOCODER
-    return run_or_base(run)
-
-
-def is_included(run: Path) -> bool:
-    """Return whether a folder is that of the included base model."""
-    return run.resolve() == _INCLUDED.resolve()
-
-
-def model_name(run: Path) -> str:
-    """For the screen: where the package is installed is of no interest."""
-    return "the base model" if run == _INCLUDED else str(run)
 
 
 _log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from myxtts.audio.files import FloatArray
 from myxtts.errors import CheckpointError, DataError, MyXTTSError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.runs.trained_model import INCLUDED_VOICES, is_included
+from myxtts.runs.run_dir import INCLUDED_VOICES, is_included
 from myxtts.synthesis.speaker import UnwantedError
 from myxtts.synthesis.tts import TTS, tags_of
 from myxtts.synthesis.voices import read_voice, remove_voice, voices_folder

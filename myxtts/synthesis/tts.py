@@ -18,8 +18,8 @@ from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.vocoder import NeuralVocoder
 from myxtts.models.voice_encoder import Voice
-from myxtts.runs.run_dir import RunDir
-from myxtts.runs.trained_model import find_vocoder, load_model, run_or_base
+from myxtts.runs.run_dir import RunDir, run_or_base
+from myxtts.runs.trained_model import find_vocoder, load_model
 from myxtts.synthesis.script import FloatArray, Line, ScriptWriter, SpokenLine
 from myxtts.synthesis.speaker import Speaker, always_wanted
 from myxtts.synthesis.subtitles import TimedLine, require_subtitle_file, timed_line, write_subtitles

@@ -17,8 +17,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import config_to_start_with
 from myxtts.errors import ConfigError
 from myxtts.runs.checkpoint import Checkpoint
-from myxtts.runs.run_dir import changes_since, find_checkpoint
-from myxtts.runs.trained_model import find_predicting_checkpoint, run_to_start_from
+from myxtts.runs.run_dir import changes_since, find_checkpoint, run_to_start_from
 from myxtts.training.watching.accounting import TimeAccount
 from myxtts.training.watching.observer import Observer
 
@@ -98,6 +97,8 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     account = TimeAccount()
     require_corpora(config)
     if config.vocoder.mels_from:
+        from myxtts.runs.trained_model import find_predicting_checkpoint
+
         find_predicting_checkpoint(config)
     from myxtts.training import describing
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.runs.trained_model import INCLUDED_VOICES, run_or_base
+from myxtts.runs.run_dir import INCLUDED_VOICES, run_or_base
 from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import voice_names, voices_folder

@@ -6,8 +6,8 @@ import pytest
 from myxtts.cli.main import main
 from myxtts.errors import CheckpointError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.runs import trained_model
-from myxtts.runs.trained_model import model_name, run_or_base
+from myxtts.runs import run_dir
+from myxtts.runs.run_dir import model_name, run_or_base
 from myxtts.synthesis.tts import TTS
 
 
@@ -64,7 +64,7 @@ def test_it_has_a_name(tmp_path, monkeypatch):
 
 
 def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(trained_model, "_INCLUDED", tmp_path / "none")
+    monkeypatch.setattr(run_dir, "_INCLUDED", tmp_path / "none")
     with pytest.raises(CheckpointError, match="includes no base model; give the folder of a"):
         run_or_base(None)
 

@@ -109,13 +109,13 @@ def test_without_any_voice(trained_run):
 
 
 def test_without_a_run_and_without_a_base(monkeypatch, tmp_path):
-    monkeypatch.setattr("myxtts.runs.trained_model._INCLUDED", tmp_path / "none")
+    monkeypatch.setattr("myxtts.runs.run_dir._INCLUDED", tmp_path / "none")
     with pytest.raises(CheckpointError, match="includes no base model; give the folder"):
         TTS()
 
 
 def test_without_a_run_the_included_base_speaks(monkeypatch, trained_run, recordings):
-    monkeypatch.setattr("myxtts.runs.trained_model._INCLUDED", trained_run)
+    monkeypatch.setattr("myxtts.runs.run_dir._INCLUDED", trained_run)
     assert TTS().tts("Good morning.", recordings[0], options=OPTIONS).size > 1_000
 
 
