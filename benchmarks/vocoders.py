@@ -42,7 +42,7 @@ from myxtts.audio.mel import clip_log_mel  # noqa: E402
 from myxtts.audio.writing import write_audio  # noqa: E402
 from myxtts.config.config import AudioConfig, XTTSConfig  # noqa: E402
 from myxtts.data.metadata import LJSpeechDataset, Utterance  # noqa: E402
-from myxtts.errors import ConfigError, DataError, MyXTTSError  # noqa: E402
+from myxtts.errors import ConfigError, DataError, MyXTTSError, plural  # noqa: E402
 from myxtts.evaluation.evaluate import scores_of  # noqa: E402
 from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
     MEASURED_RATE_HZ,
@@ -58,7 +58,6 @@ from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
     torchaudio_or_blank,
 )
 from myxtts.runs.trained_model import find_vocoder  # noqa: E402
-from myxtts.wording import plural  # noqa: E402
 
 AUDIO = AudioConfig()
 MELS = 80

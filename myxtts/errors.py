@@ -1,21 +1,28 @@
-"""The errors that MyXTTS raises on purpose.
+"""Errors that MyXTTS raises on purpose, and the wording of messages.
 
 A message is one line: what was found, where, what was expected and what to do.
 The command line prints exactly that line and exits with code 2.
 """
 
-from myxtts.wording import printable
+from __future__ import annotations
 
-_LONGEST_LINE = 1_000
+import re
+
+_MAX_LINE = 1_000
+_MAX_QUOTED = 80
+# Persian and other scripts write with these, and a terminal shows them.
+_JOINERS = "\u200c\u200d"
+# All but tabs and line ends; and the two that turn the direction of what follows.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 
 
 class MyXTTSError(Exception):
     """Anything the user can fix. Only `myxtts.cli` catches it."""
 
     def __str__(self) -> str:
-        """One line of limited length, whatever the message quotes from a file."""
+        """Return one line of limited length, whatever the message quotes from a file."""
         line = printable(" ".join(super().__str__().splitlines()))
-        return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+        return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}..."
 
 
 class ConfigError(MyXTTSError):
@@ -36,3 +43,42 @@ class CheckpointError(MyXTTSError):
 
 class NonFiniteLossError(MyXTTSError):
     """Training hit NaN or infinity and could not recover."""
+
+
+def printable(text: str) -> str:
+    """Escape control characters, in a way that keeps JSON valid."""
+
+    def escape(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
+
+    return _CONTROL.sub(escape, text)
+
+
+def quoted(text: str) -> str:
+    """Return the beginning of a text in quotation marks, with what cannot be shown escaped."""
+    shown = "".join(
+        character if character.isprintable() or character in _JOINERS else repr(character)[1:-1]
+        for character in text[:_MAX_QUOTED]
+    )
+    return f"'{shown}{'...' if len(text) > _MAX_QUOTED else ''}'"
+
+
+def plural(count: int, noun: str) -> str:
+    if count == 1:
+        return noun
+    return noun + ("es" if noun.endswith("tch") else "s")
+
+
+def plural_count(count: int, noun: str) -> str:
+    return f"{count:,} {plural(count, noun)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as one would say it: 40 seconds, 58 minutes, 2.5 hours, 3.1 days."""
+    for unit, length, limit in (("second", 1, 90), ("minute", 60, 90 * 60)):
+        if seconds < limit:
+            return plural_count(max(1, round(seconds / length)), unit)
+    return (
+        f"{seconds / 3_600:.1f} hours" if seconds < 48 * 3_600 else f"{seconds / 86_400:.1f} days"
+    )

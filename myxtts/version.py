@@ -1,3 +1,3 @@
-"""The version, below everything that tells it."""
+"""The version, importable from everywhere."""
 
 VERSION = "0.1.0"

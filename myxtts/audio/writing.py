@@ -15,7 +15,7 @@ import soundfile
 from myxtts.audio.files import FloatArray
 from myxtts.config.schema import did_you_mean
 from myxtts.errors import DataError
-from myxtts.whole_files import require_room, whole_file
+from myxtts.files import atomic_file, require_creatable
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def audio_writer(
     kind = FORMATS[file.suffix.lower()]
     with contextlib.ExitStack() as stack:
         try:
-            stream = stack.enter_context(whole_file(file))
+            stream = stack.enter_context(atomic_file(file))
             # By file descriptor: libsndfile would swallow errors of a Python file object.
             sound = stack.enter_context(
                 soundfile.SoundFile(
@@ -102,6 +102,6 @@ def require_writable(file: Path, endings: Iterable[str] = tuple(FORMATS)) -> Non
     if not file.parent.is_dir():
         raise DataError(f"{file}: cannot be written (no folder {file.parent})")
     try:
-        require_room(file)
+        require_creatable(file)
     except OSError as error:
         raise DataError(f"{file}: cannot be written ({error.strerror})") from None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_aside, say_json
 from myxtts.cli.parser import add_json, add_workers, flag_group
-from myxtts.errors import ConfigError, DataError
-from myxtts.wording import plural_count
+from myxtts.errors import ConfigError, DataError, plural_count
 
 if TYPE_CHECKING:
     from myxtts.collect.collect import Outcome, Wishes

@@ -25,8 +25,8 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
+from myxtts.errors import printable
 from myxtts.training.watching.observer import Observer
-from myxtts.wording import printable
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import say, say_json
 from myxtts.cli.parser import CHECK_FAILED, add_json
 from myxtts.config.config import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
-from myxtts.errors import MyXTTSError
-from myxtts.wording import plural_count
+from myxtts.errors import MyXTTSError, plural_count
 
 if TYPE_CHECKING:
     from myxtts.devices.doctor import CheckResult, TensorFlowView

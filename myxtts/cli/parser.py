@@ -13,10 +13,9 @@ from typing import Any, NoReturn
 from myxtts.config.config import XTTSConfig, section_by_setting, section_of
 from myxtts.config.loading import builtin_names
 from myxtts.config.schema import did_you_mean, nearest
-from myxtts.errors import CheckpointError, ConfigError
+from myxtts.errors import CheckpointError, ConfigError, printable
 from myxtts.runs.run_dir import run_or_base
 from myxtts.training.interruption import exit_code_of_signal
-from myxtts.wording import printable
 
 CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
 # argparse names a flag with all its spellings: --text-file/--text_file.

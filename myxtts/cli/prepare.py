@@ -19,8 +19,7 @@ from myxtts.cli.parser import (
     given,
     required_corpus,
 )
-from myxtts.errors import ConfigError
-from myxtts.wording import plural
+from myxtts.errors import ConfigError, plural
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

@@ -23,8 +23,7 @@ from myxtts.cli.parser import (
     required_corpus,
 )
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import DataError
-from myxtts.wording import plural
+from myxtts.errors import DataError, plural
 
 if TYPE_CHECKING:
     from myxtts.data.diagnosis import Choice, DataRecommendation

@@ -15,13 +15,12 @@ from myxtts.audio.writing import AUDIO_ENDINGS, require_writable
 from myxtts.cli.console import Progress, counting_bar, say
 from myxtts.cli.parser import add_run, flag_group
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
-from myxtts.errors import DataError, DeviceError, MyXTTSError
+from myxtts.errors import DataError, DeviceError, MyXTTSError, plural
+from myxtts.files import require_creatable
 from myxtts.runs.run_dir import RunDir, model_name, run_or_base
 from myxtts.synthesis.script import Request, read_batch
 from myxtts.text.markup import Lexicon, read_standard_input, read_text
 from myxtts.text.tokenizer import describe_left_out, left_out_symbols
-from myxtts.whole_files import require_room
-from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.synthesis.tts import TTS
@@ -278,7 +277,7 @@ def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
     if not folder.is_dir() and not folder.absolute().parent.is_dir():
         raise DataError(f"{folder}: cannot be made (no folder {folder.parent})")
     try:
-        require_room(folder / "file" if folder.is_dir() else folder.absolute())
+        require_creatable(folder / "file" if folder.is_dir() else folder.absolute())
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
     if options.batch is not None:

@@ -21,8 +21,7 @@ from myxtts.cli.parser import (
     given,
     required_corpus,
 )
-from myxtts.errors import DataError
-from myxtts.wording import plural
+from myxtts.errors import DataError, plural
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig

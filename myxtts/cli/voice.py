@@ -9,9 +9,8 @@ from typing import Any
 
 from myxtts.cli.console import Progress, say, say_json
 from myxtts.cli.parser import CommandParser, add_json, add_message_flags
-from myxtts.errors import CheckpointError, ConfigError
+from myxtts.errors import CheckpointError, ConfigError, plural
 from myxtts.runs.run_dir import model_name, run_or_base
-from myxtts.wording import plural
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:

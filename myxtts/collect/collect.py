@@ -52,12 +52,11 @@ from myxtts.collect.voices import (
     nearest_voice,
 )
 from myxtts.devices.doctor import install_command
-from myxtts.errors import DataError
+from myxtts.errors import DataError, plural_count
+from myxtts.files import remove_temporaries
 from myxtts.text.languages import other_script
 from myxtts.text.markup import read_text
 from myxtts.text.tokenizer import is_spoken, text_symbols
-from myxtts.whole_files import remove_temporaries
-from myxtts.wording import plural_count
 
 # Phonemes per second of speech, beside the median of all clips.
 _SLOWEST, _FASTEST = 0.62, 1.6

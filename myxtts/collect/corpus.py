@@ -10,11 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from myxtts.errors import DataError
-from myxtts.json_files import parse_json, read_json
+from myxtts.errors import DataError, quoted
+from myxtts.files import parse_json, read_json, write_file
 from myxtts.text.markup import read_text
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import quoted
 
 # Escape sequences of terminals, control characters that are not whitespace, marks and overrides of
 # direction, halves of characters. Joiners stay: Persian and others are written with them.
@@ -106,7 +104,7 @@ class CorpusFolder:
             try:
                 self._state.mkdir(parents=True, exist_ok=True)
                 self.clips.mkdir(exist_ok=True)
-                write_whole_file(self._settings, json.dumps(settings) + "\n")
+                write_file(self._settings, json.dumps(settings) + "\n")
             except OSError as error:
                 raise DataError(f"{self.folder}: cannot be made ({error.strerror})") from None
             return
@@ -167,9 +165,9 @@ def write_rows(folder: CorpusFolder, kept: Sequence[Row], review: Sequence[Row])
     """Each file whole or not at all; a corpus without a clip to train on has no metadata."""
     try:
         lines = [f"{_line(row)}|{tidy(row.reason)}" for row in review]
-        write_whole_file(folder.review, "\n".join([_REVIEW_HEADER, *lines]) + "\n")
+        write_file(folder.review, "\n".join([_REVIEW_HEADER, *lines]) + "\n")
         if kept:
-            write_whole_file(folder.metadata, "\n".join([_HEADER, *map(_line, kept)]) + "\n")
+            write_file(folder.metadata, "\n".join([_HEADER, *map(_line, kept)]) + "\n")
         else:
             folder.metadata.unlink(missing_ok=True)
     except OSError as error:

@@ -17,9 +17,8 @@ from myxtts.charts import BLUE, as_png, new_figure, style
 from myxtts.collect.collect import Clip, Outcome, count_reasons
 from myxtts.collect.corpus import KEPT, REVIEW, CorpusFolder, Row, readable, write_rows
 from myxtts.collect.quality import Figures, flags
-from myxtts.errors import DataError
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import plural_count
+from myxtts.errors import DataError, plural_count
+from myxtts.files import write_file
 
 _MOST_ROWS = 300
 _STYLE = """
@@ -211,8 +210,8 @@ def write_corpus(outcome: Outcome, page: str) -> None:
     """The files of the corpus, each whole or not at all; `metadata.csv` last."""
     folder = CorpusFolder(outcome.folder)
     try:
-        write_whole_file(folder.report, json.dumps(as_json(outcome), indent=1) + "\n")
-        write_whole_file(folder.page, page)
+        write_file(folder.report, json.dumps(as_json(outcome), indent=1) + "\n")
+        write_file(folder.page, page)
     except OSError as error:
         raise DataError(f"{outcome.folder}: cannot be written ({error.strerror})") from None
     write_rows(folder, *([_row(clip) for clip in outcome.of(status)] for status in (KEPT, REVIEW)))

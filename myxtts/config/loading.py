@@ -20,7 +20,7 @@ from myxtts.config.config import (
 )
 from myxtts.config.schema import Layer, did_you_mean
 from myxtts.errors import ConfigError
-from myxtts.whole_files import write_whole_file
+from myxtts.files import write_file
 
 
 def _parse_yaml(text: str) -> Any:
@@ -141,7 +141,7 @@ def save_config(config: XTTSConfig, file: Path) -> None:
     """Writes every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     # For its owner alone: it names folders of this machine.
-    write_whole_file(file, text)
+    write_file(file, text)
 
 
 _FOLDER = Path(__file__).parents[1] / "configs"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from myxtts.errors import ConfigError
-from myxtts.wording import is_text
+from myxtts.files import is_text
 
 # Of an integer: counts of steps, bytes and clips are far smaller.
 _MOST_BITS = 62

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.errors import DataError
-from myxtts.json_files import read_json
+from myxtts.files import read_json
 from myxtts.text.tokenizer import Tokenizer
 
 CACHE_FORMAT = "myxtts-features-5"

@@ -30,7 +30,7 @@ from myxtts.audio.mel_geometry import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.metadata import ONE_SPEAKER, Layout, Utterance, metadata_files, read_metadata
 from myxtts.data.workers import map_in_workers, worker_count
-from myxtts.errors import DataError
+from myxtts.errors import DataError, plural, quoted
 from myxtts.text.languages import normalise, other_script, script_name, suggested_language
 from myxtts.text.tokenizer import (
     EDGE_TOKENS,
@@ -40,7 +40,6 @@ from myxtts.text.tokenizer import (
     text_symbols,
     unsayable,
 )
-from myxtts.wording import plural, quoted
 
 TOO_MANY_FRAMES, TOO_MANY_TOKENS = "clip too long", "text too long"
 OVER_LIMITS = frozenset((TOO_MANY_FRAMES, TOO_MANY_TOKENS))

@@ -26,10 +26,9 @@ from myxtts.data.shapes import (
     plan_shapes,
 )
 from myxtts.errors import ConfigError, DataError
-from myxtts.json_files import read_json
+from myxtts.files import read_json, write_file
 from myxtts.text.languages import TAG_RULES
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
 TRAINING_CLIPS, VALIDATION_CLIPS = "training clips", "validation clips"
@@ -294,7 +293,7 @@ class CorpusSubset:
         """Write down the cache; a failure only makes the next start slower."""
         content = {"request": self._request(self._metadata_file()), "cache": cache.folder.name}
         with contextlib.suppress(OSError):
-            write_whole_file(self._last_cache_file(), json.dumps(content))
+            write_file(self._last_cache_file(), json.dumps(content))
 
     def _metadata_file(self) -> Path:
         train_file, eval_file = metadata_files(self.folder, self.subset)

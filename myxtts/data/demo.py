@@ -16,11 +16,10 @@ import numpy as np
 import soundfile
 
 from myxtts.data.workers import map_in_workers
-from myxtts.errors import DataError
+from myxtts.errors import DataError, plural
+from myxtts.files import atomic_folder
 from myxtts.text import espeak
 from myxtts.text.languages import REGISTRY, find_language, parse_tag
-from myxtts.whole_files import whole_folder
-from myxtts.wording import plural
 
 DEFAULT_UTTERANCES = 1_000
 DEFAULT_SPEAKERS = 4
@@ -108,7 +107,7 @@ def make_demo_corpus(
     train, held_out = plan_lines(utterances, languages, speakers, seed)
     folder = folder.resolve()
     try:
-        with whole_folder(folder) as part:
+        with atomic_folder(folder) as part:
             (part / "wavs").mkdir()
             # espeak-ng keeps state between clips, so a clip's samples depend on everything its
             # process has spoken. Only one new process makes the same corpus from the same seed.

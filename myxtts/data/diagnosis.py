@@ -29,8 +29,7 @@ from myxtts.data.shapes import (
 )
 from myxtts.data.statistics import CorpusMeasures, measure_corpus
 from myxtts.data.workers import worker_count
-from myxtts.errors import DataError, MyXTTSError
-from myxtts.wording import plural
+from myxtts.errors import DataError, MyXTTSError, plural
 
 SHAPE_COUNTS = (2, 4, 8, 16)
 # `tune` does not try larger batches than leave this many steps per epoch.

@@ -51,10 +51,9 @@ from myxtts.data.metadata import Utterance
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import DataError
-from myxtts.json_files import read_json
+from myxtts.files import atomic_folder, read_json
 from myxtts.text.phonemes import TEXT_RULES
 from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer
-from myxtts.whole_files import whole_folder
 
 _log = logging.getLogger(__name__)
 
@@ -326,7 +325,7 @@ def _make_chunk(
         "levels": [dataclasses.astuple(level) for level in levels],
     }
     try:
-        with whole_folder(folder) as part:
+        with atomic_folder(folder) as part:
             for name, array in stored.items():
                 save_array(part / f"{name}.npy", array)
             (part / "chunk.json").write_text(
@@ -472,7 +471,7 @@ def _join(
     token_ids = {symbol: index for index, symbol in enumerate(tokenizer.symbols)}
 
     # Duplicates lose their record and do not count for the level; their arrays stay.
-    with whole_folder(folder) as part, contextlib.ExitStack() as stack:
+    with atomic_folder(folder) as part, contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(open(part / f"{name}.npy", "wb")) for name in PARTS}
         written = dict.fromkeys(PARTS, 0)
         level = _Level()

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from myxtts.charts import BLUE, ORANGE, RED, as_png, new_figure, plain, style
 from myxtts.data.statistics import CorpusMeasures
-from myxtts.errors import DataError
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import plural
+from myxtts.errors import DataError, plural
+from myxtts.files import write_file
 
 _PERCENTILE_COLORS = {95: ORANGE, 99: RED}
 _MIN_BINS, _MAX_BINS = 20, 60
@@ -28,7 +27,7 @@ def save_histograms(measures: CorpusMeasures, file: Path) -> None:
     """Write the PNG atomically."""
     picture = as_png(draw_histograms(measures))
     try:
-        write_whole_file(file, picture)
+        write_file(file, picture)
     except OSError as error:
         raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
 

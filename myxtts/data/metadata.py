@@ -23,9 +23,9 @@ from typing import Any
 from myxtts.audio.ffmpeg import FFMPEG_EXTENSIONS
 from myxtts.config.config import XTTSConfig
 from myxtts.data.durations import Pronunciation, read_durations
-from myxtts.errors import DataError
+from myxtts.errors import DataError, plural, quoted
+from myxtts.files import is_text
 from myxtts.text.languages import other_script, parse_tag, script_name, suggested_language
-from myxtts.wording import is_text, plural, quoted
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", *FFMPEG_EXTENSIONS)
 ONE_SPEAKER = "speaker"

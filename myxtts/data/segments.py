@@ -27,7 +27,7 @@ from myxtts.data.pipeline import BatchSource
 from myxtts.data.sampling import IntArray, Stream, generator_at
 from myxtts.data.shapes import ShapePlan
 from myxtts.errors import DataError
-from myxtts.whole_files import whole_file
+from myxtts.files import atomic_file
 
 _TONE_BANDS = 64
 
@@ -250,7 +250,7 @@ class ClipMels:
 def write_clip_mels(
     file: Path, cache: FeatureCache, n_mels: int, mels: Iterable[npt.NDArray[np.float32]]
 ) -> None:
-    with whole_file(file) as stream:
+    with atomic_file(file) as stream:
         write_header(stream, np.float16, (int(cache.frame_counts.sum()), n_mels))
         for mel in mels:
             stream.write(mel.astype(np.float16).tobytes())

@@ -27,10 +27,8 @@ from myxtts.data.sampling import (
     slots_of_share,
     strata_by_row,
 )
-from myxtts.errors import CheckpointError, ConfigError, DataError
-from myxtts.json_files import read_json
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import plural
+from myxtts.errors import CheckpointError, ConfigError, DataError, plural
+from myxtts.files import read_json, write_file
 
 # Shapes are rounded up to these multiples: finer ones save little padding and vectorize worse.
 TOKEN_MULTIPLE = 4
@@ -666,7 +664,7 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
         "valid_work_ratio": None if plan.dynamic else plan.valid_work_ratio,
         "rejected": plan.rejected,
     }
-    write_whole_file(file, json.dumps(content, indent=1))
+    write_file(file, json.dumps(content, indent=1))
 
 
 def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:

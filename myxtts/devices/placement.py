@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from myxtts.config.config import XTTSConfig, parse_gpu_ids, parse_optional_gpu_ids
-from myxtts.wording import plural
+from myxtts.errors import plural
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from myxtts.evaluation.measures import (
     Speech,
     Toolbox,
 )
-from myxtts.json_files import read_json
+from myxtts.files import read_json
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.runs.trained_model import GRIFFIN_LIM
 from myxtts.synthesis.tts import TTS

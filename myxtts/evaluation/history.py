@@ -13,7 +13,7 @@ from myxtts.config.config import TRAINING_LOSSES, VALIDATION_LOSSES
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measures import SPEECH_METRICS, Metric
-from myxtts.json_files import read_json
+from myxtts.files import read_json
 from myxtts.runs.run_dir import RunDir
 
 LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))

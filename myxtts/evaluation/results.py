@@ -36,8 +36,8 @@ from myxtts.errors import DataError
 from myxtts.evaluation.evaluate import MODEL, RECORDINGS, Clip, Evaluation
 from myxtts.evaluation.history import METRICS, RunHistory
 from myxtts.evaluation.measures import Metric, Sound
+from myxtts.files import write_file
 from myxtts.runs.run_dir import EVALUATION_RESULT
-from myxtts.whole_files import write_whole_file
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def as_json(content: Any) -> str:
 
 def write_result(file: Path, content: bytes) -> None:
     try:
-        write_whole_file(file, content)
+        write_file(file, content)
     except OSError as error:
         raise DataError(f"{file}: cannot be written ({error.strerror or error})") from None
 

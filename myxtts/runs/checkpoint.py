@@ -23,9 +23,8 @@ from safetensors.numpy import save_file
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
-from myxtts.json_files import parse_json, read_json
+from myxtts.files import MoveError, atomic_folder, parse_json, read_json, sync_stream
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.whole_files import MoveError, sync_stream, whole_folder
 
 Tensors = dict[str, npt.NDArray[Any]]
 Shapes = dict[str, tuple[int, ...]]
@@ -89,7 +88,7 @@ def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
     """Writes all files and renames them into place as one; replaces an existing folder."""
     with failures_explained(folder):
         _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
-        with whole_folder(folder, replace=True, durable=True) as part:
+        with atomic_folder(folder, replace=True, durable=True) as part:
             entries = {name: _write(part / name, content) for name, content in files.items()}
             _write(part / MANIFEST, _manifest(entries))
 

@@ -33,7 +33,7 @@ from typing import IO, Any
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import Change, changes_between
 from myxtts.errors import CheckpointError
-from myxtts.json_files import parse_json
+from myxtts.files import atomic_folder, is_text, parse_json, remove_temporaries, write_file
 from myxtts.runs.checkpoint import (
     CONFIG,
     FILES_OF_RUN,
@@ -51,8 +51,6 @@ from myxtts.runs.checkpoint import (
     open_checkpoint,
     step_name,
 )
-from myxtts.whole_files import remove_temporaries, whole_folder, write_whole_file
-from myxtts.wording import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -311,7 +309,7 @@ def _last_saved_and_name(run: RunDir) -> tuple[float, str]:
 
 def take_snapshot(checkpoint: Path, target: Path) -> Path:
     """Links the checkpoint, without its training state, as `target`, which is replaced."""
-    with failures_explained(target), whole_folder(target, replace=True, durable=True) as part:
+    with failures_explained(target), atomic_folder(target, replace=True, durable=True) as part:
         for name in (*NEEDED_FOR_SYNTHESIS, MANIFEST):
             _link_or_copy(checkpoint / name, part / name)
     return target
@@ -348,7 +346,7 @@ def drop_lines_after(file: Path, step: int) -> None:
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         _log.warning("%s%s: removed", problems[0], more)
     if file.is_file():
-        write_whole_file(file, b"".join(kept))
+        write_file(file, b"".join(kept))
 
 
 def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:

@@ -23,6 +23,7 @@ from myxtts.audio.mel import mel_weights
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import Guidance, XTTSConfig
 from myxtts.errors import DataError
+from myxtts.files import atomic_folder
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.vocoder import NeuralVocoder, RealSpectra, Spectrum, VocoderNetwork
 from myxtts.models.voice_encoder import Voice
@@ -32,7 +33,6 @@ from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
 from myxtts.text.tokenizer import EDGE_ID
 from myxtts.version import VERSION
-from myxtts.whole_files import whole_folder
 
 _OPSET = 17
 _OUTPUTS = {
@@ -57,7 +57,7 @@ def export_model(
     module = exported_speech(tts, options)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
-        with whole_folder(folder, replace=folder.is_dir()) as part:
+        with atomic_folder(folder, replace=folder.is_dir()) as part:
             name = _EXPORTERS[kind](module, function, part)
             facts = _facts(tts, options, kind, name, language or tts.languages[0])
             content = json.dumps(facts, ensure_ascii=False, indent=1)

@@ -12,11 +12,11 @@ import numpy as np
 
 from myxtts.audio.writing import require_writable
 from myxtts.errors import DataError
+from myxtts.files import write_file
 from myxtts.synthesis.script import SpokenLine
 from myxtts.text.languages import language_parts
 from myxtts.text.phonemes import STRESS_MARKS
 from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken
-from myxtts.whole_files import write_whole_file
 
 
 def require_subtitle_file(file: Path) -> None:
@@ -26,7 +26,7 @@ def require_subtitle_file(file: Path) -> None:
 def write_subtitles(file: Path, lines: Sequence[TimedLine]) -> None:
     require_subtitle_file(file)
     try:
-        write_whole_file(file, _WRITERS[file.suffix.lower()](lines))
+        write_file(file, _WRITERS[file.suffix.lower()](lines))
     except OSError as error:
         raise DataError(f"{file}: cannot be written ({error.strerror})") from None
 

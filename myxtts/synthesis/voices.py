@@ -24,12 +24,10 @@ from safetensors.numpy import save
 from myxtts.audio.files import FloatArray, clean_recording, read_audio
 from myxtts.config.config import AudioConfig
 from myxtts.config.schema import did_you_mean
-from myxtts.errors import CheckpointError, DataError
-from myxtts.json_files import read_json
+from myxtts.errors import CheckpointError, DataError, quoted
+from myxtts.files import atomic_file, read_json, sync_stream, temporaries_of
 from myxtts.runs.checkpoint import read_tensors
 from myxtts.runs.run_dir import RunDir, require_no_link
-from myxtts.whole_files import sync_stream, temporaries_of, whole_file
-from myxtts.wording import quoted
 
 _FORMAT = "myxtts-voice-1"
 # In UTF-8 and with prefix and suffix it stays below the 255 bytes of a file name.
@@ -114,8 +112,8 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
         # The contexts exit from the inside out: tensors are renamed first, facts last. Both are
         # on disk before that.
         with (
-            whole_file(facts, durable=True) as facts_stream,
-            whole_file(tensors, durable=True) as tensors_stream,
+            atomic_file(facts, durable=True) as facts_stream,
+            atomic_file(tensors, durable=True) as tensors_stream,
         ):
             arrays = {"vector": voice.vector, "latents": voice.latents}
             written = save(arrays)

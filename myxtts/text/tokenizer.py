@@ -11,13 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.errors import CheckpointError, DataError
-from myxtts.json_files import read_json
+from myxtts.errors import CheckpointError, DataError, plural_count, quoted
+from myxtts.files import read_json, write_file
 from myxtts.text.characters import LATIN, script_of
 from myxtts.text.languages import find_language, nearest_tag, normalise
 from myxtts.text.phonemes import TEXT_RULES, phoneme_symbols
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import plural_count, quoted
 
 PADDING_ID = 0
 EDGE_ID = 1
@@ -158,7 +156,7 @@ class Tokenizer:
             "ezafe": self.ezafe,
             "rules": self.rules,
         }
-        write_whole_file(file, json.dumps(content, ensure_ascii=False, indent=1))
+        write_file(file, json.dumps(content, ensure_ascii=False, indent=1))
 
     @classmethod
     def load(cls, file: Path) -> Tokenizer:

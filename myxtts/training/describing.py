@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from myxtts.audio.mel_geometry import seconds_of_frames
+from myxtts.errors import duration, plural, plural_count
 from myxtts.runs.run_dir import RunDir
 from myxtts.text.languages import find_language
-from myxtts.wording import duration, plural, plural_count
 
 if TYPE_CHECKING:
     from myxtts.data.corpus import Corpus

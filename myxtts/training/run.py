@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, plural
+from myxtts.files import write_file
 from myxtts.runs.run_dir import RunDir, changes_since, require_length
 from myxtts.training.interruption import Interruption
 from myxtts.training.opening import OpenedRun, Start, is_chief, open_run
 from myxtts.training.watching.background import open_measurer
 from myxtts.training.watching.best_metric import with_best_metric_of
 from myxtts.training.watching.observer import Observer
-from myxtts.whole_files import write_whole_file
-from myxtts.wording import plural
 
 if TYPE_CHECKING:
     from myxtts.training.watching.report import RunReport
@@ -100,7 +99,7 @@ def _keep_details(opened: OpenedRun, run: RunDir) -> None:
         *describing.describe_data(opened),
         *describing.describe_details(opened),
     ]
-    write_whole_file(run.details_file, "\n".join([*lines, ""]))
+    write_file(run.details_file, "\n".join([*lines, ""]))
 
 
 def _report_if_finished(start: Start, config: XTTSConfig, run: RunDir | None) -> RunReport | None:

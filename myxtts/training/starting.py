@@ -12,7 +12,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, OnProgress, open_corpus, replanned_corpus
 from myxtts.data.diagnosis import with_recommended_batch_size
 from myxtts.devices.strategy import chief_first, devices_here, place_of, uses_xla
-from myxtts.errors import DeviceError
+from myxtts.errors import DeviceError, plural
 from myxtts.runs.run_dir import RunDir
 from myxtts.training.device_setup import turn_multi_gpu_mode_off
 from myxtts.training.interruption import Interruption
@@ -20,7 +20,6 @@ from myxtts.training.opening import OpenedRun, Start
 from myxtts.training.replicas import ReplicasFailedError
 from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.watching.judging import Measurer
-from myxtts.wording import plural
 
 _log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import changes_of_the_model
 from myxtts.data.corpus import Corpus
 from myxtts.errors import CheckpointError
+from myxtts.files import write_file
 from myxtts.runs.checkpoint import Checkpoint, Shapes, Tensors
 from myxtts.text.tokenizer import Tokenizer
 from myxtts.training.weight_names import short_name
-from myxtts.whole_files import write_whole_file
 
 Tensor = npt.NDArray[Any]
 
@@ -95,7 +95,7 @@ class StartReport:
             yield f"  not loaded: {name}: {reason}"
 
     def save(self, file: Path) -> None:
-        write_whole_file(file, json.dumps(asdict(self), ensure_ascii=False, indent=1))
+        write_file(file, json.dumps(asdict(self), ensure_ascii=False, indent=1))
 
 
 @dataclass(frozen=True)

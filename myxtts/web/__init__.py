@@ -22,8 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from myxtts.errors import DeviceError
-from myxtts.wording import printable
+from myxtts.errors import DeviceError, printable
 
 _LOGGER = logging.getLogger(__name__)
 _HEADERS = {

@@ -18,7 +18,7 @@ from myxtts.cli.console import (
     standard_streams,
 )
 from myxtts.cli.main import main
-from myxtts.wording import printable
+from myxtts.errors import printable
 
 GOLDEN = Path(__file__).parents[1] / "runs" / "golden"
 

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def require_room():
+def require_creatable():
     """Fails unless the clips of a batch, and the texts of each replica's share, fit its shape."""
 
     def require(batch, tokens, frames, replicas, declared_shapes):

@@ -266,7 +266,7 @@ VOICES = st.lists(
     st.sampled_from([0.3, 1.0]),
 )
 def test_balanced_batches_have_static_shapes_and_fit_them(
-    require_room, columns, batching, replicas, balance
+    require_creatable, columns, batching, replicas, balance
 ):
     tokens, frames, speakers = columns
     clips = Clips(tokens, frames, speakers, speakers // 2)
@@ -283,7 +283,7 @@ def test_balanced_batches_have_static_shapes_and_fit_them(
         batches = epoch_batches(schedule, epoch)
         assert len(batches) == schedule.batches_per_epoch
         for batch in batches:
-            require_room(batch, tokens, frames, replicas, declared_shapes)
+            require_creatable(batch, tokens, frames, replicas, declared_shapes)
 
 
 @pytest.mark.parametrize("batching", ["bucketed", "fixed"])

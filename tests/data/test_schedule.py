@@ -96,7 +96,7 @@ LENGTHS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(LENGTHS, st.sampled_from(["bucketed", "fixed", "dynamic"]), st.sampled_from([1, 2, 4]))
-def test_every_clip_comes_in_every_epoch_and_fits(require_room, lengths, batching, replicas):
+def test_every_clip_comes_in_every_epoch_and_fits(require_creatable, lengths, batching, replicas):
     tokens, frames = lengths
     config = XTTSConfig(batching=batching, shape_count=3, batch_size=4)
     plan = plan_shapes(tokens, frames, config, replicas=replicas)
@@ -109,7 +109,7 @@ def test_every_clip_comes_in_every_epoch_and_fits(require_room, lengths, batchin
         seen = Counter(int(clip) for batch in epoch_batches for clip in batch.clips)
         assert set(seen) == set(range(tokens.size))
         for batch in epoch_batches:
-            require_room(batch, tokens, frames, replicas, declared_shapes)
+            require_creatable(batch, tokens, frames, replicas, declared_shapes)
         # Clips that fill up the last batches are the only ones to come twice.
         filled = sum(batch.clips.size for batch in epoch_batches) - tokens.size
         assert filled < sum(shape.batch for shape in plan.shapes)

@@ -325,8 +325,8 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
 
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
     """The target is taken by a file that cannot be moved: the rename itself fails."""
+    from myxtts.files import move_into_place
     from myxtts.runs.checkpoint import failures_explained
-    from myxtts.whole_files import move_into_place
 
     part, target = tmp_path / ".step_00000001.part", Path("/proc/step_00000001")
     part.mkdir()

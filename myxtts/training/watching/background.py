@@ -21,7 +21,7 @@ from pathlib import Path
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import save_config
 from myxtts.errors import ConfigError
-from myxtts.json_files import read_json
+from myxtts.files import read_json
 from myxtts.runs.run_dir import RunDir, take_snapshot
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from myxtts.json_files import read_json
+from myxtts.files import read_json
 from myxtts.runs.run_dir import RunDir
 
 RUNNING, COMPLETE, STOPPED_EARLY, INTERRUPTED = (

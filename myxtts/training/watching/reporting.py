@@ -22,10 +22,10 @@ from myxtts.audio.writing import write_audio
 from myxtts.charts import as_png, new_figure
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
+from myxtts.files import write_file
 from myxtts.runs.run_dir import RunDir, append_line
 from myxtts.training.watching.accounting import BUCKETS
 from myxtts.training.watching.report import RunReport
-from myxtts.whole_files import write_whole_file
 
 _log = logging.getLogger(__name__)
 
@@ -127,14 +127,14 @@ class RunWriter:
         panel.set(title=f"Alignment at step {step:,}", xlabel="positions", ylabel="tokens")
         picture = as_png(figure)
         with _warning_of_failure("the alignment", step):
-            write_whole_file(self._run_dir.alignment_file(step), picture)
+            write_file(self._run_dir.alignment_file(step), picture)
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.image(f"{SAMPLES}/alignment", tf.io.decode_png(picture, channels=3)[None])
 
     def write_report(self, report: RunReport) -> None:
         text = json.dumps(report.as_json(), indent=1, ensure_ascii=False)
         with _warning_of_failure("the report", report.steps):
-            write_whole_file(self._run_dir.report_file, text)
+            write_file(self._run_dir.report_file, text)
         progress = f"Step {report.steps:,} of {report.planned_steps:,}, {report.state}"
         step = report.steps
         with _warning_of_failure("events", step), self._events.as_default(step=step):

@@ -6,8 +6,7 @@ import logging
 from typing import Any
 
 from myxtts.data.shapes import Shape, ShapePlan
-from myxtts.errors import DataError
-from myxtts.wording import plural
+from myxtts.errors import DataError, plural
 
 _log = logging.getLogger(__name__)
 

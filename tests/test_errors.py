@@ -1,13 +1,13 @@
 import pytest
 
-from myxtts.wording import duration, plural, plural_count, quoted
+from myxtts.errors import duration, plural, plural_count, quoted
 
 
 @pytest.mark.parametrize(
     ("count", "noun", "shown"),
     [(0, "clip", "clips"), (1, "clip", "clip"), (2, "clip", "clips"), (2, "batch", "batches")],
 )
-def test_a_noun_agrees_with_its_number(count, noun, shown):
+def test_a_noun_agrees_with_its_count(count, noun, shown):
     assert plural(count, noun) == shown
     assert plural_count(count, noun) == f"{count} {shown}"
 
@@ -23,7 +23,7 @@ def test_a_noun_agrees_with_its_number(count, noun, shown):
         (200_000, "2.3 days"),
     ],
 )
-def test_a_duration_is_said_in_one_unit(seconds, said):
+def test_a_duration_has_one_unit(seconds, said):
     assert duration(seconds) == said
 
 
