@@ -26,7 +26,6 @@ from myxtts.devices.startup import load_tensorflow
 load_tensorflow()
 
 import numpy as np  # noqa: E402
-from bootstrap import standard_error  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
@@ -48,7 +47,8 @@ from myxtts.evaluation.measures import (  # noqa: E402  # noqa: E402
     open_toolbox,
 )
 
-LEAST_REST_SECONDS = 3.0
+MIN_REST_SECONDS = 3.0
+DRAWS = 1_000
 
 
 class HumanVoice(NamedTuple):
@@ -124,7 +124,7 @@ def human_voices(
             for clip in own
         ]
         rest = np.concatenate([recordings[0][cut:], *recordings[1:]])
-        if rest.size < LEAST_REST_SECONDS * tts.sample_rate_hz:
+        if rest.size < MIN_REST_SECONDS * tts.sample_rate_hz:
             continue
         vector = vectors.of(Sound(waveform=rest, sample_rate_hz=tts.sample_rate_hz))
         if vector is not None:
@@ -165,8 +165,11 @@ def judged(
 
 
 def describe(trials: Sequence[Trial]) -> str:
+    draws = np.random.default_rng(0).integers(len(trials), size=(DRAWS, len(trials)))
+
     def figure(of: Callable[[Sequence[Trial]], float], digits: int) -> str:
-        return f"{of(trials):.{digits}f} ± {standard_error(trials, of):.{digits}f}"
+        error = np.std([of([trials[index] for index in drawn]) for drawn in draws])
+        return f"{of(trials):.{digits}f} ± {error:.{digits}f}"
 
     def word_error_rate(those: Sequence[Trial]) -> float:
         return sum(one.errors for one in those) / sum(one.words for one in those)

