@@ -26,7 +26,7 @@ from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.batch import Batch, batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
-from myxtts.models.packing import slots_of  # noqa: E402
+from myxtts.models.layers import slots_of  # noqa: E402
 from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.acoustic import AcousticObjective  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402

@@ -357,7 +357,7 @@ class BaseListener:
     def __init__(self, model: LoadedModel, language: str) -> None:
         """Raises DataError for a language that the model does not know."""
         from myxtts.audio.mel import clip_log_mel
-        from myxtts.models.text_agreement import TextAgreement
+        from myxtts.models.sampler import TextAgreement
 
         self._audio, self._tokenizer = model.config.audio, model.tokenizer
         self.sample_rate_hz = self._audio.sample_rate_hz

@@ -52,7 +52,10 @@ def parse_optional_gpu_ids(name: str, text: str) -> list[int]:
 
 
 class LossParts(NamedTuple):
-    """The parts of the loss of `myxtts.models.xtts`: their names stand here and nowhere else."""
+    """The parts of the loss of `myxtts.models.xtts`.
+
+    A setting `training.NAME_weight` is the weight of a part; without one it is 1.
+    """
 
     prior: Any
     duration: Any
@@ -63,7 +66,7 @@ class LossParts(NamedTuple):
 
 
 class VocoderLossParts(NamedTuple):
-    """The same for `myxtts.models.vocoder_training`."""
+    """The same for `myxtts.models.vocoder`."""
 
     spectral: Any
     refining: Any

@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     token_ids: Any  # [batch, tokens] int32
     token_lengths: Any  # [batch] int32
     token_ends: Any  # [batch, tokens] float32: as a fraction of the clip; zeros where unknown
-    slots: Any  # [shares, slots] int32: packed texts, see models.packing
+    slots: Any  # [shares, slots] int32: packed texts, see models.layers
     mel: Any  # [batch, frames, mels] float32
     mel_lengths: Any  # [batch] int32
     reference: Any  # [batch, reference frames, mels] float32: the same voice, another clip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-# Modules in here without TensorFlow are imported before it is loaded.
+# Some modules in here are imported before TensorFlow is.
 if TYPE_CHECKING:
     from myxtts.models.xtts import XTTS as XTTS
-else:
 
-    def __getattr__(name: str) -> Any:
-        if name != "XTTS":
-            raise AttributeError(f"module 'myxtts.models' has no attribute '{name}'")
-        from myxtts.models.xtts import XTTS
 
-        return XTTS
+def __getattr__(name: str) -> Any:
+    if name != "XTTS":
+        raise AttributeError(f"module 'myxtts.models' has no attribute '{name}'")
+    from myxtts.models.xtts import XTTS
+
+    return XTTS

@@ -13,13 +13,13 @@ import keras
 import tensorflow as tf
 
 from myxtts.models.layers import (
+    Packing,
     add_residual_scale,
     affine,
     product,
     root_mean_square_norm,
     scaled_weights,
 )
-from myxtts.models.packing import Packing
 
 # Added to the scores of padding, so that its attention weights are exactly zero.
 _NEVER = -1e9

@@ -1,26 +1,74 @@
-"""Samples mels from token ids and a voice, in the shapes of `speech_shapes`."""
+"""Samples mels from token ids and a voice, in a few static shapes.
+
+Texts, positions and rows are padded to those shapes. With open dimensions one trace serves all of
+them. With few shapes, kernels and buffers that were prepared for one sentence serve the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
-from typing import Any, NamedTuple
+from itertools import chain, groupby, repeat
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VOICE_STEP_FRAMES, Guidance
+from myxtts.models.alignment import align
 from myxtts.models.decoder import condition_channels
-from myxtts.models.packing import slots_of
+from myxtts.models.layers import slots_of, stack_frames
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.speech_shapes import POSITION_SIZES, TEXT_SIZES, batches, row_counts, size_for
 from myxtts.models.text_encoder import EncodedText
 from myxtts.models.voice_encoder import Voice
-from myxtts.models.xtts import XTTS
+from myxtts.models.xtts import XTTS, alignment_scores, silent_tokens
 
 FloatArray = npt.NDArray[np.float32]
+
+_Item = TypeVar("_Item")
+
+TEXT_SIZES = (64, 128, 192, 256, 512, 1_024, 2_048)
+"""Tokens of a sentence."""
+POSITION_SIZES = (48, 64, 112, 128, 192, 256, 384, 512, 1_024)
+"""Positions that are decoded at once; a longer sentence is decoded in windows.
+
+None between 64 and 112: oneDNN computes products that fit into a core's cache on that core alone,
+and 96 positions take longer than 112.
+"""
+ROWS_OF_BATCH = 4
+# Larger batches are not faster on a CPU: their values no longer fit into its caches.
+_MOST_POSITIONS = 2_048
+
+
+def size_for(length: int, sizes: Sequence[int]) -> int:
+    """The smallest of the sizes that holds `length`; what is longer than all has its own size."""
+    return next((size for size in sizes if size >= length), length)
+
+
+def row_counts(size: int) -> tuple[int, ...]:
+    """How many sentences of a size are computed at once: several, or one."""
+    return (ROWS_OF_BATCH, 1) if ROWS_OF_BATCH * size <= _MOST_POSITIONS else (1,)
+
+
+def batches(
+    items: Iterable[_Item], length_of: Callable[[_Item], int], sizes: Sequence[int]
+) -> Iterator[tuple[int, list[_Item]]]:
+    """Splits items into full batches of one size: (size, items) with a count of `row_counts`.
+
+    Which size an item gets depends on nothing but its length.
+    """
+
+    def size_of(item: _Item) -> int:
+        return size_for(length_of(item), sizes)
+
+    for size, alike in groupby(sorted(items, key=size_of), size_of):
+        waiting = list(alike)
+        for count in row_counts(size):
+            while len(waiting) >= count:
+                yield size, waiting[:count]
+                waiting = waiting[count:]
+
 
 _NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
 _PADDING_ID = 0
@@ -264,7 +312,7 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
     def encode_voice(reference: tf.Tensor) -> Voice:
         frames = tf.shape(reference)[1]
         padded = tf.pad(reference, [[0, 0], [0, -frames % VOICE_STEP_FRAMES], [0, 0]])
-        return model.voice_encoder(model.normalised(padded), frames[None])
+        return model.voice_encoder(model.normalized(padded), frames[None])
 
     def encode_text(
         token_ids: tf.Tensor,
@@ -348,3 +396,147 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
         for function, signature in signatures
     )
     return encode, encode_tokens, condition, decode_mel
+
+
+class AlignedTexts(NamedTuple):
+    texts: EncodedText
+    target: tf.Tensor  # [1, positions, channels]: the normalised mel
+    scores: tf.Tensor  # [texts, positions, tokens]
+    path: tf.Tensor  # [texts, positions, tokens]
+
+
+def align_texts(
+    model: XTTS,
+    log_mel: tf.Tensor,
+    token_ids: tf.Tensor,
+    language_id: tf.Tensor,
+    voice: tf.Tensor,
+) -> AlignedTexts:
+    """Of one mel [frames, mels] with each of some texts [texts, tokens], all in one language.
+
+    `voice` is the vector of the voice, [1, width]. The number of frames is one of whole positions.
+    """
+    rows, tokens = tf.unstack(tf.shape(token_ids))
+    lengths = tf.fill([rows], tokens)
+    texts = model.text_encoder(
+        token_ids,
+        lengths,
+        slots_of(lengths, tokens),
+        tf.fill([rows], language_id),
+        tf.repeat(voice, rows, 0),
+    )
+    target = stack_frames(model.normalized(log_mel[None]), model.sizes.frames_per_position)
+    scores = alignment_scores(texts.mean_mel, tf.repeat(target, rows, 0))
+    path = align(scores, lengths, tf.fill([rows], tf.shape(target)[1]), silent_tokens(texts))
+    return AlignedTexts(texts, target, scores, path)
+
+
+class TextAgreement:
+    """Of a trained model; one trace for all lengths."""
+
+    def __init__(self, sampler: SpeechSampler) -> None:
+        self._sampler = sampler
+        self._model = sampler.model
+        self._errors = tf.function(
+            self._alignment_errors,
+            input_signature=[
+                tf.TensorSpec([None, self._model.n_mels]),
+                tf.TensorSpec([None, None], tf.int32),
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec([1, self._model.sizes.voice_width]),
+            ],
+            autograph=False,
+        )
+
+    def of(
+        self,
+        log_mel: npt.NDArray[np.float32],
+        token_ids: Sequence[int],
+        others: Sequence[Sequence[int]],
+        language_id: int,
+    ) -> float:
+        """How much smaller the distance from the text is than that from others, as a share of it.
+
+        About 0 for a text of something else. `others` are as long as the text.
+        """
+        per_position = self._sampler.frames_per_position
+        positions = len(log_mel) // per_position
+        if positions < len(token_ids):
+            return 0.0
+        errors = self._errors(
+            log_mel[: positions * per_position],
+            np.array([token_ids, *others], np.int32),
+            language_id,
+            self._sampler.voice(log_mel).vector,
+        ).numpy()
+        return float(1.0 - errors[0] / errors[1:].mean())
+
+    def _alignment_errors(
+        self, log_mel: tf.Tensor, token_ids: tf.Tensor, language_id: tf.Tensor, voice: tf.Tensor
+    ) -> tf.Tensor:
+        """Half the squared distances from the mean mels along the best path, [texts]."""
+        found = align_texts(self._model, log_mel, token_ids, language_id, voice)
+        own_part = tf.reduce_sum(tf.square(found.target)) / 2
+        return own_part - tf.reduce_sum(found.path * found.scores, [1, 2])
+
+
+# Earlier, the model chooses a pitch of its own; later, it leaves the recording as it is.
+_FIRST_TIME = 0.5
+
+
+class Resynthesis:
+    """By a trained model; one trace for all lengths."""
+
+    def __init__(self, sampler: SpeechSampler) -> None:
+        self._sampler = sampler
+        sizes = sampler.model.sizes
+        self._speak = tf.function(
+            self._mel,
+            input_signature=[
+                tf.TensorSpec([None, sampler.n_mels]),
+                tf.TensorSpec([None], tf.int32),
+                tf.TensorSpec([], tf.int32),
+                Voice(
+                    tf.TensorSpec([1, sizes.voice_width]),
+                    tf.TensorSpec([1, sizes.voice_latents, sizes.voice_width]),
+                ),
+            ],
+            autograph=False,
+        )
+
+    def mel(self, log_mel: FloatArray, token_ids: Sequence[int], language_id: int) -> FloatArray:
+        """As many frames as the recording has, [frames, mels].
+
+        Frames that no whole position has are recorded ones; so is a recording with fewer positions
+        than its text has tokens.
+        """
+        positions = len(log_mel) // self._sampler.frames_per_position
+        if positions < len(token_ids):
+            return log_mel
+        frames = positions * self._sampler.frames_per_position
+        voice = self._sampler.voice(log_mel)
+        spoken = self._speak(log_mel[:frames], np.array(token_ids, np.int32), language_id, voice)
+        return np.concatenate([spoken.numpy(), log_mel[frames:]])
+
+    def _mel(
+        self, log_mel: tf.Tensor, token_ids: tf.Tensor, language_id: tf.Tensor, voice: Voice
+    ) -> tf.Tensor:
+        model, options = self._sampler.model, SpeechOptions()
+        found = align_texts(model, log_mel, token_ids[None], language_id, voice.vector)
+        positions = tf.shape(found.target)[1]
+        durations = tf.reduce_sum(found.path, 1)
+        condition = model.conditions(found.texts, durations, positions, voice)
+        noise = options.temperature * tf.random.stateless_normal(
+            tf.shape(found.target), [options.seed, 0], alg="philox"
+        )
+        start = model.first_mel(condition, noise)
+        mel = model.flow(
+            condition,
+            positions[None],
+            voice,
+            start + _FIRST_TIME * (found.target - start),
+            first_step=round(_FIRST_TIME * options.steps),
+            steps=tf.constant(options.steps),
+            guidance=tf.constant(self._sampler.guidance(options)),
+        )
+        return mel[0]

@@ -12,9 +12,9 @@ from myxtts.models.attention import SelfAttention
 from myxtts.models.layers import (
     ConvBlock,
     Modulation,
+    Packing,
     root_mean_square_norm,
 )
-from myxtts.models.packing import Packing
 
 
 class EncodedText(NamedTuple):

@@ -1,15 +1,22 @@
-"""The vocoder network: from a log-mel to a waveform.
+"""The vocoder network, from a log-mel to a waveform, with its training losses.
 
 A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes of a
 short-time spectrum is the mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so
-that only the difference is learnt. The result is scaled so that its mel is the given one. Phases
-that fit the magnitudes are found by `audio.griffin_lim`; a second network, the refiner, corrects
-what the search leaves. Only convolutions mix frames, so it works at any length.
+only the difference is learned. The result is scaled so that its mel is the given one. Phases that
+fit the magnitudes are found by `audio.griffin_lim`. A second network, the refiner, corrects what
+the search leaves. Only convolutions mix frames, so it works at any length.
+
+Magnitudes are compared with those of the recording in the first part of a run only. After some
+hundred steps their distance still falls, but the search finds worse phases for magnitudes that are
+ever sharper and not quite right. The refiner corrects waveforms whose phases were found by a
+search. They have other phases than the recording, so it is trained by spectra without phases, and
+by discriminators.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,81 +30,20 @@ from myxtts.audio.griffin_lim import (
     SPEAKING_ITERATIONS,
     context_frames,
     overlapping_frames,
-    search_phases,
     spectrum,
+    squared_magnitude,
     waveform_of,
     waveform_with_magnitudes,
 )
-from myxtts.audio.mel import LOG_FLOOR, hann_window, inverse_window, mel_weights, used_bins
-from myxtts.audio.mel_geometry import padding_samples
-from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.errors import CheckpointError
-from myxtts.models.layers import ConvBlock, dense, root_mean_square_norm
+from myxtts.audio.mel import LOG_FLOOR, cut_frames, hann_window, log_mel, mel_weights, used_bins
+from myxtts.audio.mel_geometry import span_samples
+from myxtts.config.config import AudioConfig, VocoderLossParts, XTTSConfig
+from myxtts.models.critics import Convolution, Judgment, PatchDiscriminator, band_heights
+from myxtts.models.layers import ConvBlock, dense, gradients_only, root_mean_square_norm
 
-_SMALL = 1e-8
+FloatArray = npt.NDArray[np.float32]
 
-_Spectrum = tuple[tf.Tensor, tf.Tensor]
-
-
-class RealSpectra:
-    def __init__(self, audio: AudioConfig) -> None:
-        size, hop = audio.fft_samples, audio.hop_samples
-        if size % hop:
-            raise CheckpointError(
-                f"audio.fft_samples is {size}, expected a multiple of audio.hop_samples ({hop}) "
-                "for an export"
-            )
-        self._audio, self._hop, self._overlap = audio, hop, size // hop
-        bins = np.arange(size // 2 + 1)
-        angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
-        window = hann_window(size)[:, None]
-        # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
-        self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
-        self._sines = (-np.sin(angles) * window).astype(np.float32)
-        # Bins between the first and the last stand for two of the whole spectrum.
-        twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
-        undo = inverse_window(size, hop)
-        self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
-        self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
-
-    def analyse(self, samples: tf.Tensor) -> _Spectrum:
-        """Real and imaginary part, [frames, bins] each; the samples include the padding."""
-        blocks = tf.reshape(samples, [-1, self._hop])
-        frames = tf.shape(blocks)[0] - self._overlap + 1
-        framed = tf.concat([blocks[index : index + frames] for index in range(self._overlap)], -1)
-        return tf.matmul(framed, self._cosines), tf.matmul(framed, self._sines)
-
-    def synthesise(self, real: tf.Tensor, imaginary: tf.Tensor) -> tf.Tensor:
-        """Samples with the padding."""
-        framed = tf.matmul(real, self._from_real) + tf.matmul(imaginary, self._from_imaginary)
-        parts = tf.split(framed, self._overlap, -1)
-        last = self._overlap - 1
-        blocks = [tf.pad(part, [[index, last - index], [0, 0]]) for index, part in enumerate(parts)]
-        return tf.reshape(tf.add_n(blocks), [-1])
-
-    def with_magnitudes(
-        self, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
-    ) -> tf.Tensor:
-        """Samples from the first to the last frame.
-
-        The search begins with the phases of `noise`, [samples with the padding].
-        """
-
-        def improve(samples: tf.Tensor) -> tf.Tensor:
-            return self.synthesise(*_scaled(*self.analyse(samples), magnitudes))
-
-        return self.without_padding(search_phases(improve(noise), improve, iterations))
-
-    def without_padding(self, samples: tf.Tensor) -> tf.Tensor:
-        before, after = padding_samples(self._audio)
-        return samples[before : tf.shape(samples)[0] - after]
-
-
-def _scaled(real: tf.Tensor, imaginary: tf.Tensor, magnitudes: tf.Tensor) -> _Spectrum:
-    scale = magnitudes / (tf.sqrt(tf.square(real) + tf.square(imaginary)) + _SMALL)
-    return real * scale, imaginary * scale
-
-
+_SMALL, _SMALL_POWER = 1e-8, 1e-9
 KERNEL_FRAMES = 7
 # Speech has harmonics in the lower half of the spectrum. Above, it is noise, whose phases are as
 # good as any.
@@ -106,8 +52,8 @@ _SHARE_WITH_PHASES = 0.5
 _LEVEL_MEAN, _LEVEL_DEVIATION = -4.0, 2.0
 # Quieter bins hardly count. Fewer count with their phases, for those of the quietest depend on how
 # sums were rounded, and so on how a mel was cut into chunks.
-_LEAST_LEVEL, _LEAST_LEVEL_WITH_PHASE = 5e-4, 2e-3
-_LEAST_LOG_FACTOR, _MOST_LOG_FACTOR = -6.0, 3.0
+_MIN_LEVEL, _MIN_LEVEL_WITH_PHASE = 5e-4, 2e-3
+_MIN_LOG_FACTOR, _MAX_LOG_FACTOR = -6.0, 3.0
 
 
 class Spectrum(NamedTuple):
@@ -156,7 +102,7 @@ class SpectrumRefiner(keras.layers.Layer):
             values = block.call_whole(values)
         outputs = dense(self.project, root_mean_square_norm(values))
         log_factor, angle = tf.split(outputs, [self._bins, self._bins_with_phases], -1)
-        factor = tf.exp(tf.clip_by_value(log_factor, _LEAST_LOG_FACTOR, _MOST_LOG_FACTOR))
+        factor = tf.exp(tf.clip_by_value(log_factor, _MIN_LOG_FACTOR, _MAX_LOG_FACTOR))
         angle = tf.pad(angle, [[0, 0], [0, 0], [0, self._bins - self._bins_with_phases]])
         cosine, sine = factor * tf.cos(angle), factor * tf.sin(angle)
         real, imaginary = spectrum
@@ -164,9 +110,9 @@ class SpectrumRefiner(keras.layers.Layer):
 
     def _features(self, spectrum: Spectrum) -> list[tf.Tensor]:
         power = (tf.square(spectrum.real) + tf.square(spectrum.imaginary)) * self._level_scale**2
-        level = tf.math.log(power + _LEAST_LEVEL**2) / 2.0
+        level = tf.math.log(power + _MIN_LEVEL**2) / 2.0
         bins = self._bins_with_phases
-        size = tf.math.rsqrt(power[..., :bins] + _LEAST_LEVEL_WITH_PHASE**2) * self._level_scale
+        size = tf.math.rsqrt(power[..., :bins] + _MIN_LEVEL_WITH_PHASE**2) * self._level_scale
         real, imaginary = spectrum.real[..., :bins] * size, spectrum.imaginary[..., :bins] * size
         over_time = _product_with_conjugate(
             real[:, 1:], imaginary[:, 1:], real[:, :-1], imaginary[:, :-1]
@@ -198,7 +144,7 @@ def _product_with_conjugate(
 
 # Log-mels of speech at the usual level have about this mean and deviation.
 _MEL_MEAN, _MEL_DEVIATION = -5.5, 2.5
-_LEAST_AMPLITUDE, _MOST_LOG_AMPLITUDE = 1e-4, 6.0
+_MIN_AMPLITUDE, _MAX_LOG_AMPLITUDE = 1e-4, 6.0
 # Bands at the upper edge whose mean continues above it.
 _EDGE_BINS = 12
 
@@ -276,7 +222,7 @@ class VocoderNetwork(keras.Model):
             values = block.call_whole(values)
         values = root_mean_square_norm(values)
         difference = dense(self.project, values)
-        logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MOST_LOG_AMPLITUDE)
+        logarithm = tf.minimum(self._log_amplitude(log_mel) + difference, _MAX_LOG_AMPLITUDE)
         magnitudes = tf.exp(logarithm)
         ratio = tf.exp(log_mel) / (tf.matmul(magnitudes, self._to_mel) + _SMALL)
         magnitudes *= tf.matmul(ratio, self._shares_of_bands) + self._in_no_band
@@ -285,7 +231,7 @@ class VocoderNetwork(keras.Model):
     def _log_amplitude(self, log_mel: tf.Tensor) -> tf.Tensor:
         """Of the bins, by the mel; bins above the highest band have the level below its edge."""
         amplitude = tf.matmul(tf.exp(log_mel), self._from_mel[:, : self._covered_bins])
-        amplitude = tf.maximum(amplitude, _LEAST_AMPLITUDE)
+        amplitude = tf.maximum(amplitude, _MIN_AMPLITUDE)
         edge = tf.reduce_mean(amplitude[..., -_EDGE_BINS:], -1, keepdims=True)
         above = tf.repeat(edge, self._bins - self._covered_bins, axis=-1)
         return tf.math.log(tf.concat([amplitude, above], -1))
@@ -298,8 +244,6 @@ def _pseudo_inverse(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]
     wide = weights.astype(np.float64)
     return (np.linalg.pinv(wide.T @ wide, hermitian=True) @ wide.T).astype(np.float32)
 
-
-FloatArray = npt.NDArray[np.float32]
 
 _NOISE_SAMPLES = 1 << 18
 
@@ -383,3 +327,231 @@ def _noise_table() -> FloatArray:
 def _noise(first: int, count: int) -> FloatArray:
     """White noise that does not depend on how it is cut into chunks."""
     return np.take(_noise_table(), np.arange(first, first + count), mode="wrap")
+
+
+# Weight of the magnitudes beside their logarithms.
+_LINEAR_WEIGHT = 2.0
+# Fewer than it is spoken with: the refiner sees more clearly what a search leaves, and steps are
+# faster.
+_TRAINING_ITERATIONS = 12
+# That of noise itself: what is added for speaking, the refiner would learn to take away.
+_TRAINING_EMPHASIS = 1.0
+_REFINED_MEL_WEIGHT = 5.0
+# Adam adapts to the scale of a gradient; with a small one its norm is not clipped.
+_REFINING_WEIGHT = 0.02
+# Keeps the gradients of single bins above the smallest float16: loss scaling does not reach what is
+# computed inside a branch.
+_GRADIENT_SCALE = 2.0**12
+
+
+class SegmentDraws(NamedTuple):
+    """Random numbers of a step, drawn for the whole batch before it is split."""
+
+    noise: tf.Tensor  # [batch, samples]
+    is_predicted: tf.Tensor  # [batch]: whether the refiner gets the mel of a model, if there is one
+    is_refined: tf.Tensor  # [batch], the same for all
+
+
+class SegmentCounts(NamedTuple):
+    segments: tf.Tensor
+
+
+class TrainedVocoder(keras.Model):
+    def __init__(self, config: XTTSConfig) -> None:
+        super().__init__(name="vocoder_training")
+        self._audio = config.audio
+        # At both ends of a segment, whose windows reach past it.
+        self._incomplete_frames = math.ceil(config.audio.fft_samples / 2 / config.audio.hop_samples)
+        self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
+        self.network = VocoderNetwork(config, precision=config.training.precision)
+        self._adversarial_weight = config.training.adversarial_weight
+        self.discriminators = [
+            SpectrumDiscriminator(name=f"discriminator_{samples}")
+            for samples in (window_lengths(config.audio) if self._adversarial_weight > 0.0 else ())
+        ]
+        for discriminator in self.discriminators:
+            discriminator.build()
+        self.built = True
+
+    def draw(self, batch_size: Any, seed: tf.Tensor, *, is_refined: tf.Tensor) -> SegmentDraws:
+        """`seed` is int32 [2]."""
+        return SegmentDraws(
+            tf.random.stateless_normal([batch_size, self._span], seed, alg="philox"),
+            # Not the same rows in every step: clips of similar length tend to have the same row.
+            (tf.range(batch_size) + seed[1]) % 2 == 0,
+            tf.fill([batch_size], is_refined),
+        )
+
+    def count(self, batch: Any) -> SegmentCounts:
+        return SegmentCounts(tf.cast(tf.shape(batch.samples)[0], tf.float32))
+
+    def loss_parts(
+        self, batch: Any, draws: SegmentDraws, counts: SegmentCounts, training: bool = True
+    ) -> VocoderLossParts:
+        """Return the sums over segments, divided by the number of segments of the whole batch.
+
+        Without `training` they bring no gradients for the refiner and the discriminators, which
+        distributed variables have only inside a replica.
+        """
+        prediction = self.network.predict_magnitudes(batch.mel)
+        recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL_POWER)
+        # White noise then has the level of its samples.
+        scale = (2.0 / self._audio.fft_samples) ** 0.5
+        complete = slice(self._incomplete_frames, -self._incomplete_frames)
+        distances = _distances(
+            prediction.magnitudes[:, complete] * scale, recorded[:, complete] * scale
+        )
+        distances = tf.where(draws.is_refined, tf.stop_gradient(distances), distances)
+        refining, discriminator = self._refining_losses(batch, prediction, draws, counts, training)
+        return VocoderLossParts(tf.reduce_sum(distances) / counts.segments, refining, discriminator)
+
+    def _refining_losses(
+        self,
+        batch: Any,
+        prediction: Prediction,
+        draws: SegmentDraws,
+        counts: SegmentCounts,
+        training: bool,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Losses of the refiner and of the discriminators; neither changes predicted magnitudes."""
+        of_refiner = [it.value for it in self.network.refiner.trainable_variables]
+        of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
+
+        def losses_and_gradients() -> tuple[tf.Tensor, ...]:
+            found, states = self._searched(batch, prediction, draws)
+            with tf.GradientTape(persistent=True) as tape:
+                refined = self.network.refined(found, states)
+                errors = _REFINED_MEL_WEIGHT * self.mel_error(refined, batch.mel)
+                mistakes = tf.zeros_like(errors)
+                for index, samples in enumerate(window_lengths(self._audio)):
+                    levels, target = (
+                        log_levels(self._inside(it), samples) for it in (refined, batch.samples)
+                    )
+                    errors += tf.reduce_mean(tf.abs(levels - target), [1, 2])
+                    if self.discriminators:
+                        judged = self.discriminators[index].errors(levels, target)
+                        errors += self._adversarial_weight * judged.of_copy
+                        mistakes += judged.of_discriminator
+                refining, judging = map(tf.reduce_sum, (errors, mistakes))
+                scaled = _GRADIENT_SCALE * refining
+            weight = _REFINING_WEIGHT / counts.segments
+            if not training:
+                return weight * refining, weight * judging
+            gradients = tape.gradient(scaled, of_refiner)
+            return (
+                weight * refining,
+                weight * judging,
+                *(weight / _GRADIENT_SCALE * it for it in gradients),
+                *(weight * it for it in tape.gradient(judging, of_judges)),
+            )
+
+        # Gradients are taken inside: what a branch keeps for a gradient outside has no static shape
+        # under XLA.
+        learning = [tf.convert_to_tensor(it) for it in (*of_refiner, *of_judges) if training]
+        refining, judging, *gradients = tf.cond(
+            tf.reduce_any(draws.is_refined),
+            losses_and_gradients,
+            lambda: (tf.zeros([]), tf.zeros([]), *map(tf.zeros_like, learning)),
+        )
+        pull = gradients_only(learning, gradients) if training else 0.0
+        return tf.stop_gradient(refining) + pull, tf.stop_gradient(judging)
+
+    def _searched(
+        self, batch: Any, prediction: Prediction, draws: SegmentDraws
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Waveforms without refinement, and the states of their frames."""
+        mel = batch.mel
+        if batch.predicted_mel.shape[1]:
+            mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
+            prediction = self.network.predict_magnitudes(mel)
+        magnitudes, states = map(tf.stop_gradient, prediction)
+        found = waveform_with_magnitudes(
+            magnitudes, draws.noise, self._audio, _TRAINING_ITERATIONS, _TRAINING_EMPHASIS
+        )
+        return tf.stop_gradient(found), states
+
+    def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
+        """Without the ends of segments, whose frames are not complete."""
+        margin = self._audio.fft_samples
+        return waveform[:, margin : self._span - margin]
+
+    def mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
+        """[batch]: the mean distance of its log-mel, without the ends."""
+        distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
+        margin = self._audio.fft_samples // self._audio.hop_samples
+        return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
+
+    def copy(self, batch: Any) -> tf.Tensor:
+        """Waveforms for validation."""
+        shape = [tf.shape(batch.mel)[0], self._span]
+        noise = tf.random.stateless_normal(shape, tf.constant([0, -1]))
+        return self.network.waveform(batch.mel, noise)
+
+
+def _distances(predicted: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
+    """[batch]: the mean over frames, of levels [batch, frames, bins]."""
+    linear = tf.reduce_mean(tf.abs(predicted - recorded), [1, 2])
+    ratio = tf.math.log((predicted + _MIN_LEVEL) / (recorded + _MIN_LEVEL))
+    logarithmic = tf.sqrt(tf.reduce_mean(tf.square(ratio), 2) + _SMALL_POWER)
+    return _LINEAR_WEIGHT * linear + tf.reduce_mean(logarithmic, 1)
+
+
+# Ratio of the window lengths to that of the mel, and of windows to their hop.
+_WINDOW_RATIOS = (0.5, 1.25)
+_OVERLAP = 4
+
+
+class AdversarialErrors(NamedTuple):
+    """[batch] each."""
+
+    of_discriminator: tf.Tensor
+    of_copy: tf.Tensor
+
+
+class SpectrumDiscriminator(PatchDiscriminator):
+    """Scores the levels of `log_levels` as those of a recording or of a resynthesis."""
+
+    convolutions = (
+        Convolution(12, (3, 7), (1, 2)),
+        Convolution(24, (3, 5), (2, 2)),
+        Convolution(32, (3, 3), (2, 2)),
+        Convolution(48, (3, 3), (1, 2)),
+        Convolution(1, (3, 3), (1, 1)),
+    )
+    input_channels = 2
+    feature_matching_weight = 2.0
+
+    def call(self, levels: tf.Tensor) -> Judgment:
+        planes = [(levels - _LEVEL_MEAN) / _LEVEL_DEVIATION, band_heights(levels)]
+        return self.judge(tf.stack(planes, -1))
+
+    def errors(self, copied: tf.Tensor, recorded: tf.Tensor) -> AdversarialErrors:
+        """Return least-squares errors; each clip is scored by itself."""
+        of_copied, of_recorded = self(copied), self(recorded)
+        features = tf.zeros([])
+        for ours, theirs in zip(of_copied.features, of_recorded.features, strict=True):
+            theirs = tf.stop_gradient(theirs)
+            size = _clip_means(tf.abs(theirs)) + _SMALL_POWER
+            features += _clip_means(tf.abs(ours - theirs)) / size
+        return AdversarialErrors(
+            _clip_means(tf.square(of_recorded.scores - 1.0))
+            + _clip_means(tf.square(of_copied.scores)),
+            _clip_means(tf.square(of_copied.scores - 1.0))
+            + self.feature_matching_weight * features,
+        )
+
+
+def window_lengths(audio: AudioConfig) -> tuple[int, ...]:
+    """In samples, each a multiple of its overlap."""
+    return tuple(round(audio.fft_samples * ratio / _OVERLAP) * _OVERLAP for ratio in _WINDOW_RATIOS)
+
+
+def log_levels(waveform: tf.Tensor, window_samples: int) -> tf.Tensor:
+    """Of [batch, samples]: logarithms of magnitudes, [batch, frames, bins]."""
+    frames = cut_frames(waveform, window_samples, window_samples // _OVERLAP)
+    power = squared_magnitude(tf.signal.rfft(frames * hann_window(window_samples)))
+    return tf.math.log(tf.sqrt(power * (2.0 / window_samples) + _SMALL_POWER) + _MIN_LEVEL)
+
+
+def _clip_means(values: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(values, list(range(1, values.shape.rank)))

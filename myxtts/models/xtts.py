@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -9,12 +10,10 @@ import tensorflow as tf
 
 from myxtts.config.config import LossParts, XTTSConfig
 from myxtts.models.alignment import align
+from myxtts.models.critics import MelDiscriminator, PhonemeClassifier, cross_entropy
 from myxtts.models.decoder import FlowDecoder
-from myxtts.models.discriminator import MelDiscriminator
 from myxtts.models.frame_encoder import FrameEncoder
-from myxtts.models.gradients import gradients_only
-from myxtts.models.layers import length_mask, stack_frames
-from myxtts.models.phoneme_classifier import PhonemeClassifier, cross_entropy
+from myxtts.models.layers import gradients_only, length_mask, stack_frames
 from myxtts.models.text_encoder import EncodedText, TextEncoder
 from myxtts.models.voice_encoder import Voice, VoiceEncoder
 
@@ -23,22 +22,22 @@ if TYPE_CHECKING:
 
 # Errors of the clean mel are weighted like errors of the velocity, which are larger by
 # 1 / (1 - time); this bounds the weight near the end of the flow.
-_LEAST_TIME_LEFT = 0.4
+_MIN_TIME_LEFT = 0.4
 # Speaking starts with little noise, and its first step decides which sounds are heard. As many
 # clips learn that very step; at all other flow times noise is whole, or there would be nothing to
 # learn.
 _FIRST_STEP_SHARE = 0.25
 _FIRST_STEP_NOISE = 0.1
 # Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
-_MEAN_TIME_WEIGHT = _FIRST_STEP_SHARE + (1.0 - _FIRST_STEP_SHARE) * (2.0 / _LEAST_TIME_LEFT - 1.0)
+_MEAN_TIME_WEIGHT = _FIRST_STEP_SHARE + (1.0 - _FIRST_STEP_SHARE) * (2.0 / _MIN_TIME_LEFT - 1.0)
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
-_LONGEST_LOG_DURATION = 6.0
+_MAX_LOG_DURATION = 6.0
 # Tokens without a sound of their own, as most spaces are, count as this many positions: the
 # logarithm of a duration needs one.
 SHORTEST_DURATION = 0.25
 # Half a position: what is expected to be shorter may have no position.
-_LONGEST_SILENT_LOG_DURATION = -0.693
+_MAX_SILENT_LOG_DURATION = -0.693
 # Noise at the start of the flow, around the expected mel of the frame encoder; white noise of 1
 # would hide all but the coarsest features of a mel.
 _NOISE_AROUND_EXPECTED = 0.5
@@ -58,8 +57,7 @@ class Draws(NamedTuple):
     condition_mask: tf.Tensor  # [batch, 2]: 0 where text, or voice, conditioning is dropped
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
     voice_noise: tf.Tensor  # [batch, voice_width], relative to the size of a voice vector
-    adversarial_weight: tf.Tensor  # [batch], the same for all; 0 without adversarial training
-    phoneme_weight: tf.Tensor  # [batch], the same for all; 0 without a phoneme classifier
+    loss_weights: tf.Tensor  # [batch, losses] in the order of `LossParts`, the same for all clips
 
 
 class Counts(NamedTuple):
@@ -70,7 +68,7 @@ class Counts(NamedTuple):
     segment_positions: tf.Tensor
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     """The segments of a batch that the decoder is trained on, all [batch, positions, ...]."""
 
     predicted: tf.Tensor
@@ -80,9 +78,9 @@ class _Segment(NamedTuple):
     inside: tf.Tensor
     """[batch, positions, 1]: zero in the padding."""
     weight: tf.Tensor
-    """Of squared errors, by the flow time; zero in the padding."""
+    """Weight of squared errors by the flow time; zero in the padding."""
     symbols: tf.Tensor
-    """[batch, positions]: ids of the symbols that are spoken; 0 in the padding."""
+    """[batch, positions]: ids of the spoken symbols; 0 in the padding."""
 
     @property
     def error(self) -> tf.Tensor:
@@ -90,8 +88,34 @@ class _Segment(NamedTuple):
 
     @property
     def gradient_norm(self) -> tf.Tensor:
-        """[batch]: of the gradient of each clip's weighted sum of squared errors."""
+        """[batch]: norm of the gradient of each clip's weighted sum of squared errors."""
         return tf.sqrt(tf.reduce_sum(tf.square(2.0 * self.error * self.weight), [1, 2]))
+
+
+class ForwardPass(NamedTuple):
+    """What the losses of a batch, or of a micro-batch, are computed from."""
+
+    draws: Draws
+    counts: Counts
+    text: EncodedText
+    target: tf.Tensor  # [batch, positions, channels]: the normalized mel
+    inside: tf.Tensor  # [batch, positions, 1]: zero in the padding
+    scores: tf.Tensor  # [batch, positions, tokens], by `alignment_scores`
+    path: tf.Tensor  # [batch, positions, tokens]: the part of each position that a token fills
+    durations: tf.Tensor  # [batch, tokens], in positions
+    condition: tf.Tensor  # [batch, positions, condition channels]
+    spoken: tf.Tensor  # [batch, positions]: ids of symbols
+    logits: tf.Tensor | None  # [batch, positions, symbols], of the phoneme classifier
+    segment: Segment
+    training: bool
+
+    @property
+    def flow_scale(self) -> tf.Tensor:
+        return 1.0 / (self.counts.segment_positions * self.target.shape[-1])
+
+    def weight(self, loss: str) -> tf.Tensor:
+        """[batch]: the weight of a loss in this step, the same for all clips."""
+        return self.draws.loss_weights[:, LossParts._fields.index(loss)]
 
 
 class XTTS(keras.Model):
@@ -160,7 +184,7 @@ class XTTS(keras.Model):
             if optional is not None:
                 optional.build()
 
-    def normalised(self, mel: tf.Tensor) -> tf.Tensor:
+    def normalized(self, mel: tf.Tensor) -> tf.Tensor:
         return (mel - self.mel_mean) / self.mel_deviation
 
     def draw(
@@ -198,8 +222,7 @@ class XTTS(keras.Model):
             * tf.random.stateless_normal(
                 [batch_size, self.sizes.voice_width], voice_seed, alg="philox"
             ),
-            tf.zeros([batch_size]),
-            tf.zeros([batch_size]),
+            tf.ones([batch_size, len(LossParts._fields)]),
         )
 
     def count(self, batch: Batch) -> Counts:
@@ -218,13 +241,12 @@ class XTTS(keras.Model):
     def call(
         self, batch: Batch, draws: Draws, counts: Counts, training: bool = True
     ) -> tuple[LossParts, tf.Tensor]:
-        """Return the losses of a batch or a shard of it, and the alignment
-        [batch, positions, tokens].
+        """Return the losses of a batch or micro-batch, and the path [batch, positions, tokens].
 
         Without `training` the adversarial loss is zero. It is computed with gradients of the
         discriminator, which a distributed variable has only inside a replica.
         """
-        voice = self.voice_encoder(self.normalised(batch.reference), batch.reference_lengths)
+        voice = self.voice_encoder(self.normalized(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
             batch.token_ids,
             batch.token_lengths,
@@ -232,12 +254,14 @@ class XTTS(keras.Model):
             batch.language_ids,
             _noised(voice.vector, draws.voice_noise),
         )
-        target = stack_frames(self.normalised(batch.mel), self.sizes.frames_per_position)
+        target = stack_frames(self.normalized(batch.mel), self.sizes.frames_per_position)
         lengths = self._position_lengths(batch)
         positions = tf.shape(target)[1]
         scores = alignment_scores(text.mean_mel, target)
         inside = length_mask(lengths, positions)
-        logits = self._recognized(target, inside)
+        logits = None
+        if self.phoneme_classifier is not None:
+            logits = self.phoneme_classifier(target, inside).logits
         found = align(
             scores if logits is None else scores + recognition_scores(logits, batch.token_ids),
             batch.token_lengths,
@@ -251,22 +275,22 @@ class XTTS(keras.Model):
         spoken = tf.gather(batch.token_ids, tf.argmax(path, -1, output_type=tf.int32), batch_dims=1)
         condition = self._condition(text, path, ends, inside, voice)
         segment = self._denoised_segment(condition, voice, target, spoken, lengths, draws)
-        flow_scale = 1.0 / (counts.segment_positions * self.channels)
-        mel_error = condition[:, :, : self.channels] - target
-        parts = LossParts(
-            prior=_prior_error(scores, target, path) / (counts.positions * self.channels),
-            duration=duration_error(text, durations) / counts.tokens,
-            mel=tf.reduce_sum(tf.square(mel_error) * inside) / (counts.positions * self.channels)
-            if self.frame_encoder
-            else tf.zeros([]),
-            flow=tf.reduce_sum(tf.square(segment.error) * segment.weight) * flow_scale,
-            adversarial=(
-                self._adversarial_loss(segment, draws, flow_scale) if training else tf.zeros([])
-            ),
-            phoneme=self._phoneme_loss(logits, spoken, inside, counts)
-            + self._phoneme_pull(segment, draws, flow_scale),
+        forward = ForwardPass(
+            draws=draws,
+            counts=counts,
+            text=text,
+            target=target,
+            inside=inside,
+            scores=scores,
+            path=path,
+            durations=durations,
+            condition=condition,
+            spoken=spoken,
+            logits=logits,
+            segment=segment,
+            training=training,
         )
-        return parts, path
+        return LossParts(**{name: loss(self, forward) for name, loss in LOSSES.items()}), path
 
     def _position_lengths(self, batch: Batch) -> tf.Tensor:
         return batch.mel_lengths // self.sizes.frames_per_position
@@ -279,7 +303,7 @@ class XTTS(keras.Model):
         spoken: tf.Tensor,
         lengths: tf.Tensor,
         draws: Draws,
-    ) -> _Segment:
+    ) -> Segment:
         """One random segment of each clip, noised and denoised.
 
         The flow follows a straight path from noise to data. In a batch of shorter clips the
@@ -298,9 +322,9 @@ class XTTS(keras.Model):
         noise = self.first_mel(condition, draws.noise[:, :positions])
         noisy = (1.0 - amount) * noise + amount * data
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
-        weight = inside / tf.square(tf.maximum(1.0 - amount, _LEAST_TIME_LEFT))
+        weight = inside / tf.square(tf.maximum(1.0 - amount, _MIN_TIME_LEFT))
         expected = tf.stop_gradient(condition[:, :, : self.channels])
-        return _Segment(
+        return Segment(
             clean,
             data,
             expected,
@@ -308,71 +332,6 @@ class XTTS(keras.Model):
             weight / _MEAN_TIME_WEIGHT,
             tf.where(inside[:, :, 0] > 0.0, symbols, 0),
         )
-
-    def _adversarial_loss(
-        self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor
-    ) -> tf.Tensor:
-        """The discriminator's loss, which brings the decoder its gradient as well.
-
-        That gradient is `adversarial_weight` times as large as that of the flow loss, clip by
-        clip, whatever the discriminator's own scale.
-        """
-        if self.discriminator is None:
-            return tf.zeros([])
-        discriminator = self.discriminator
-        weights = [variable.value for variable in discriminator.trainable_variables]
-        learning = [segment.predicted, *map(tf.convert_to_tensor, weights)]
-
-        def loss_and_gradients() -> tuple[tf.Tensor, ...]:
-            predicted, recorded, expected = (
-                tf.reshape(values, [tf.shape(values)[0], -1, self.n_mels])
-                for values in (segment.predicted, segment.recorded, segment.expected)
-            )
-            mask = tf.repeat(segment.inside, self.sizes.frames_per_position, axis=1)
-            with tf.GradientTape() as tape:
-                error, direction = discriminator.terms(predicted, recorded, expected, mask)
-                loss = tf.reduce_sum(error) * _DISCRIMINATOR_WEIGHT * flow_scale * self.n_mels
-            size = segment.gradient_norm * draws.adversarial_weight * flow_scale
-            direction = tf.reshape(direction, tf.shape(segment.predicted))
-            return loss, size[:, None, None] * direction, *tape.gradient(loss, weights)
-
-        # Most of its cost is saved while the weight is still zero. Gradients are taken inside:
-        # what a branch keeps for a gradient outside has no static shape under XLA.
-        loss, *gradients = tf.cond(
-            tf.reduce_max(draws.adversarial_weight) > 0.0,
-            loss_and_gradients,
-            lambda: (tf.zeros([]), *map(tf.zeros_like, learning)),
-        )
-        return tf.stop_gradient(loss) + gradients_only(learning, gradients)
-
-    def _recognized(self, target: tf.Tensor, inside: tf.Tensor) -> tf.Tensor | None:
-        """Logits of the symbols in the recordings, [batch, positions, symbols]."""
-        if self.phoneme_classifier is None:
-            return None
-        return self.phoneme_classifier(target, inside).logits
-
-    def _phoneme_loss(
-        self, logits: tf.Tensor | None, spoken: tf.Tensor, inside: tf.Tensor, counts: Counts
-    ) -> tf.Tensor:
-        """What the phoneme classifier learns from recordings."""
-        if logits is None:
-            return tf.zeros([])
-        error = cross_entropy(logits, spoken, inside) * tf.reduce_sum(inside, [1, 2])
-        return tf.reduce_sum(error) * _CLASSIFIER_WEIGHT / counts.positions
-
-    def _phoneme_pull(self, segment: _Segment, draws: Draws, flow_scale: tf.Tensor) -> tf.Tensor:
-        """Zero, with the gradient that the phoneme classifier gives the decoder.
-
-        Without text there is nothing that the decoder could speak.
-        """
-        if self.phoneme_classifier is None:
-            return tf.zeros([])
-        direction = self.phoneme_classifier.decoder_gradient(
-            segment.predicted, segment.recorded, segment.symbols, segment.inside
-        )
-        weight = draws.phoneme_weight * draws.condition_mask[:, 0] * flow_scale
-        gradient = (segment.gradient_norm * weight)[:, None, None] * direction
-        return gradients_only([segment.predicted], [gradient])
 
     def _condition(
         self, text: EncodedText, path: tf.Tensor, ends: tf.Tensor, inside: tf.Tensor, voice: Voice
@@ -400,7 +359,7 @@ class XTTS(keras.Model):
         rounding errors do not add up over a sentence.
         """
         mask = text.mask[:, :, 0]
-        log_durations = tf.minimum(text.log_durations, _LONGEST_LOG_DURATION)
+        log_durations = tf.minimum(text.log_durations, _MAX_LOG_DURATION)
         durations = tf.exp(log_durations)
         shortest = 1.0 - silent_tokens(text)
         rounded = _durations(tf.round(tf.cumsum(durations / speed * mask, axis=1)))
@@ -499,29 +458,6 @@ def recognition_scores(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.nn.log_softmax(logits), token_ids, axis=2, batch_dims=1)
 
 
-def _prior_error(scores: tf.Tensor, target: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
-    """Half the squared distance between each position and the mean mel of its token.
-
-    The scores on the path are that distance, except for the sign and the term of the target alone.
-    """
-    inside = tf.reduce_sum(path, -1)  # [batch, positions]
-    own_part = 0.5 * tf.reduce_sum(tf.square(target), -1) * inside
-    return tf.reduce_sum(own_part) - tf.reduce_sum(path * scores)
-
-
-def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
-    """Deviance of a gamma distribution, which is smallest at the mean duration.
-
-    A squared error of logarithms is smallest at the mean logarithm: speech becomes too short where
-    durations are uncertain. Both grow alike where errors are small.
-    """
-    excess = tf.math.log(tf.maximum(durations, SHORTEST_DURATION)) - text.log_durations
-    bounded = tf.minimum(excess, _STEEPEST_LOG_EXCESS)
-    ratio = tf.exp(bounded) * (1.0 + excess - bounded)
-    deviance = 2.0 * (ratio - 1.0 - excess)
-    return tf.reduce_sum(deviance * text.mask[:, :, 0])
-
-
 def token_ends(batch: Batch, lengths: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
     """End of each token in positions, [batch, tokens]: known ones, or else those `found`."""
     is_known = tf.reduce_max(batch.token_ends, 1, keepdims=True) > 0.0
@@ -536,7 +472,7 @@ def silent_tokens(text: EncodedText) -> tf.Tensor:
 
     Never two in a row, and neither the first nor the last.
     """
-    is_short = tf.cast(text.log_durations < _LONGEST_SILENT_LOG_DURATION, tf.float32)
+    is_short = tf.cast(text.log_durations < _MAX_SILENT_LOG_DURATION, tf.float32)
     is_followed = tf.pad(text.mask[:, 1:, 0], [[0, 0], [0, 1]])
     follows_a_sound = tf.pad(1.0 - is_short[:, :-1], [[0, 0], [1, 0]])
     return is_short * is_followed * follows_a_sound
@@ -562,3 +498,114 @@ def _position_within_token(path: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     starts, spans = per_position[:, :, :1], tf.maximum(per_position[:, :, 1:], 1.0)
     index = tf.range(tf.shape(path)[1], dtype=tf.float32)[None, :, None]
     return tf.concat([(index - starts + 0.5) / spans, tf.math.log(spans)], -1)
+
+
+def prior_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    """Half the squared distance between each position and the mean mel of its token.
+
+    The scores on the path are that distance, except for the sign and the term of the target alone.
+    """
+    inside = tf.reduce_sum(forward.path, -1)  # [batch, positions]
+    own_part = 0.5 * tf.reduce_sum(tf.square(forward.target), -1) * inside
+    error = tf.reduce_sum(own_part) - tf.reduce_sum(forward.path * forward.scores)
+    return error / (forward.counts.positions * model.channels)
+
+
+def duration_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    return duration_error(forward.text, forward.durations) / forward.counts.tokens
+
+
+def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
+    """Deviance of a gamma distribution, which is smallest at the mean duration.
+
+    A squared error of logarithms is smallest at the mean logarithm: speech becomes too short where
+    durations are uncertain. Both grow alike where errors are small.
+    """
+    excess = tf.math.log(tf.maximum(durations, SHORTEST_DURATION)) - text.log_durations
+    bounded = tf.minimum(excess, _STEEPEST_LOG_EXCESS)
+    ratio = tf.exp(bounded) * (1.0 + excess - bounded)
+    deviance = 2.0 * (ratio - 1.0 - excess)
+    return tf.reduce_sum(deviance * text.mask[:, :, 0])
+
+
+def mel_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    """Squared error of the expected mel of a frame encoder."""
+    if model.frame_encoder is None:
+        return tf.zeros([])
+    error = forward.condition[:, :, : model.channels] - forward.target
+    total = tf.reduce_sum(tf.square(error) * forward.inside)
+    return total / (forward.counts.positions * model.channels)
+
+
+def flow_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    segment = forward.segment
+    return tf.reduce_sum(tf.square(segment.error) * segment.weight) * forward.flow_scale
+
+
+def adversarial_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    """The discriminator's loss, which brings the decoder its gradient as well.
+
+    That gradient is `adversarial_weight` times as large as that of the flow loss, clip by clip,
+    whatever the discriminator's own scale.
+    """
+    if model.discriminator is None or not forward.training:
+        return tf.zeros([])
+    discriminator, segment = model.discriminator, forward.segment
+    adversarial_weight, flow_scale = forward.weight("adversarial"), forward.flow_scale
+    weights = [variable.value for variable in discriminator.trainable_variables]
+    learning = [segment.predicted, *map(tf.convert_to_tensor, weights)]
+
+    def loss_and_gradients() -> tuple[tf.Tensor, ...]:
+        predicted, recorded, expected = (
+            tf.reshape(values, [tf.shape(values)[0], -1, model.n_mels])
+            for values in (segment.predicted, segment.recorded, segment.expected)
+        )
+        mask = tf.repeat(segment.inside, model.sizes.frames_per_position, axis=1)
+        with tf.GradientTape() as tape:
+            error, direction = discriminator.terms(predicted, recorded, expected, mask)
+            loss = tf.reduce_sum(error) * _DISCRIMINATOR_WEIGHT * flow_scale * model.n_mels
+        size = segment.gradient_norm * adversarial_weight * flow_scale
+        direction = tf.reshape(direction, tf.shape(segment.predicted))
+        return loss, size[:, None, None] * direction, *tape.gradient(loss, weights)
+
+    # Most of its cost is saved while the weight is still zero. Gradients are taken inside: what a
+    # branch keeps for a gradient outside has no static shape under XLA.
+    loss, *gradients = tf.cond(
+        tf.reduce_max(adversarial_weight) > 0.0,
+        loss_and_gradients,
+        lambda: (tf.zeros([]), *map(tf.zeros_like, learning)),
+    )
+    return tf.stop_gradient(loss) + gradients_only(learning, gradients)
+
+
+def phoneme_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
+    """The phoneme classifier's loss on recordings, which brings the decoder its gradient as well.
+
+    Where text conditioning is dropped there is nothing that the decoder could speak.
+    """
+    if model.phoneme_classifier is None:
+        return tf.zeros([])
+    segment, draws = forward.segment, forward.draws
+    error = cross_entropy(forward.logits, forward.spoken, forward.inside)
+    error *= tf.reduce_sum(forward.inside, [1, 2])
+    own = tf.reduce_sum(error) * _CLASSIFIER_WEIGHT / forward.counts.positions
+    direction = model.phoneme_classifier.decoder_gradient(
+        segment.predicted, segment.recorded, segment.symbols, segment.inside
+    )
+    weight = forward.weight("phoneme") * draws.condition_mask[:, 0] * forward.flow_scale
+    gradient = (segment.gradient_norm * weight)[:, None, None] * direction
+    return own + gradients_only([segment.predicted], [gradient])
+
+
+LOSSES: dict[str, Callable[[XTTS, ForwardPass], tf.Tensor]] = {
+    "prior": prior_loss,
+    "duration": duration_loss,
+    "mel": mel_loss,
+    "flow": flow_loss,
+    "adversarial": adversarial_loss,
+    "phoneme": phoneme_loss,
+}
+"""The losses, whose sum is minimized, in the order of `LossParts`.
+
+The weight of one is `ForwardPass.weight`: the setting `training.NAME_weight`, or 1 without one.
+"""

@@ -18,14 +18,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.griffin_lim import SPEAKING_ITERATIONS, fluctuation, spectrum_from_mel
-from myxtts.audio.mel import mel_weights
+from myxtts.audio.griffin_lim import (
+    SPEAKING_ITERATIONS,
+    fluctuation,
+    search_phases,
+    spectrum_from_mel,
+)
+from myxtts.audio.mel import hann_window, inverse_window, mel_weights
 from myxtts.audio.mel_geometry import padding_samples
-from myxtts.config.config import Guidance, XTTSConfig
-from myxtts.errors import DataError
+from myxtts.config.config import AudioConfig, Guidance, XTTSConfig
+from myxtts.errors import CheckpointError, DataError
 from myxtts.files import atomic_folder
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.vocoder import NeuralVocoder, RealSpectra, Spectrum, VocoderNetwork
+from myxtts.models.vocoder import NeuralVocoder, Spectrum, VocoderNetwork
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import XTTS
 from myxtts.synthesis.export_formats import HALF, require_format, require_new_folder
@@ -164,6 +169,67 @@ def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str
     }
 
 
+_SMALL = 1e-8
+
+
+class RealSpectra:
+    """Spectra as products with matrices: converters have no Fourier transform."""
+
+    def __init__(self, audio: AudioConfig) -> None:
+        size, hop = audio.fft_samples, audio.hop_samples
+        if size % hop:
+            raise CheckpointError(
+                f"audio.fft_samples is {size}, expected a multiple of audio.hop_samples ({hop}) "
+                "for an export"
+            )
+        self._audio, self._hop, self._overlap = audio, hop, size // hop
+        bins = np.arange(size // 2 + 1)
+        angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
+        window = hann_window(size)[:, None]
+        # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
+        self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
+        self._sines = (-np.sin(angles) * window).astype(np.float32)
+        # Bins between the first and the last stand for two of the whole spectrum.
+        twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
+        undo = inverse_window(size, hop)
+        self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
+        self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
+
+    def analyze(self, samples: tf.Tensor) -> Spectrum:
+        """Real and imaginary part, [frames, bins] each; the samples include the padding."""
+        blocks = tf.reshape(samples, [-1, self._hop])
+        frames = tf.shape(blocks)[0] - self._overlap + 1
+        framed = tf.concat([blocks[index : index + frames] for index in range(self._overlap)], -1)
+        return Spectrum(tf.matmul(framed, self._cosines), tf.matmul(framed, self._sines))
+
+    def synthesize(self, real: tf.Tensor, imaginary: tf.Tensor) -> tf.Tensor:
+        """Samples with the padding."""
+        framed = tf.matmul(real, self._from_real) + tf.matmul(imaginary, self._from_imaginary)
+        parts = tf.split(framed, self._overlap, -1)
+        last = self._overlap - 1
+        blocks = [tf.pad(part, [[index, last - index], [0, 0]]) for index, part in enumerate(parts)]
+        return tf.reshape(tf.add_n(blocks), [-1])
+
+    def with_magnitudes(
+        self, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
+    ) -> tf.Tensor:
+        """Samples from the first to the last frame.
+
+        The search begins with the phases of `noise`, [samples with the padding].
+        """
+
+        def improve(samples: tf.Tensor) -> tf.Tensor:
+            real, imaginary = self.analyze(samples)
+            scale = magnitudes / (tf.sqrt(tf.square(real) + tf.square(imaginary)) + _SMALL)
+            return self.synthesize(real * scale, imaginary * scale)
+
+        return self.without_padding(search_phases(improve(noise), improve, iterations))
+
+    def without_padding(self, samples: tf.Tensor) -> tf.Tensor:
+        before, after = padding_samples(self._audio)
+        return samples[before : tf.shape(samples)[0] - after]
+
+
 # Longer sentences are an error of the caller; half a minute of speech.
 MOST_POSITIONS = 1_536
 _PHASE_ITERATIONS = 32
@@ -275,12 +341,12 @@ class ExportedSpeech(tf.Module):
             magnitudes = spectrum_from_mel(tf.exp(log_mel), self._mel_weights, _SPECTRUM_ITERATIONS)
             return self._spectra.with_magnitudes(magnitudes, noise, _PHASE_ITERATIONS)
         predicted, states = self._vocoder.predict_magnitudes(log_mel[None])
-        real, imaginary = self._spectra.analyse(noise)
+        real, imaginary = self._spectra.analyze(noise)
         magnitudes = predicted[0] * fluctuation(tf.square(real) + tf.square(imaginary), self._audio)
         found = self._spectra.with_magnitudes(magnitudes, noise, SPEAKING_ITERATIONS)
         padded = tf.pad(found, [padding_samples(self._audio)])
-        spectrum = Spectrum(*(part[None] for part in self._spectra.analyse(padded)))
+        spectrum = Spectrum(*(part[None] for part in self._spectra.analyze(padded)))
         refined = self._vocoder.refiner(spectrum, states)
         return self._spectra.without_padding(
-            self._spectra.synthesise(refined.real[0], refined.imaginary[0])
+            self._spectra.synthesize(refined.real[0], refined.imaginary[0])
         )

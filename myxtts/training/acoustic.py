@@ -45,27 +45,29 @@ class AcousticObjective:
 
     def __init__(self, model: XTTS, training: TrainingConfig, total_steps: int) -> None:
         self._model = model
-        self._drop_rates = training.text_drop_rate, training.voice_drop_rate
-        self._voice_noise = training.voice_noise
-        self._adversarial_weight = training.adversarial_weight
-        self._phoneme_weight = training.phoneme_weight
+        self._training = training
         self._first_adversarial_step = training.first_adversarial_step(total_steps)
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
         _, step = tf.unstack(seed)
-        is_adversarial = tf.cast(step >= self._first_adversarial_step, tf.float32)
-        weight = tf.fill([batch_size], self._adversarial_weight * is_adversarial)
-        draws = self._model.draw(batch_size, seed, self._drop_rates, self._voice_noise)
-        return draws._replace(
-            adversarial_weight=weight, phoneme_weight=tf.fill([batch_size], self._phoneme_weight)
+        training = self._training
+        weights = {name: getattr(training, f"{name}_weight", 1.0) for name in LossParts._fields}
+        weights["adversarial"] *= tf.cast(step >= self._first_adversarial_step, tf.float32)
+        draws = self._model.draw(
+            batch_size,
+            seed,
+            (training.text_drop_rate, training.voice_drop_rate),
+            training.voice_noise,
         )
+        of_clip = tf.stack([weights[name] for name in LossParts._fields])
+        return draws._replace(loss_weights=tf.repeat(of_clip[None], batch_size, 0))
 
     def count(self, batch: Batch) -> Counts:
         return self._model.count(batch)
 
     def losses(self, batch: Batch, draws: Draws, counts: Counts) -> LossParts:
         parts, _ = self._model(batch, draws, counts)
-        return LossParts(*parts)
+        return parts
 
 
 class AcousticTask:

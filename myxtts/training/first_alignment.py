@@ -79,7 +79,7 @@ def _compile_collection(model: XTTS, signature: Batch) -> Any:
 
     def collect(batch: Batch, evenly: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Sums per symbol of mels, positions, log-durations and occurrences."""
-        target = stack_frames(model.normalised(batch.mel), per_position)
+        target = stack_frames(model.normalized(batch.mel), per_position)
         lengths = batch.mel_lengths // per_position
         mean_mel = model.text_encoder.symbol_mean_mel(batch.token_ids)
         scores = tf.where(

@@ -17,7 +17,7 @@ from myxtts.data.batch import BatchLoader
 from myxtts.data.cache import FeatureCache
 from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError
-from myxtts.models.resynthesis import Resynthesis
+from myxtts.models.sampler import Resynthesis
 from myxtts.runs.trained_model import find_predicting_checkpoint, load_model
 
 _DIGITS = 16

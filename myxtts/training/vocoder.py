@@ -24,8 +24,7 @@ from myxtts.data.segments import (
 )
 from myxtts.data.shapes import Shape, ShapePlan, describe_segments
 from myxtts.errors import CheckpointError
-from myxtts.models.vocoder import NeuralVocoder
-from myxtts.models.vocoder_training import SegmentCounts, SegmentDraws, TrainedVocoder
+from myxtts.models.vocoder import NeuralVocoder, SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
 from myxtts.runs.trained_model import require_model
 from myxtts.training.describing import trial_of_voice

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.models.attention import AttentionToLatents, Resampler, SelfAttention
-from myxtts.models.layers import root_mean_square_norm
-from myxtts.models.packing import Packing
+from myxtts.models.layers import Packing, root_mean_square_norm
 
 WIDTH, HEADS = 8, 2
 

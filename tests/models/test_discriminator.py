@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.batch import Batch, BatchLoader
-from myxtts.models.discriminator import MelDiscriminator
+from myxtts.models.critics import MelDiscriminator
 from myxtts.models.xtts import XTTS
 
 BANDS = 16
@@ -101,7 +101,7 @@ def batch(corpus, miniature) -> Batch:
 def gradients(model: XTTS, batch: Batch, weight: float, part: str):
     size = batch.token_ids.shape[0]
     draws = model.draw(size, tf.constant([0, 0]))
-    draws = draws._replace(adversarial_weight=tf.fill([size], weight))
+    draws = draws._replace(loss_weights=weight * draws.loss_weights)
     with tf.GradientTape() as tape:
         parts, _ = model(batch, draws, model.count(batch))
         loss = getattr(parts, part)

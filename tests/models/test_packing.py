@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from myxtts.data.batch import filled_slots
 from myxtts.data.shapes import Shape
-from myxtts.models.packing import Packing, slots_of
+from myxtts.models.layers import Packing, slots_of
 
 BATCHES = st.integers(1, 3).flatmap(
     lambda shares: st.tuples(

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.data.batch import Batch, BatchLoader
-from myxtts.models.phoneme_classifier import PhonemeClassifier, cross_entropy
+from myxtts.models.critics import PhonemeClassifier, cross_entropy
 from myxtts.models.xtts import XTTS
 
 CHANNELS, SYMBOLS = 12, 5
@@ -114,7 +114,7 @@ def gradients(model: XTTS, batch: Batch, *, weight: float = 1.0, has_text: float
     size = batch.token_ids.shape[0]
     draws = model.draw(size, tf.constant([0, 0]))
     draws = draws._replace(
-        phoneme_weight=tf.fill([size], weight),
+        loss_weights=weight * draws.loss_weights,
         condition_mask=tf.repeat([[has_text, 1.0]], size, axis=0),
     )
     with tf.GradientTape() as tape:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from myxtts.models.speech_shapes import POSITION_SIZES, batches, row_counts, size_for
+from myxtts.models.sampler import POSITION_SIZES, batches, row_counts, size_for
 
 
 @pytest.mark.parametrize(("length", "size"), [(1, 48), (64, 64), (65, 112), (1_024, 1_024)])

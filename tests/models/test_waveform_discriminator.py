@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.config.config import AudioConfig
-from myxtts.models.vocoder_training import (
+from myxtts.models.vocoder import (
     SpectrumDiscriminator,
     log_levels,
     window_lengths,

@@ -135,7 +135,7 @@ def test_losses_against_their_definitions(model, batch):
     """The prior and duration losses by hand, from the path that the model reports."""
     draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
     parts, path = model(batch, draws, model.count(batch))
-    voice = model.voice_encoder(model.normalised(batch.reference), batch.reference_lengths)
+    voice = model.voice_encoder(model.normalized(batch.reference), batch.reference_lengths)
     text = model.text_encoder(
         batch.token_ids, batch.token_lengths, batch.slots, batch.language_ids, voice.vector
     )

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from myxtts.config.config import LossParts
 from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.corpus import open_corpus
 from myxtts.models.xtts import XTTS
@@ -75,12 +76,15 @@ def test_accumulation_equals_the_large_batch_with_a_discriminator_too(miniature,
     np.testing.assert_allclose(split_weights, weights, atol=1e-4)
 
 
+ADVERSARIAL = LossParts._fields.index("adversarial")
+
+
 def test_the_discriminator_takes_part_after_its_share_of_the_run(miniature):
     config = miniature(adversarial_weight=2.0, adversarial_start=0.5).training
     model = XTTS(miniature(), symbols=4, languages=1, mel_mean=0.0, mel_deviation=1.0)
     objective = AcousticObjective(model, config, total_steps=10)
     weights = [
-        objective.draw(3, tf.constant([0, step])).adversarial_weight.numpy().tolist()
+        objective.draw(3, tf.constant([0, step])).loss_weights[:, ADVERSARIAL].numpy().tolist()
         for step in (0, 4, 5, 10)
     ]
     assert weights == [[0.0] * 3, [0.0] * 3, [2.0] * 3, [2.0] * 3]

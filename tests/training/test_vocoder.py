@@ -18,7 +18,7 @@ from myxtts.data.corpus import open_corpus
 from myxtts.data.segments import ClipMels, write_clip_mels
 from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.evaluation.measures import MEASURED_RATE_HZ, pitch_hz
-from myxtts.models.resynthesis import Resynthesis
+from myxtts.models.sampler import Resynthesis
 from myxtts.runs.run_dir import RunDir, find_checkpoint, run_or_base
 from myxtts.runs.trained_model import find_predicting_checkpoint, find_vocoder, load_model
 from myxtts.training.opening import Start, open_run

@@ -7,7 +7,7 @@ import tensorflow as tf
 from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.models.vocoder import RealSpectra
+from myxtts.synthesis.export import RealSpectra
 
 AUDIO = XTTSConfig().audio
 SIZE, HOP = AUDIO.fft_samples, AUDIO.hop_samples
@@ -21,14 +21,14 @@ def samples() -> tf.Tensor:
 
 def test_analysis_and_synthesis_are_those_of_tensorflow(samples):
     spectra = RealSpectra(AUDIO)
-    real, imaginary = spectra.analyse(samples)
+    real, imaginary = spectra.analyze(samples)
     expected = tf.signal.stft(samples, SIZE, HOP, SIZE)
     np.testing.assert_allclose(real, tf.math.real(expected), atol=2e-3)
     np.testing.assert_allclose(imaginary, tf.math.imag(expected), atol=2e-3)
     back = tf.signal.inverse_stft(
         expected, SIZE, HOP, SIZE, window_fn=tf.signal.inverse_stft_window_fn(HOP)
     )
-    np.testing.assert_allclose(spectra.synthesise(real, imaginary), back, atol=1e-4)
+    np.testing.assert_allclose(spectra.synthesize(real, imaginary), back, atol=1e-4)
 
 
 def test_phases_are_found_for_magnitudes(samples):
@@ -41,7 +41,7 @@ def test_phases_are_found_for_magnitudes(samples):
     def error(iterations: int) -> float:
         found = spectra.with_magnitudes(magnitudes, noise, iterations)
         assert found.shape == (20 * HOP,)
-        real, imaginary = spectra.analyse(tf.pad(found, [[before, after]]))
+        real, imaginary = spectra.analyze(tf.pad(found, [[before, after]]))
         return float(tf.norm(tf.sqrt(real**2 + imaginary**2) - magnitudes) / tf.norm(magnitudes))
 
     assert error(30) < 0.6 * error(0)
