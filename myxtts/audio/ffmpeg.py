@@ -1,4 +1,4 @@
-"""Formats that libsndfile does not read, decoded by ffmpeg where it is installed."""
+"""Formats that libsndfile does not read, decoded by ffmpeg if it is installed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
-# Sound alone, and video whose sound is taken.
+# Audio alone, and video whose sound is taken.
 FFMPEG_EXTENSIONS = (
     *(".m4a", ".aac", ".wma", ".amr", ".m4b", ".ac3"),
     *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".3gp", ".wmv"),
 )
-_SECONDS_ALLOWED = 600
-# How MP4 names sound that FairPlay and Audible protect; ffprobe hides the name of others.
+_TIMEOUT_SECONDS = 600
+# Codec tags in MP4 of audio that FairPlay and Audible protect; ffprobe hides those of others.
 _PROTECTED = ("drms", "aavd")
 
 
@@ -35,10 +35,9 @@ def is_installed() -> bool:
 
 
 def decode(file: Path, longest_seconds: float) -> io.BytesIO:
-    """The first sound of a file as WAV, a little longer than allowed if it is too long."""
+    """Return the first audio track as WAV, a little longer than allowed if it is too long."""
     arguments = ["-map", "0:a:0", "-t", str(longest_seconds + 1), "-f", "wav"]
-    output = _run("ffmpeg", file, [*arguments, "-c:a", "pcm_f32le", "pipe:1"])
-    return io.BytesIO(output)
+    return io.BytesIO(_run("ffmpeg", file, [*arguments, "-c:a", "pcm_f32le", "pipe:1"]))
 
 
 def duration_seconds(file: Path) -> float:
@@ -49,18 +48,16 @@ def duration_seconds(file: Path) -> float:
         raise FfmpegError("no duration in it") from None
 
 
-class SoundTrack(NamedTuple):
-    """Seconds are None if the file does not say them."""
+class AudioTrack(NamedTuple):
+    """The first audio track of a file; seconds are None if the file does not declare them."""
 
     sample_rate_hz: int
     seconds: float | None
-    """Of the sound alone."""
     file_seconds: float | None
-    """Of the longest track, which may be the pictures."""
+    """Length of the longest track, which may be video."""
 
 
-def first_track(file: Path) -> SoundTrack:
-    """What the file says of its first sound; a video may have none."""
+def first_track(file: Path) -> AudioTrack:
     entries = (
         "stream=sample_rate,duration,codec_tag_string:format=duration"
         ":packet=pts:packet_side_data=side_data_type"
@@ -72,33 +69,27 @@ def first_track(file: Path) -> SoundTrack:
         if not content.get("streams"):
             raise FfmpegError("contains no sound")
         stream = content["streams"][0]
-        if stream.get("codec_tag_string") in _PROTECTED or _is_encrypted(content):
+        side_data = [
+            entry.get("side_data_type")
+            for packet in content.get("packets", ())
+            for entry in packet.get("side_data_list", ())
+        ]
+        if stream.get("codec_tag_string") in _PROTECTED or "Encryption info" in side_data:
             raise FfmpegError("the sound is encrypted (DRM); export it without protection")
-        rate_hz = int(stream["sample_rate"])
-        file_seconds = _seconds(content.get("format", {}))
-        return SoundTrack(rate_hz, _seconds(stream), file_seconds)
+        seconds, file_seconds = (
+            None if it.get("duration") is None else float(it["duration"])
+            for it in (stream, content.get("format", {}))
+        )
+        return AudioTrack(int(stream["sample_rate"]), seconds, file_seconds)
     except (ValueError, KeyError, TypeError):
         raise FfmpegError("ffprobe: no sample rate in it") from None
 
 
-def _is_encrypted(content: dict[str, Any]) -> bool:
-    return any(
-        side_data.get("side_data_type") == "Encryption info"
-        for packet in content.get("packets", ())
-        for side_data in packet.get("side_data_list", ())
-    )
-
-
-def _seconds(shown: dict[str, Any]) -> float | None:
-    seconds = shown.get("duration")
-    return None if seconds is None else float(seconds)
-
-
 @contextlib.contextmanager
 def mono_stream(file: Path, sample_rate_hz: int) -> Iterator[IO[bytes]]:
-    """The first sound of a file of any length, as 32-bit floats while ffmpeg decodes it.
+    """Yield the first audio track of a file of any length as 32-bit floats, while it is decoded.
 
-    An error of ffmpeg is raised when the block ends: until then, what could be decoded was read.
+    An error of ffmpeg is raised when the block ends; what could be decoded was read until then.
     """
     arguments = ["-map", "0:a:0", "-ac", "1", "-ar", str(sample_rate_hz), "-f", "f32le", "pipe:1"]
     # A pipe for its messages would fill while nobody reads it.
@@ -120,10 +111,26 @@ def mono_stream(file: Path, sample_rate_hz: int) -> Iterator[IO[bytes]]:
                 process.kill()
                 process.wait()
                 raise
-        process.wait()
-        if process.returncode:
+        if process.wait():
             messages.seek(0)
             raise FfmpegError(f"ffmpeg: {_last_line(messages.read(), file)}")
+
+
+def _run(program: str, file: Path, arguments: list[str]) -> bytes:
+    command = _command(program, file, arguments)
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise FfmpegError(f"{program} failed ({type(error).__name__})") from None
+    if result.returncode:
+        raise FfmpegError(f"{program}: {_last_line(result.stderr, file)}")
+    return result.stdout
 
 
 def _command(program: str, file: Path, arguments: list[str]) -> list[str]:
@@ -142,20 +149,3 @@ def _command(program: str, file: Path, arguments: list[str]) -> list[str]:
 def _last_line(messages: bytes, file: Path) -> str:
     lines = messages.decode(errors="replace").strip().splitlines()
     return lines[-1].removeprefix(f"file:{file}: ") if lines else "failed"
-
-
-def _run(program: str, file: Path, arguments: list[str]) -> bytes:
-    command = _command(program, file, arguments)
-    try:
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS_ALLOWED,
-            check=False,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise FfmpegError(f"{program} failed ({type(error).__name__})") from None
-    if result.returncode:
-        raise FfmpegError(f"{program}: {_last_line(result.stderr, file)}")
-    return result.stdout

@@ -24,8 +24,8 @@ from myxtts.audio.mel import (
     hann_window,
     inverse_window,
     mel_weights,
+    padding_samples,
 )
-from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
 SPEAKING_ITERATIONS = 32
@@ -63,7 +63,7 @@ class GriffinLim:
 def _inversion(
     audio: AudioConfig, n_mels: int, phase_iterations: int, spectrum_iterations: int
 ) -> Any:
-    """One compiled function for all lengths."""
+    """Return one compiled function for all lengths."""
     weights = mel_weights(audio, n_mels)  # [bins, mels]
 
     def invert(log_mel: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -79,7 +79,7 @@ def _inversion(
 
 
 def spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> tf.Tensor:
-    """The non-negative spectrum [frames, bins] whose mel is closest to `mel` [frames, mels]."""
+    """Return the non-negative spectrum [frames, bins] with the mel closest to [frames, mels]."""
     target = tf.matmul(mel, weights, transpose_b=True)  # [frames, bins]
     gram = tf.constant(weights @ weights.T)  # [bins, bins]
     covered = tf.constant((weights.sum(axis=1) > 0).astype(np.float32))
@@ -96,21 +96,21 @@ def spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> t
 
 
 def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    """[batch, samples] -> [batch, frames, bins], frames centred as in a mel."""
+    """[batch, samples] -> [batch, frames, bins], frames centered as in a mel."""
     return _spectrum(tf.pad(waveform, [[0, 0], padding_samples(audio)]), audio)
 
 
 def context_frames(audio: AudioConfig) -> int:
-    """Frames on either side that a frame depends on.
+    """Return the number of frames on either side that a frame depends on.
 
-    Every iteration reaches one overlap farther, but what came through more than `_FELT_ITERATIONS`
-    changes samples no more than rounding does.
+    Every iteration reaches one overlap farther, but beyond `_FELT_ITERATIONS` the effect on
+    samples is below rounding.
     """
     return _FELT_ITERATIONS * overlapping_frames(audio)
 
 
 def overlapping_frames(audio: AudioConfig) -> int:
-    """Frames on either side that share samples with a frame."""
+    """Return the number of frames on either side that share samples with a frame."""
     return (audio.fft_samples - 1) // audio.hop_samples
 
 
@@ -139,7 +139,7 @@ def waveform_with_magnitudes(
 def search_phases(
     first: tf.Tensor, improve: Callable[[tf.Tensor], tf.Tensor], iterations: int
 ) -> tf.Tensor:
-    """Fast Griffin-Lim: give a waveform the wanted magnitudes again and again, with momentum.
+    """Give a waveform the wanted magnitudes again and again, with momentum (fast Griffin-Lim).
 
     `improve` returns the waveform with its own phases and the wanted magnitudes.
     """
@@ -164,8 +164,9 @@ def waveform_of(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
 def fluctuation(
     of_noise: tf.Tensor, audio: AudioConfig, emphasis: float = SPEAKING_EMPHASIS
 ) -> tf.Tensor:
-    """Of the squared magnitudes of white noise with variance one, around a geometric mean of one,
-    where speech is noise.
+    """Return factors with geometric mean one that fluctuate like noise where speech is noise.
+
+    `of_noise` are the squared magnitudes of white noise with variance one.
     """
     power = np.sum(np.square(hann_window(audio.fft_samples)))
     log_mean = np.log(power) / 2 + _MEAN_LOG_OF_NOISE
@@ -197,7 +198,7 @@ def _with_magnitudes(spectrum: tf.Tensor, magnitudes: tf.Tensor) -> tf.Tensor:
 
 
 def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:
-    """Faster than tf.abs, which avoids overflow."""
+    """Return squared magnitudes, faster than by tf.abs, which avoids overflow."""
     return tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
 
 
@@ -208,7 +209,7 @@ class Vocoder(Protocol):
 
 @runtime_checkable
 class StreamingVocoder(Vocoder, Protocol):
-    """A vocoder that speaks a mel while it still arrives."""
+    """A vocoder that generates samples while the mel is still arriving."""
 
     def stream(self, log_mels: Iterable[FloatArray], *, seed: int = 0) -> Iterator[FloatArray]:
-        """Chunks [frames, mels] to samples; joined, they equal those of the whole mel."""
+        """Convert chunks [frames, mels]; joined, the samples equal those of the whole mel."""

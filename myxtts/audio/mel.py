@@ -1,28 +1,100 @@
-"""The only definition of a log-mel spectrogram in this project, in TensorFlow.
+"""The only definition of a log-mel spectrogram and of the positions of its frames.
 
 Waveform in [-1, 1] -> Hann window, magnitude of the STFT -> triangular mel bands (Slaney's
-scale and area normalisation) -> natural logarithm with a floor. `mel_geometry` defines the
-positions of frames; increase its MEL_RULES with every change of the result.
+scale and area normalization) -> natural logarithm with a floor.
+
+Frames are centered: frame n is centered on sample n * hop, and the waveform is padded by half a
+window on both sides for the frames at its ends. Counts may be ints, arrays or tensors.
+
+TensorFlow is imported where it is used, because processes that check a corpus only count frames.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
-from myxtts.audio.mel_geometry import padding_samples
 from myxtts.config.config import AudioConfig
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 FloatArray = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.intp]
+
+MEL_RULES = 1
+"""Increase it when the same recording gives a different mel, to invalidate cached features."""
+LOG_FLOOR = 1e-5
+# The lowest band reaches down to zero: deep voices begin at 60 Hz.
+_LOWEST_HZ = 0.0
+# Slaney's scale: linear below 1 kHz, logarithmic above.
+_BREAK_HZ = 1_000.0
+_HZ_PER_MEL = 200.0 / 3.0
+_LOG_STEP = float(np.log(6.4)) / 27.0
+# Cosines with up to this many half-waves per band belong to the envelope. The harmonics of a
+# child's voice of 350 Hz are just above.
+_HALF_WAVES_PER_BAND = 14 / 80
+
+
+def mel_frame_count(samples: int, audio: AudioConfig) -> int:
+    """Return the frames of a clip: one per hop, plus one."""
+    return samples // audio.hop_samples + 1
+
+
+def span_samples(frames: Any, audio: AudioConfig) -> Any:
+    """Return the samples from the center of the first frame to the center of the last."""
+    return (frames - 1) * audio.hop_samples
+
+
+def padding_samples(audio: AudioConfig) -> tuple[int, int]:
+    """Return the zero padding before and after a clip: one window in total."""
+    before = audio.fft_samples // 2
+    return before, audio.fft_samples - before
+
+
+def window_start(frame: Any, audio: AudioConfig) -> Any:
+    """Return the first sample in the window of a frame; negative values are in the padding."""
+    return frame * audio.hop_samples - padding_samples(audio)[0]
+
+
+def padded_samples(span: int, audio: AudioConfig) -> int:
+    """Return the samples needed for the frames over a span, including padding."""
+    return span + sum(padding_samples(audio))
+
+
+def frames_in_padded(samples: Any, audio: AudioConfig) -> Any:
+    """Return the number of frames whose windows fit in `samples`, which includes padding."""
+    return (samples - audio.fft_samples) // audio.hop_samples + 1
+
+
+def seconds_of_frames(frames: Any, audio: AudioConfig) -> Any:
+    """Return a duration: one hop per frame."""
+    return frames * audio.hop_samples / audio.sample_rate_hz
+
+
+@functools.cache
+def hann_window(samples: int) -> FloatArray:
+    return np.hanning(samples + 1)[:-1].astype(np.float32)
+
+
+@functools.cache
+def inverse_window(samples: int, hop_samples: int) -> FloatArray:
+    """Return the window that undoes the Hann window when overlapping frames are added up."""
+    window = hann_window(samples)
+    power = np.pad(np.square(window), (0, -samples % hop_samples))
+    in_all_frames = power.reshape(-1, hop_samples).sum(0)
+    tiled: FloatArray = np.tile(in_all_frames, power.size // hop_samples)[:samples]
+    return window / tiled
 
 
 def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.Tensor:
     """[..., samples] -> [..., frames, frame_samples]; an incomplete frame is left out."""
+    import tensorflow as tf
+
     if frame_samples % hop_samples:
         return tf.signal.frame(samples, frame_samples, hop_samples)
     overlap = frame_samples // hop_samples
@@ -37,6 +109,8 @@ def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.T
 
 def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
     """[batch, frames, frame_samples] -> [batch, samples], overlapping by all but the hop."""
+    import tensorflow as tf
+
     if frames.shape[-1] % hop_samples:
         return tf.signal.overlap_and_add(frames, hop_samples)
     overlap = frames.shape[-1] // hop_samples
@@ -47,31 +121,9 @@ def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
     return tf.reshape(tf.add_n(blocks), [tf.shape(frames)[0], -1])
 
 
-@functools.cache
-def hann_window(samples: int) -> FloatArray:
-    return np.hanning(samples + 1)[:-1].astype(np.float32)
-
-
-@functools.cache
-def inverse_window(samples: int, hop_samples: int) -> FloatArray:
-    """Frames cut and weighted by the Hann window, weighted by this one and added up, are what they
-    were cut from.
-    """
-    window = hann_window(samples)
-    power = np.pad(np.square(window), (0, -samples % hop_samples))
-    in_all_frames = power.reshape(-1, hop_samples).sum(0)
-    tiled: FloatArray = np.tile(in_all_frames, power.size // hop_samples)[:samples]
-    return window / tiled
-
-
-LOG_FLOOR = 1e-5
-# The lowest band reaches down to zero: deep voices begin at 60 Hz.
-_LOWEST_HZ = 0.0
-
-
 @functools.lru_cache(maxsize=64)
 def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArray:
-    """Mel filter bank, [bins, mels].
+    """Return the mel filter bank, [bins, mels].
 
     With a `pitch` factor the mel is that of a voice whose frequencies are `pitch` times as high.
     """
@@ -86,19 +138,23 @@ def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArr
     return (triangles * equal_area).astype(np.float32)
 
 
-def band_centres_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
-    return _band_edges_hz(audio, n_mels)[1:-1]
-
-
-def cosines_over_bands(half_waves: npt.NDArray[np.int64], n_mels: int) -> npt.NDArray[np.float64]:
-    """[waves, mels]: each row is a cosine with that many half-waves over all bands."""
-    return np.cos(np.pi * half_waves[:, None] * (np.arange(n_mels) + 0.5) / n_mels)
-
-
 def _band_edges_hz(audio: AudioConfig, n_mels: int) -> npt.NDArray[np.float64]:
-    """Each band extends from the centre of the previous one to the centre of the next."""
-    lowest, highest = _hz_to_mel(_LOWEST_HZ), _hz_to_mel(audio.highest_hz)
-    return _mel_to_hz(np.linspace(lowest, highest, n_mels + 2))
+    """Return edges of bands that extend from the center of the previous one to that of the next."""
+
+    def to_mel(hz: float) -> float:
+        if hz < _BREAK_HZ:
+            return hz / _HZ_PER_MEL
+        return _BREAK_HZ / _HZ_PER_MEL + float(np.log(hz / _BREAK_HZ)) / _LOG_STEP
+
+    mel = np.linspace(to_mel(_LOWEST_HZ), to_mel(audio.highest_hz), n_mels + 2)
+    break_mel = _BREAK_HZ / _HZ_PER_MEL
+    exponential = _BREAK_HZ * np.exp(_LOG_STEP * (mel - break_mel))
+    return np.where(mel < break_mel, mel * _HZ_PER_MEL, exponential)
+
+
+def used_bins(weights: FloatArray) -> int:
+    """Return the number of lowest bins that contain all non-zero weights."""
+    return int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
 
 
 def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
@@ -106,6 +162,8 @@ def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
 
     Trailing bins that no band uses may be left out of the weights.
     """
+    import tensorflow as tf
+
     window = tf.signal.hann_window(frames.shape[-1])
     spectrum = tf.signal.rfft(frames * window)[..., : weights.shape[-2]]
     # tf.abs is slow because it avoids overflow, which cannot happen for samples in [-1, 1].
@@ -113,13 +171,10 @@ def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
     return tf.math.log(tf.maximum(tf.matmul(magnitude, weights), LOG_FLOOR))
 
 
-def used_bins(weights: FloatArray) -> int:
-    """Number of lowest bins that contain all non-zero weights."""
-    return int(np.flatnonzero(weights.any(axis=1))[-1]) + 1
-
-
 def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
     """[..., samples] -> [..., frames, mels]."""
+    import tensorflow as tf
+
     waveform = tf.convert_to_tensor(waveform, tf.float32)
     no_padding = [[0, 0]] * (waveform.shape.rank - 1)
     padded = tf.pad(waveform, [*no_padding, padding_samples(audio)])
@@ -130,7 +185,9 @@ def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
 
 @functools.lru_cache(maxsize=8)
 def clip_log_mel(audio: AudioConfig, n_mels: int) -> Callable[[FloatArray], FloatArray]:
-    """Compiled `log_mel` of one waveform of any length; eager execution is several times slower."""
+    """Return a compiled `log_mel` of one waveform, several times faster than eager execution."""
+    import tensorflow as tf
+
     compiled = tf.function(
         lambda waveform: log_mel(waveform, audio, n_mels),
         input_signature=[tf.TensorSpec([None], tf.float32)],
@@ -139,36 +196,50 @@ def clip_log_mel(audio: AudioConfig, n_mels: int) -> Callable[[FloatArray], Floa
     return lambda waveform: compiled(tf.constant(waveform, tf.float32)).numpy()
 
 
-def _hz_to_mel(hz: float) -> float:
-    """Slaney: linear below 1 kHz, logarithmic above."""
-    if hz < _BREAK_HZ:
-        return hz / _HZ_PER_MEL
-    return _BREAK_HZ / _HZ_PER_MEL + float(np.log(hz / _BREAK_HZ)) / _LOG_STEP
+def cosines_over_bands(half_waves: npt.NDArray[np.int64], n_mels: int) -> npt.NDArray[np.float64]:
+    """Return [waves, mels]: each row is a cosine with that many half-waves over all bands."""
+    return np.cos(np.pi * half_waves[:, None] * (np.arange(n_mels) + 0.5) / n_mels)
 
 
-def _mel_to_hz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    break_mel = _BREAK_HZ / _HZ_PER_MEL
-    exponential = _BREAK_HZ * np.exp(_LOG_STEP * (mel - break_mel))
-    return np.where(mel < break_mel, mel * _HZ_PER_MEL, exponential)
-
-
-_BREAK_HZ = 1_000.0
-_HZ_PER_MEL = 200.0 / 3.0
-_LOG_STEP = float(np.log(6.4)) / 27.0
-
-
-# Cosines with up to this many half-waves per band belong to the envelope. The harmonics of a
-# child's voice of 350 Hz are just above.
-_HALF_WAVES_PER_BAND = 14 / 80
-
-
-def formant_weights(audio: AudioConfig, n_mels: int, factor: float) -> npt.NDArray[np.float32]:
-    """[mels, mels]: multiplying log-mels [frames, mels] by it scales formants by `factor`."""
+def formant_weights(audio: AudioConfig, n_mels: int, factor: float) -> FloatArray:
+    """Return [mels, mels]; log-mels [frames, mels] times it have formants scaled by `factor`."""
     cosines = cosines_over_bands(np.arange(max(2, round(_HALF_WAVES_PER_BAND * n_mels))), n_mels)
     cosines /= np.linalg.norm(cosines, axis=1, keepdims=True)
     shape_of = cosines.T @ cosines
-    centres = band_centres_hz(audio, n_mels)
-    taken_from = np.interp(centres / factor, centres, np.arange(n_mels))
+    centers = _band_edges_hz(audio, n_mels)[1:-1]
+    taken_from = np.interp(centers / factor, centers, np.arange(n_mels))
     moved = np.stack([np.interp(taken_from, np.arange(n_mels), unit) for unit in np.eye(n_mels)], 1)
     weights = moved @ shape_of + np.eye(n_mels) - shape_of
     return weights.T.astype(np.float32)
+
+
+def frame_distances(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the Euclidean distance of each frame [frames, features] from each of another clip."""
+    squares = (ours**2).sum(1)[:, None] + (theirs**2).sum(1)[None] - 2 * ours @ theirs.T
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def warp(cost: npt.NDArray[np.floating]) -> tuple[Indices, Indices]:
+    """Align two clips by dynamic time warping of the distances of their frames.
+
+    Return the indices along both axes of the cheapest path from corner to corner. The cells of a
+    diagonal are independent, so each diagonal is one operation.
+    """
+    rows, columns = cost.shape
+    total = np.full((rows + 1, columns + 1), np.inf)
+    total[0, 0] = 0.0
+    for diagonal in range(2, rows + columns + 1):
+        row = np.arange(max(1, diagonal - columns), min(rows, diagonal - 1) + 1)
+        column = diagonal - row
+        before = np.minimum(total[row - 1, column], total[row, column - 1])
+        before = np.minimum(before, total[row - 1, column - 1])
+        total[row, column] = cost[row - 1, column - 1] + before
+    path = []
+    at = rows, columns
+    while min(at) > 0:
+        row, column = at
+        path.append((row - 1, column - 1))
+        steps = ((row - 1, column - 1), (row - 1, column), (row, column - 1))
+        at = min(steps, key=lambda step: total[step])
+    row_of_step, column_of_step = np.array(path[::-1], np.intp).T
+    return row_of_step, column_of_step

@@ -1,7 +1,4 @@
-"""Pretrained models of others: speech recognition and speaker embeddings.
-
-`evaluate` measures with them, `collect` transcribes and compares voices with them.
-"""
+"""Third-party models for speech recognition and speaker embeddings."""
 
 from __future__ import annotations
 
@@ -32,11 +29,11 @@ class Tool:
     name: str
     licence: str
     extra: str | None = None
-    """The extra of this package that installs it; None: always installed."""
+    """The extra of this package that installs it; None if it is always installed."""
     languages: tuple[str, ...] | None = None
-    """The languages that it supports; None: any."""
+    """The languages that it supports; None for all."""
     independent: bool = True
-    """False: it was trained together with the model that it evaluates."""
+    """False if it was trained together with the model that it evaluates."""
 
     def understands(self, language: str) -> bool:
         return self.languages is None or find_language(language).base in self.languages
@@ -64,7 +61,7 @@ class Recogniser(Protocol):
     tool: Tool
 
     def transcribe(self, samples: FloatArray, language: str) -> str:
-        """Transcribes samples at MEASURED_RATE_HZ."""
+        """Transcribe samples at MEASURED_RATE_HZ."""
 
 
 class Moonshine:
@@ -89,7 +86,7 @@ class Moonshine:
 
 
 def require_whisper(folder: Path) -> None:
-    # It would download a missing tokenizer.
+    # faster-whisper would download a missing tokenizer.
     for name in ("model.bin", "tokenizer.json"):
         if not (folder / name).is_file():
             raise DataError(
@@ -134,12 +131,12 @@ class ResemblyzerVectors:
         self._encoder: Any = resemblyzer.VoiceEncoder("cpu", verbose=False)
 
     def of(self, sound: Sound) -> FloatArray | None:
-        """None for silence."""
-        heard = self.with_windows(sound)
-        return None if heard is None else heard[0]
+        """Return the embedding, None for silence."""
+        found = self.with_windows(sound)
+        return None if found is None else found[0]
 
     def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
-        """Also the vectors of its windows of 1.6 s; None for silence."""
+        """Return the embedding and those of windows of 1.6 s, None for silence."""
         samples = sound.at_measured_rate
         level = float(np.sqrt(np.mean(np.square(samples)))) if samples.size else 0.0
         if not level:
@@ -154,7 +151,7 @@ class ResemblyzerVectors:
 
 
 def bare_words(text: str, language: str) -> str:
-    """The words as spoken: numbers spelt out, lower case, no punctuation."""
+    """Return the words as spoken: numbers spelled out, lower case, no punctuation."""
     if not text.strip():
         return ""
     return " ".join(re.sub(r"[^\w']|_", " ", normalise(text, language).lower()).split())

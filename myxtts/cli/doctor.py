@@ -188,8 +188,7 @@ def check_audio() -> CheckResult:
         import soundfile
         import soxr
 
-        from myxtts.audio.files import read_audio
-        from myxtts.audio.writing import write_audio
+        from myxtts.audio.files import read_audio, write_audio
 
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "second.wav"

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from myxtts.audio.writing import AUDIO_ENDINGS, require_writable
+from myxtts.audio.files import AUDIO_ENDINGS, require_writable
 from myxtts.cli.console import Progress, counting_bar, say
 from myxtts.cli.parser import add_run, flag_group
 from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options

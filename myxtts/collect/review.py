@@ -23,8 +23,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from myxtts.audio.files import FloatArray, read_recording
-from myxtts.audio.writing import write_audio
+from myxtts.audio.files import FloatArray, read_recording, write_audio
 from myxtts.collect.activity import (
     HOP_SECONDS,
     Stretch,
@@ -251,7 +250,7 @@ class Review:
         if answer["saved"]:
             with self._lock:
                 file = self._folder.clip(prompt_id)
-                write_audio(file, take.samples, take.sample_rate_hz, follow_link=False)
+                write_audio(file, take.samples, take.sample_rate_hz)
                 row = Row(prompt_id, text, self._speaker, self._language, "")
                 clip = self._clips[prompt_id] = Reviewed(row, KEPT)
                 self._record(clip, KEPT, text)
@@ -285,7 +284,7 @@ class Review:
             parts = (recording.samples[:place], recording.samples[place:])
             ids = [f"{clip_id}-{name}" for name in ("a", "b")]
             for part_id, samples, text in zip(ids, parts, texts, strict=True):
-                write_audio(self._folder.clip(part_id), samples, rate_hz, follow_link=False)
+                write_audio(self._folder.clip(part_id), samples, rate_hz)
                 row = Row(part_id, tidy(text), clip.row.speaker, clip.row.language, "split")
                 part = self._clips[part_id] = Reviewed(row, REVIEW)
                 self._record(part, REVIEW, row.text, part_of=clip_id)

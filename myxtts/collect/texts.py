@@ -22,9 +22,8 @@ from typing import IO, TYPE_CHECKING, Protocol
 import numpy as np
 import soxr
 
-from myxtts.audio.files import FloatArray, clean_recording, read_audio
+from myxtts.audio.files import FloatArray, clean_recording, read_audio, write_audio
 from myxtts.audio.pretrained import MEASURED_RATE_HZ, Moonshine, Recogniser, Whisper, bare_words
-from myxtts.audio.writing import write_audio
 from myxtts.collect.corpus import (
     AGREEMENT_LINE,
     TRANSCRIPT_LINE,

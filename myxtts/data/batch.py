@@ -16,8 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from myxtts.audio.mel import formant_weights, log_mel_of_frames, mel_weights, used_bins
-from myxtts.audio.mel_geometry import frames_in_padded, padded_samples, span_samples, window_start
+from myxtts.audio.mel import (
+    formant_weights,
+    frames_in_padded,
+    log_mel_of_frames,
+    mel_weights,
+    padded_samples,
+    span_samples,
+    used_bins,
+    window_start,
+)
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.augmentation import Augmentation, Changes, frames_at_speed
 from myxtts.data.cache import FULL_SCALE, FeatureCache

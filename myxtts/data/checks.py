@@ -26,7 +26,7 @@ from myxtts.audio.files import (
     silence_before,
     window_levels,
 )
-from myxtts.audio.mel_geometry import mel_frame_count
+from myxtts.audio.mel import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.metadata import ONE_SPEAKER, Layout, Utterance, metadata_files, read_metadata
 from myxtts.data.workers import map_in_workers, worker_count

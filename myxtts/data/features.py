@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from myxtts.audio.mel_geometry import MEL_RULES
+from myxtts.audio.mel import MEL_RULES
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import (
     CACHE_FORMAT,

@@ -17,8 +17,16 @@ import numpy.typing as npt
 import soxr
 import tensorflow as tf
 
-from myxtts.audio.mel import LOG_FLOOR, log_mel_of_frames, mel_weights, used_bins
-from myxtts.audio.mel_geometry import padded_samples, padding_samples, span_samples, window_start
+from myxtts.audio.mel import (
+    LOG_FLOOR,
+    log_mel_of_frames,
+    mel_weights,
+    padded_samples,
+    padding_samples,
+    span_samples,
+    used_bins,
+    window_start,
+)
 from myxtts.config.config import AugmentationConfig, XTTSConfig
 from myxtts.data.augmentation import NOISE_RANGE_DB, tone_curves
 from myxtts.data.cache import FULL_SCALE, FeatureCache, mapped, write_header

@@ -28,7 +28,7 @@ from myxtts.audio.files import (
     clean_recording,
     read_audio,
 )
-from myxtts.audio.mel_geometry import mel_frame_count
+from myxtts.audio.mel import mel_frame_count
 from myxtts.config.config import XTTSConfig
 from myxtts.data.metadata import Utterance
 from myxtts.data.sampling import IntArray

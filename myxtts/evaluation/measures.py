@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, trim_silence, window_levels
+from myxtts.audio.mel import frame_distances, warp
 from myxtts.audio.pretrained import MEASURED_RATE_HZ as MEASURED_RATE_HZ
 from myxtts.audio.pretrained import Moonshine, Recogniser, Whisper, bare_words
 from myxtts.audio.pretrained import ResemblyzerVectors as ResemblyzerVectors
 from myxtts.audio.pretrained import Sound as Sound
 from myxtts.audio.pretrained import Tool as Tool
-from myxtts.audio.time_warping import frame_distances, warp
 from myxtts.config.config import LOWER_IS_BETTER, AudioConfig
 from myxtts.config.schema import did_you_mean
 from myxtts.devices.doctor import install_command

@@ -35,8 +35,15 @@ from myxtts.audio.griffin_lim import (
     waveform_of,
     waveform_with_magnitudes,
 )
-from myxtts.audio.mel import LOG_FLOOR, cut_frames, hann_window, log_mel, mel_weights, used_bins
-from myxtts.audio.mel_geometry import span_samples
+from myxtts.audio.mel import (
+    LOG_FLOOR,
+    cut_frames,
+    hann_window,
+    log_mel,
+    mel_weights,
+    span_samples,
+    used_bins,
+)
 from myxtts.config.config import AudioConfig, VocoderLossParts, XTTSConfig
 from myxtts.models.critics import Convolution, Judgment, PatchDiscriminator, band_heights
 from myxtts.models.layers import ConvBlock, dense, gradients_only, root_mean_square_norm

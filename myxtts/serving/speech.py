@@ -22,8 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from myxtts.audio.files import FloatArray
-from myxtts.audio.writing import FORMATS
+from myxtts.audio.files import FORMATS, FloatArray
 from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.synthesis.speaker import UnwantedError
 from myxtts.web import CutOffError

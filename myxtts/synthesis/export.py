@@ -24,8 +24,7 @@ from myxtts.audio.griffin_lim import (
     search_phases,
     spectrum_from_mel,
 )
-from myxtts.audio.mel import hann_window, inverse_window, mel_weights
-from myxtts.audio.mel_geometry import padding_samples
+from myxtts.audio.mel import hann_window, inverse_window, mel_weights, padding_samples
 from myxtts.config.config import AudioConfig, Guidance, XTTSConfig
 from myxtts.errors import CheckpointError, DataError
 from myxtts.files import atomic_folder

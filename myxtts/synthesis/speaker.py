@@ -11,7 +11,7 @@ import numpy as np
 
 from myxtts.audio.files import FloatArray, loudness_gain
 from myxtts.audio.griffin_lim import StreamingVocoder, Vocoder
-from myxtts.audio.mel_geometry import seconds_of_frames
+from myxtts.audio.mel import seconds_of_frames
 from myxtts.config.config import AudioConfig
 from myxtts.models.sampler import Sentence, SpeechSampler
 from myxtts.models.speech_options import SpeechOptions

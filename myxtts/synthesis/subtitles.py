@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from myxtts.audio.writing import require_writable
+from myxtts.audio.files import require_writable
 from myxtts.errors import DataError
 from myxtts.files import write_file
 from myxtts.synthesis.script import SpokenLine

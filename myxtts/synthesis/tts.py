@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from myxtts.audio.files import audio_writer, require_writable
 from myxtts.audio.griffin_lim import Vocoder
 from myxtts.audio.mel import clip_log_mel, log_mel
-from myxtts.audio.writing import audio_writer, require_writable
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.vocoder import NeuralVocoder

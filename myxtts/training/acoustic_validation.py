@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.griffin_lim import Vocoder
-from myxtts.audio.mel import FloatArray
-from myxtts.audio.time_warping import frame_distances, warp
+from myxtts.audio.mel import FloatArray, frame_distances, warp
 from myxtts.config.config import LossParts, XTTSConfig
 from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.cache import FeatureCache

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from myxtts.audio.mel_geometry import seconds_of_frames
+from myxtts.audio.mel import seconds_of_frames
 from myxtts.errors import duration, plural, plural_count
 from myxtts.runs.run_dir import RunDir
 from myxtts.text.languages import find_language

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from myxtts.audio.files import FloatArray, read_audio, trim_silence
-from myxtts.audio.writing import write_audio
+from myxtts.audio.files import FloatArray, read_audio, trim_silence, write_audio
 from myxtts.data.metadata import LJSpeechDataset
 
 RATE_HZ = 22_050

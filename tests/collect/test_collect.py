@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from myxtts.audio import ffmpeg
-from myxtts.audio.writing import write_audio
+from myxtts.audio.files import write_audio
 from myxtts.cli.main import main
 from myxtts.collect import cutting, texts
 from myxtts.collect.collect import Wishes, collect, look

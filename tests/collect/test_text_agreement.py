@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.audio.writing import write_audio
+from myxtts.audio.files import write_audio
 from myxtts.collect.corpus import CorpusFolder
 from myxtts.collect.texts import measure_agreement, open_listener
 from myxtts.synthesis.tts import TTS

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from myxtts.audio.mel import warp
 from myxtts.audio.pretrained import bare_words
-from myxtts.audio.time_warping import warp
 from myxtts.config.config import LOWER_IS_BETTER
 from myxtts.evaluation.measures import (
     BUILT_IN,

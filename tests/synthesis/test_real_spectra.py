@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.audio.mel_geometry import padding_samples
+from myxtts.audio.mel import padding_samples
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
 from myxtts.synthesis.export import RealSpectra

@@ -18,7 +18,7 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.custom_scalar import summary as custom_scalar
 from tensorboard.plugins.hparams import api as hparams
 
-from myxtts.audio.writing import write_audio
+from myxtts.audio.files import write_audio
 from myxtts.charts import as_png, new_figure
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError
@@ -101,13 +101,13 @@ class RunWriter:
         self._has_recording = True
         with _warning_of_failure("the recording", step):
             file = self._run_dir.recording_file
-            write_audio(file, waveform, sample_rate_hz, follow_link=False)
+            write_audio(file, waveform, sample_rate_hz)
         self._write_audio(step, "recording", waveform, sample_rate_hz, text)
 
     def write_sample(self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str) -> None:
         with _warning_of_failure("the sample", step):
             file = self._run_dir.sample_file(step)
-            write_audio(file, waveform, sample_rate_hz, follow_link=False)
+            write_audio(file, waveform, sample_rate_hz)
         self._write_audio(step, "sample", waveform, sample_rate_hz, text)
 
     def _write_audio(
