@@ -12,11 +12,11 @@ from myxtts.cli.parser import add_json, add_workers, flag_group
 from myxtts.errors import ConfigError, DataError, plural_count
 
 if TYPE_CHECKING:
-    from myxtts.collect.collect import Outcome, Wishes
-    from myxtts.collect.texts import Listener, Transcriber
+    from myxtts.collect.collect import Options, Outcome
+    from myxtts.collect.texts import Transcriber
     from myxtts.collect.voices import VoiceEncoder
 
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -67,15 +67,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--whisper", type=Path, metavar="DIR", help="folder of a Whisper model for faster-whisper"
     )
     texts.add_argument(
-        "--twice",
-        action="store_true",
-        help="transcribe each clip again at another speed, and put aside what differs",
-    )
-    texts.add_argument(
         "--script",
         type=Path,
         metavar="FILE",
-        help="text that was read; clips get their texts from it (default: from the recogniser)",
+        help="text that was read; clips get their texts from it (default: from the ASR model)",
     )
     texts.add_argument("--no-transcripts", action="store_true", help="cut and check only")
     cutting = flag_group(parser, "clips")
@@ -101,20 +96,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    wishes = _wishes(options)
-    from myxtts.collect.collect import collect, look
-    from myxtts.collect.report import as_json, page, summary, write_corpus
+    wanted = _options(options)
+    from myxtts.collect.collect import collect, prepare
 
-    with Progress(quiet=options.json) as progress:
-
-        def on_files(files: int) -> None:
-            progress.begin("Looking for recordings", is_brief=True)
-            progress.describe(f"Looking for recordings: {plural_count(files, 'file')}")
-
-        found = look(options.sources, options.out, wishes, on_files)
-    transcriber, note = _transcriber(options, wishes)
+    sources = prepare(options.sources, options.out, wanted)
+    transcriber, note = _transcriber(options, wanted)
     encoder, note_on_voices = _encoder(options)
-    listener = _listener(transcriber, wishes)
     started = time.monotonic()
     with Progress(quiet=options.json) as progress:
 
@@ -122,23 +109,26 @@ def run(options: argparse.Namespace) -> int:
             progress.begin(stage, unit)
             progress.count(done, total)
 
-        outcome = collect(found, options.out, wishes, transcriber, encoder, listener, on_progress)
+        outcome = collect(sources, options.out, wanted, transcriber, encoder, on_progress)
     outcome.notes += [one for one in (note, note_on_voices) if one]
-    write_corpus(outcome, page(outcome))
+    outcome.write()
     if options.json:
-        say_json(as_json(outcome))
+        say_json(outcome.as_json())
         _require_something(outcome)
         return 0
-    _say_problems(outcome)
+    for problem in outcome.problems[:_MAX_PROBLEMS]:
+        say(problem)
+    if len(outcome.problems) > _MAX_PROBLEMS:
+        say(f"... and {len(outcome.problems) - _MAX_PROBLEMS} more that could not be read")
     _require_something(outcome)
-    for line in [*summary(outcome), *outcome.notes]:
+    for line in outcome.summary():
         say(line)
-    say(f"Took {time.monotonic() - started:.1f} s. Report: {options.out / 'collect.html'}")
+    say(f"Took {time.monotonic() - started:.1f} s. Listen: myxtts review {options.out}")
     _say_next(options.out, outcome)
     return 0
 
 
-def _wishes(options: argparse.Namespace) -> Wishes:
+def _options(options: argparse.Namespace) -> Options:
     if not 0.5 <= options.shortest < options.longest <= 60:
         raise ConfigError(
             f"--shortest {options.shortest:g} and --longest {options.longest:g}: expected 0.5 to "
@@ -148,20 +138,18 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     if sum((options.speaker_wav is not None, options.all_speakers, options.any_voice)) > 1:
         raise ConfigError("--speaker-wav, --all-speakers and --any-voice: give one of them")
     if options.script is not None and options.no_transcripts:
-        raise ConfigError("--script needs a recogniser: leave out --no-transcripts")
+        raise ConfigError("--script needs transcripts: leave out --no-transcripts")
     if options.workers is not None and options.workers < 1:
         raise ConfigError(f"--workers: found {options.workers}, expected at least 1")
     from myxtts.collect.activity import Lengths
-    from myxtts.collect.collect import Wishes
-    from myxtts.collect.cutting import CutSettings
-    from myxtts.collect.quality import Limits
+    from myxtts.collect.collect import Options
     from myxtts.text.languages import parse_tag
 
-    return Wishes(
+    return Options(
         language=parse_tag(options.language, "--language"),
         speaker=options.speaker.strip(),
-        cutting=CutSettings(Lengths(options.shortest, options.longest), Limits(options.least_snr)),
-        twice=options.twice,
+        lengths=Lengths(options.shortest, options.longest),
+        min_snr_db=options.least_snr,
         workers=options.workers,
         speaker_wav=options.speaker_wav,
         all_speakers=options.all_speakers,
@@ -170,21 +158,21 @@ def _wishes(options: argparse.Namespace) -> Wishes:
 
 
 def require_name(speaker: str) -> None:
-    """A cell of a metadata file."""
+    """Raise unless the name fits into a cell of a metadata file."""
     if not speaker.strip() or set(speaker) & set("|\r\n"):
         raise ConfigError(f"--speaker: found {speaker!r}, expected a name without |")
 
 
 def _transcriber(
-    options: argparse.Namespace, wishes: Wishes
+    options: argparse.Namespace, wanted: Options
 ) -> tuple[Transcriber | None, str | None]:
-    """Before the recordings are cut, so that a mistake is found at once; or a note why not."""
+    """Return the transcriber, or a note why there is none, before anything slow."""
     if options.no_transcripts:
         return None, None
     from myxtts.collect.texts import NoTranscriberError, open_transcriber
 
     try:
-        return open_transcriber(wishes.language, options.transcriber, options.whisper), None
+        return open_transcriber(wanted.language, options.transcriber, options.whisper), None
     except NoTranscriberError as error:
         say_aside(f"WARNING No transcripts: {error}")
         return None, f"No transcripts: {error}"
@@ -204,21 +192,6 @@ def _encoder(options: argparse.Namespace) -> tuple[VoiceEncoder | None, str | No
         return None, f"Voices are not compared: {error}"
 
 
-def _listener(transcriber: Transcriber | None, wishes: Wishes) -> Listener | None:
-    if transcriber is None:
-        return None
-    from myxtts.collect.texts import open_listener
-
-    return open_listener(wishes.language)
-
-
-def _say_problems(outcome: Outcome) -> None:
-    for problem in outcome.problems[:_MOST_PROBLEMS]:
-        say(problem)
-    if len(outcome.problems) > _MOST_PROBLEMS:
-        say(f"... and {len(outcome.problems) - _MOST_PROBLEMS} more that could not be read")
-
-
 def _require_something(outcome: Outcome) -> None:
     if outcome.unread == len(outcome.sources) and not outcome.clips:
         recordings = plural_count(outcome.unread, "recording")
@@ -226,7 +199,7 @@ def _require_something(outcome: Outcome) -> None:
 
 
 def _say_next(out: Path, outcome: Outcome) -> None:
-    from myxtts.collect.corpus import KEPT, REVIEW
+    from myxtts.collect.folder import KEPT, REVIEW
 
     if outcome.of(REVIEW):
         say(f"Clips to review, with the reasons: {out / 'review.csv'}")

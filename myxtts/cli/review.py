@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.port < 65_536:
         raise ConfigError(f"--port: found {options.port}, allowed: 0 to 65535")
     require_web_packages()
-    from myxtts.collect.corpus import CorpusFolder
-    from myxtts.collect.cutting import CutSettings
+    from myxtts.collect.collect import Options
+    from myxtts.collect.folder import CorpusFolder
     from myxtts.collect.review import HOST, Review, make_app
     from myxtts.text.languages import parse_tag
     from myxtts.web import Server, bind
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.record:
         folder = CorpusFolder(options.corpus)
         if not folder.is_collected():
-            folder.prepare(CutSettings().as_flags())
+            Options().prepare(folder)
     language = None
     if options.language is not None:
         language = parse_tag(options.language, "--language")

@@ -28,11 +28,11 @@ from myxtts.audio.files import FloatArray
 HOP_SECONDS = 0.01
 _WINDOW_SECONDS = 0.02
 _BANDS = 16
-_LOWEST_HZ, _HIGHEST_HZ = 100.0, 8_000.0
+_MIN_HZ, _MAX_HZ = 100.0, 8_000.0
 # Below this a band is silent, whatever else is there: rounding of 16 bits.
 _SILENCE_DB = -90.0
 # A band above its noise by more says nothing more about speech.
-_MOST_ABOVE_NOISE_DB = 30.0
+_MAX_ABOVE_NOISE_DB = 30.0
 # Noise and loudness around a frame come from this much of the recording.
 _AROUND_SECONDS, _STEP_SECONDS = 30.0, 5.0
 _NOISE_PERCENTILE, _LOUD_PERCENTILE = 10, 95
@@ -49,7 +49,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Activity:
-    """What is known of each frame of a stretch; frame i is around i * HOP_SECONDS."""
+    """What is known of each frame of a span; frame i is around i * HOP_SECONDS."""
 
     bands_db: Floats  # [frames, bands]
     is_speech: Flags  # [frames]
@@ -58,7 +58,7 @@ class Activity:
 
 
 def band_levels_db(samples: FloatArray, sample_rate_hz: int) -> Floats:
-    """Level of each band in each frame; a full-scale tone is about 0 dB.  # [frames, bands]"""
+    """Return the level of each band [frames, bands]; a full-scale tone is about 0 dB."""
     hop = hop_samples(sample_rate_hz)
     window = max(2, round(_WINDOW_SECONDS * sample_rate_hz))
     frames = samples.size // hop
@@ -82,11 +82,11 @@ def hop_samples(sample_rate_hz: int) -> int:
 
 
 def _band_edges(window: int, sample_rate_hz: int) -> npt.NDArray[np.int64]:
-    """First bin of each band and the end of the last; each band has at least one bin."""
+    """Return the first bin of each band and the end of the last; each band has at least one bin."""
     bins = window // 2 + 1
     bin_hz = sample_rate_hz / window
-    highest_hz = min(_HIGHEST_HZ, 0.95 * sample_rate_hz / 2)
-    wanted = np.geomspace(_LOWEST_HZ, highest_hz, _BANDS + 1) / bin_hz
+    highest_hz = min(_MAX_HZ, 0.95 * sample_rate_hz / 2)
+    wanted = np.geomspace(_MIN_HZ, highest_hz, _BANDS + 1) / bin_hz
     edges = np.round(wanted).astype(np.int64)
     for band in range(1, edges.size):
         edges[band] = max(edges[band], edges[band - 1] + 1)
@@ -94,11 +94,11 @@ def _band_edges(window: int, sample_rate_hz: int) -> npt.NDArray[np.int64]:
 
 
 def find_speech(bands_db: Floats, before_db: Floats) -> Activity:
-    """`before_db` are the frames before, which help to know the noise at the beginning."""
+    """Find speech; `before_db` are the frames before, for the noise at the beginning."""
     every = np.concatenate([before_db, bands_db])
     smooth = _smoothed(every)
     noise_db = _followed(smooth, _NOISE_PERCENTILE)
-    score = np.clip(smooth - noise_db, 0, _MOST_ABOVE_NOISE_DB).mean(axis=1)
+    score = np.clip(smooth - noise_db, 0, _MAX_ABOVE_NOISE_DB).mean(axis=1)
     level = 10 * np.log10(np.sum(10 ** (smooth / 10), axis=1))
     loud = level > _followed(level[:, None], _LOUD_PERCENTILE)[:, 0] - _BELOW_LOUD_DB
     above = (score - np.percentile(score, _NOISE_PERCENTILE)).astype(np.float32)
@@ -109,7 +109,7 @@ def find_speech(bands_db: Floats, before_db: Floats) -> Activity:
 
 
 def _smoothed(bands_db: Floats) -> Floats:
-    """Mean of three frames."""
+    """Return means of three frames."""
     if len(bands_db) < 3:
         return bands_db
     padded = np.concatenate([bands_db[:1], bands_db, bands_db[-1:]])
@@ -117,7 +117,7 @@ def _smoothed(bands_db: Floats) -> Floats:
 
 
 def _followed(values: Floats, percentile: int) -> Floats:
-    """A percentile of what is around each frame, every few seconds and linear in between."""
+    """Return a percentile around each frame, every few seconds and linear in between."""
     step, half = round(_STEP_SECONDS / HOP_SECONDS), round(_AROUND_SECONDS / HOP_SECONDS / 2)
     end = len(values)
     middles = np.arange(0, end + step, step)
@@ -135,7 +135,7 @@ def _followed(values: Floats, percentile: int) -> Floats:
 
 
 def _with_hysteresis(may_be: Flags, surely: Flags) -> Flags:
-    """Runs of `may_be` that contain a frame of `surely`."""
+    """Return the runs of `may_be` that contain a frame of `surely`."""
     edges = np.flatnonzero(np.diff(may_be, prepend=False, append=False))
     starts, ends = edges[::2], edges[1::2]
     counted = np.concatenate([[0], np.cumsum(surely)])
@@ -147,14 +147,14 @@ def _with_hysteresis(may_be: Flags, surely: Flags) -> Flags:
 
 
 # Below this a quiet stretch may be the closure of a plosive, and is no place to cut.
-_SHORTEST_PAUSE_SECONDS = 0.14
+_MIN_PAUSE_SECONDS = 0.14
 # Shorter sounds are clicks and breaths.
-_SHORTEST_SOUND_SECONDS = 0.06
+_MIN_SOUND_SECONDS = 0.06
 _MARGIN_SECONDS = 0.12
 # Tried in turn where a pause is needed and there is none.
 _HIGHER_THRESHOLDS_DB = (1.0, 2.0, 3.0, 4.0)
 # A longer pause always separates clips; one of more than the second hardly stays inside a clip.
-_LONGEST_INNER_SECONDS, _COMFORTABLE_INNER_SECONDS = 1.2, 0.6
+_MAX_INNER_SECONDS, _COMFORTABLE_INNER_SECONDS = 1.2, 0.6
 # Costs, in the same unit: what is left out per second, a cut at a short pause, an inner pause.
 _COST_OF_LOST_SECOND = 4.0
 _COST_OF_SHORT_PAUSE = 0.35
@@ -166,11 +166,11 @@ _COST_OF_CLIP = 0.5
 class Lengths:
     """How long clips may be."""
 
-    shortest_seconds: float = 2.0
-    longest_seconds: float = 12.0
+    min_seconds: float = 2.0
+    max_seconds: float = 12.0
 
 
-class Stretch(NamedTuple):
+class Span(NamedTuple):
     """Frames from `start` up to `end`."""
 
     start: int
@@ -182,59 +182,59 @@ class Stretch(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    clips: list[Stretch]
-    too_short: list[Stretch]
-    no_pause: list[Stretch]
+    clips: list[Span]
+    too_short: list[Span]
+    no_pause: list[Span]
     """Speech without a pause for longer than a clip may be."""
 
 
-def speech_runs(activity: Activity, longest_seconds: float) -> list[Stretch]:
-    """Speech between pauses: short gaps are bridged, clicks left out.
+def speech_runs(activity: Activity, max_seconds: float) -> list[Span]:
+    """Return speech between pauses, with short gaps bridged and clicks left out.
 
     Where there is no pause for longer than a clip may be, sounds that are hardly above the noise
     count as pauses too.
     """
-    runs: list[Stretch] = []
+    runs: list[Span] = []
     for run in _runs(activity.is_speech, 0):
-        runs += _parts(run, activity, longest_seconds)
+        runs += _parts(run, activity, max_seconds)
     return runs
 
 
-def _parts(run: Stretch, activity: Activity, longest_seconds: float) -> list[Stretch]:
-    if run.seconds <= longest_seconds:
+def _parts(run: Span, activity: Activity, max_seconds: float) -> list[Span]:
+    if run.seconds <= max_seconds:
         return [run]
     above = activity.above_noise_db[run.start : run.end]
-    for least_db in _HIGHER_THRESHOLDS_DB:
-        parts = _runs(above > least_db, run.start)
+    for threshold_db in _HIGHER_THRESHOLDS_DB:
+        parts = _runs(above > threshold_db, run.start)
         if len(parts) > 1:
             # The ends of the run itself stay where they are.
             starts = [run.start, *(part.start for part in parts[1:])]
             ends = [*(part.end for part in parts[:-1]), run.end]
-            found = map(Stretch, starts, ends)
-            return [piece for part in found for piece in _parts(part, activity, longest_seconds)]
+            found = map(Span, starts, ends)
+            return [piece for part in found for piece in _parts(part, activity, max_seconds)]
     return [run]
 
 
-def _runs(is_speech: Flags, first_frame: int) -> list[Stretch]:
+def _runs(is_speech: Flags, first_frame: int) -> list[Span]:
     edges = first_frame + np.flatnonzero(np.diff(is_speech, prepend=False, append=False))
-    runs: list[Stretch] = []
+    runs: list[Span] = []
     for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        if runs and (start - runs[-1].end) * HOP_SECONDS < _SHORTEST_PAUSE_SECONDS:
-            runs[-1] = Stretch(runs[-1].start, end)
+        if runs and (start - runs[-1].end) * HOP_SECONDS < _MIN_PAUSE_SECONDS:
+            runs[-1] = Span(runs[-1].start, end)
         else:
-            runs.append(Stretch(start, end))
-    return [run for run in runs if run.seconds >= _SHORTEST_SOUND_SECONDS]
+            runs.append(Span(start, end))
+    return [run for run in runs if run.seconds >= _MIN_SOUND_SECONDS]
 
 
-def safe_end(runs: Sequence[Stretch], frames: int) -> int:
-    """Where a stretch that goes on can be divided without changing a clip.
+def safe_end(runs: Sequence[Span], frames: int) -> int:
+    """Return where a span that continues can be divided without changing a clip.
 
-    The middle of its last long pause, or of its longest in the later half.
+    That is in the middle of its last long pause, or of its longest in the later half.
     """
-    gaps = [Stretch(left.end, right.start) for left, right in itertools.pairwise(runs)]
+    gaps = [Span(left.end, right.start) for left, right in itertools.pairwise(runs)]
     if runs:
-        gaps.append(Stretch(runs[-1].end, frames))
-    long = [gap for gap in gaps if gap.seconds > _LONGEST_INNER_SECONDS]
+        gaps.append(Span(runs[-1].end, frames))
+    long = [gap for gap in gaps if gap.seconds > _MAX_INNER_SECONDS]
     if long and long[-1].start > frames / 3:
         return (long[-1].start + long[-1].end) // 2
     later = [gap for gap in gaps if gap.start > frames / 2]
@@ -244,13 +244,13 @@ def safe_end(runs: Sequence[Stretch], frames: int) -> int:
     return (longest.start + longest.end) // 2
 
 
-def plan_cuts(runs: Sequence[Stretch], frames: int, lengths: Lengths) -> Cuts:
-    """Clips of the runs, with margins that reach into the pauses around them."""
+def plan_cuts(runs: Sequence[Span], frames: int, lengths: Lengths) -> Cuts:
+    """Return clips of the runs, with margins that reach into the pauses around them."""
     cuts = Cuts([], [], [])
-    lengths = Lengths(lengths.shortest_seconds, lengths.longest_seconds - 2 * _MARGIN_SECONDS)
-    group: list[Stretch] = []
+    lengths = Lengths(lengths.min_seconds, lengths.max_seconds - 2 * _MARGIN_SECONDS)
+    group: list[Span] = []
     for run in runs:
-        if group and (run.start - group[-1].end) * HOP_SECONDS > _LONGEST_INNER_SECONDS:
+        if group and (run.start - group[-1].end) * HOP_SECONDS > _MAX_INNER_SECONDS:
             _divide(group, lengths, cuts)
             group = []
         group.append(run)
@@ -260,42 +260,42 @@ def plan_cuts(runs: Sequence[Stretch], frames: int, lengths: Lengths) -> Cuts:
     ends = {left.end: right.start for left, right in itertools.pairwise(runs)}
     margin = round(_MARGIN_SECONDS / HOP_SECONDS)
 
-    def with_margins(clip: Stretch) -> Stretch:
+    def with_margins(clip: Span) -> Span:
         before = clip.start - starts.get(clip.start, 0)
         after = ends.get(clip.end, frames) - clip.end
         # Two clips that share a pause take at most half of it each.
-        return Stretch(clip.start - min(margin, before // 2), clip.end + min(margin, after // 2))
+        return Span(clip.start - min(margin, before // 2), clip.end + min(margin, after // 2))
 
     return Cuts([with_margins(clip) for clip in cuts.clips], cuts.too_short, cuts.no_pause)
 
 
-def _divide(group: Sequence[Stretch], lengths: Lengths, cuts: Cuts) -> None:
-    """The cheapest way to cut runs into clips, by dynamic programming over their ends."""
+def _divide(group: Sequence[Span], lengths: Lengths, cuts: Cuts) -> None:
+    """Find the cheapest way to cut runs into clips, by dynamic programming over their ends."""
     best: list[tuple[float, int, bool]] = [(0.0, 0, False)]
     for end in range(1, len(group) + 1):
         options = []
         inner = 0.0
         for start in range(end - 1, -1, -1):
-            seconds = Stretch(group[start].start, group[end - 1].end).seconds
+            seconds = Span(group[start].start, group[end - 1].end).seconds
             if start < end - 1:
                 pause = (group[start + 1].start - group[start].end) * HOP_SECONDS
                 inner += max(0.0, pause - _COMFORTABLE_INNER_SECONDS) * _COST_OF_INNER_SECOND
-            fits = lengths.shortest_seconds <= seconds <= lengths.longest_seconds
+            fits = lengths.min_seconds <= seconds <= lengths.max_seconds
             if not fits and start < end - 1:
-                if seconds > lengths.longest_seconds:
+                if seconds > lengths.max_seconds:
                     break
                 continue
             cost = _COST_OF_CLIP + inner if fits else group[start].seconds * _COST_OF_LOST_SECOND
             options.append((best[start][0] + cost + _cost_of_cut(group, start), start, fits))
         best.append(min(options))
     end = len(group)
-    found: list[Stretch] = []
+    found: list[Span] = []
     while end:
         _, start, fits = best[end]
-        clip = Stretch(group[start].start, group[end - 1].end)
+        clip = Span(group[start].start, group[end - 1].end)
         if fits:
             found.append(clip)
-        elif clip.seconds < lengths.shortest_seconds:
+        elif clip.seconds < lengths.min_seconds:
             cuts.too_short.append(clip)
         else:
             cuts.no_pause.append(clip)
@@ -303,8 +303,8 @@ def _divide(group: Sequence[Stretch], lengths: Lengths, cuts: Cuts) -> None:
     cuts.clips.extend(reversed(found))
 
 
-def _cost_of_cut(group: Sequence[Stretch], start: int) -> float:
-    """A cut before this run: the shorter the pause, the likelier it is inside a word."""
+def _cost_of_cut(group: Sequence[Span], start: int) -> float:
+    """Return the cost of a cut before this run: a short pause is likelier inside a word."""
     if start == 0:
         return 0.0
     pause = (group[start].start - group[start - 1].end) * HOP_SECONDS

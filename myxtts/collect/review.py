@@ -7,11 +7,10 @@ import io
 import itertools
 import secrets
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import soundfile
@@ -26,13 +25,13 @@ from starlette.types import ASGIApp, Scope
 from myxtts.audio.files import FloatArray, read_recording, write_audio
 from myxtts.collect.activity import (
     HOP_SECONDS,
-    Stretch,
+    Span,
     band_levels_db,
     find_speech,
     hop_samples,
     speech_runs,
 )
-from myxtts.collect.corpus import (
+from myxtts.collect.folder import (
     DECISION_LINE,
     DROPPED,
     KEPT,
@@ -44,7 +43,6 @@ from myxtts.collect.corpus import (
     read_lines,
     read_rows,
     tidy,
-    write_rows,
 )
 from myxtts.collect.quality import Figures, measure
 from myxtts.errors import DataError, MyXTTSError
@@ -52,9 +50,22 @@ from myxtts.text.languages import REGISTRY, find_language
 from myxtts.text.tokenizer import is_spoken, text_symbols
 from myxtts.web import AccessRules, Guard, Shield, add_error_handlers, error_response
 
+# Takes, in the browser.
+_MIN_SECONDS, _MAX_SECONDS = 0.1, 60.0
+_MIN_RATE_HZ = 8_000
+_MARGIN_SECONDS = 0.2
+_MIN_SPEECH_SECONDS = 0.4
+_MIN_DBFS, _MAX_CLIPPED, _MIN_SNR_DB = -42.0, 0.0005, 18.0
+# Of speech; a careful reader has 8 to 16.
+_PHONEMES_PER_SECOND = (4.0, 24.0)
+# A shorter part of a clip has no sentence in it.
+_MIN_PART_SECONDS = 0.3
+HOST = "127.0.0.1"
+# A minute at 96 kHz.
+_MAX_TAKE_BYTES = 16 << 20
 
-@dataclass(frozen=True)
-class Prompt:
+
+class Prompt(NamedTuple):
     id: str
     text: str
     pairs_covered: float
@@ -62,57 +73,35 @@ class Prompt:
 
 
 def prompts(language: str) -> list[Prompt]:
-    """Every sentence that adds something, the most useful first."""
+    """Return every sentence that adds something, the most useful first."""
     sentences = find_language(language).demo_sentences()
     if not sentences:
         raise DataError(
             f"--language: no sentences to read in '{language}', allowed: {', '.join(REGISTRY)}"
         )
     symbols = {text: text_symbols(text, language, "phonemes") for text in sentences}
-    chosen = _cover(symbols, _phonemes, [])
-    chosen = _cover(symbols, _pairs, chosen)
-    every = {pair for found in symbols.values() for pair in _pairs(found)}
-    covered: set[Hashable] = set()
+    phonemes = {text: set(filter(is_spoken, found)) for text, found in symbols.items()}
+    # Within words: across them readers may pause.
+    pairs = {
+        text: {pair for pair in itertools.pairwise(found) if all(map(is_spoken, pair))}
+        for text, found in symbols.items()
+    }
+    chosen: dict[str, None] = {}  # a set in order
+    for units in (phonemes, pairs):
+        missing: set[Any] = set().union(*units.values())
+        missing -= set().union(*(units[text] for text in chosen))
+        while missing:
+            best = max(units, key=lambda text: len(units[text] & missing) / len(symbols[text]))
+            chosen[best] = None
+            missing -= units[best]
+    count = len(set().union(*pairs.values()))
+    covered: set[Any] = set()
     found = []
     for text in chosen:
-        covered |= set(_pairs(symbols[text]))
+        covered |= pairs[text]
         name = f"{RECORDED}-{language}-{sentences.index(text) + 1:04d}"
-        found.append(Prompt(name, text, len(covered) / len(every)))
+        found.append(Prompt(name, text, len(covered) / count))
     return found
-
-
-def _phonemes(symbols: Sequence[str]) -> set[Hashable]:
-    return {symbol for symbol in symbols if is_spoken(symbol)}
-
-
-def _pairs(symbols: Sequence[str]) -> set[Hashable]:
-    """Within words: across them readers may pause."""
-    return {pair for pair in itertools.pairwise(symbols) if all(map(is_spoken, pair))}
-
-
-def _cover(
-    symbols: Mapping[str, Sequence[str]],
-    units_of: Callable[[Sequence[str]], set[Hashable]],
-    chosen: Sequence[str],
-) -> list[str]:
-    """Adds the sentence with most new units for its length until there are no new ones."""
-    units = {text: units_of(found) for text, found in symbols.items()}
-    missing = set().union(*units.values()).difference(*(units[text] for text in chosen))
-    found = list(chosen)
-    while missing:
-        best = max(units, key=lambda text: len(units[text] & missing) / len(symbols[text]))
-        found.append(best)
-        missing -= units[best]
-    return found
-
-
-_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 60.0
-_LOWEST_RATE_HZ = 8_000
-_MARGIN_SECONDS = 0.2
-_SHORTEST_SPEECH_SECONDS = 0.4
-_LOWEST_DBFS, _MOST_CLIPPED, _LEAST_SNR_DB = -42.0, 0.0005, 18.0
-# Of speech; a careful reader has 8 to 16.
-_PHONEMES_PER_SECOND = (4.0, 24.0)
 
 
 @dataclass(frozen=True)
@@ -126,51 +115,40 @@ class Take:
 
 
 def check_take(content: bytes, text: str, language: str) -> Take:
-    """A wav as the browser sends it."""
+    """Check a wav as the browser sends it, and cut it to its speech."""
     try:
         samples, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, ValueError, TypeError):
         raise DataError("the recording is no audio; expected a wav") from None
     mono = samples.mean(axis=1, dtype=np.float32)
     seconds = mono.size / rate_hz
-    if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS or rate_hz < _LOWEST_RATE_HZ:
+    if not _MIN_SECONDS <= seconds <= _MAX_SECONDS or rate_hz < _MIN_RATE_HZ:
         raise DataError(
             f"the recording has {seconds:.1f} s at {rate_hz} Hz, expected at most "
-            f"{_LONGEST_SECONDS:g} s at {_LOWEST_RATE_HZ} Hz or more"
+            f"{_MAX_SECONDS:g} s at {_MIN_RATE_HZ} Hz or more"
         )
     bands_db = band_levels_db(mono, rate_hz)
     activity = find_speech(bands_db, bands_db[:0])
-    runs = speech_runs(activity, _LONGEST_SECONDS)
-    if sum(run.seconds for run in runs) < _SHORTEST_SPEECH_SECONDS:
-        whole = Stretch(0, len(bands_db))
+    runs = speech_runs(activity, _MAX_SECONDS)
+    if sum(run.seconds for run in runs) < _MIN_SPEECH_SECONDS:
+        whole = Span(0, len(bands_db))
         return Take(mono, rate_hz, measure(mono, rate_hz, activity, whole), ("no_speech",))
     margin = round(_MARGIN_SECONDS / HOP_SECONDS)
-    clip = Stretch(max(0, runs[0].start - margin), min(len(bands_db), runs[-1].end + margin))
+    clip = Span(max(0, runs[0].start - margin), min(len(bands_db), runs[-1].end + margin))
     hop = hop_samples(rate_hz)
     cut = mono[clip.start * hop : clip.end * hop]
     figures = measure(cut, rate_hz, activity, clip)
     spoken = sum(map(is_spoken, text_symbols(text, language, "phonemes")))
     rate = spoken / sum(run.seconds for run in runs)
-    return Take(
-        cut - np.float32(figures.dc_offset), rate_hz, figures, tuple(_problems(figures, rate))
-    )
-
-
-def _problems(figures: Figures, phonemes_per_second: float) -> Iterator[str]:
-    if figures.level_dbfs < _LOWEST_DBFS:
-        yield "too_quiet"
-    if figures.clipped_share > _MOST_CLIPPED:
-        yield "clipped"
-    if figures.snr_db < _LEAST_SNR_DB:
-        yield "noisy"
     slowest, fastest = _PHONEMES_PER_SECOND
-    if not slowest <= phonemes_per_second <= fastest:
-        yield "other_length"
-
-
-STATUSES = (KEPT, REVIEW, DROPPED)
-# A shorter part has no sentence in it.
-_SHORTEST_PART_SECONDS = 0.3
+    problems = {
+        "too_quiet": figures.level_dbfs < _MIN_DBFS,
+        "clipped": figures.clipped_share > _MAX_CLIPPED,
+        "noisy": figures.snr_db < _MIN_SNR_DB,
+        "other_length": not slowest <= rate <= fastest,
+    }
+    named = tuple(name for name, is_so in problems.items() if is_so)
+    return Take(cut - np.float32(figures.dc_offset), rate_hz, figures, named)
 
 
 @dataclass
@@ -180,25 +158,18 @@ class Reviewed:
     row: Row
     status: str
 
-    def as_json(self) -> dict[str, str]:
-        return {
-            "id": self.row.id,
-            "text": self.row.text,
-            "speaker": self.row.speaker,
-            "language": self.row.language,
-            "reason": self.row.reason,
-            "status": self.status,
-        }
-
 
 class Review:
-    """The clips of a corpus, and the decisions on them; calls may come from several threads."""
+    """The clips of a corpus and the decisions on them. Thread-safe."""
 
     def __init__(self, folder: Path, language: str = "en", speaker: str = "speaker") -> None:
         """Language and speaker are those of what is recorded on the page."""
         self._folder = CorpusFolder(folder)
         self._language, self._speaker = language, speaker
-        self._folder.require_collected()
+        if not self._folder.is_collected():
+            raise DataError(
+                f"{folder}: was not made by collect; expected the --out of `myxtts collect`"
+            )
         self._lock = threading.Lock()
         self._clips: dict[str, Reviewed] = {}
         for status, file in ((REVIEW, self._folder.review), (KEPT, self._folder.metadata)):
@@ -206,14 +177,15 @@ class Review:
                 self._clips[row.id] = Reviewed(row, status)
         for line in read_lines(self._folder.decisions, DECISION_LINE):
             if line["status"] == DROPPED:
-                self._clips[line["id"]] = Reviewed(_row(line), DROPPED)
+                row = Row(line["id"], line["text"], line["speaker"], line["language"])
+                self._clips[row.id] = Reviewed(row, DROPPED)
 
     def clips(self) -> list[dict[str, str]]:
         with self._lock:
-            return [clip.as_json() for clip in self._clips.values()]
+            return [{**clip.row._asdict(), "status": clip.status} for clip in self._clips.values()]
 
     def sound(self, clip_id: str) -> Path:
-        """The wav of a clip that is known; a name from a browser is no path."""
+        """Return the wav of a clip that is known; a name from a browser is not a path."""
         with self._lock:
             self._known(clip_id)
         return self._folder.clip(clip_id)
@@ -223,7 +195,7 @@ class Review:
         return {prompt.id: prompt for prompt in prompts(self._language)}
 
     def prompts(self) -> list[dict[str, Any]]:
-        """Sentences to read; the done ones are clips already."""
+        """Return sentences to read; the done ones are clips already."""
         with self._lock:
             return [
                 {
@@ -236,7 +208,7 @@ class Review:
             ]
 
     def record(self, prompt_id: str, wav: bytes, *, even_so: bool = False) -> dict[str, Any]:
-        """Keeps a sentence that was read, if nothing is wrong with it or the reader insists."""
+        """Keep a sentence that was read if nothing is wrong with it or the reader insists."""
         if prompt_id not in self._prompts:
             raise DataError(f"no sentence {prompt_id!r}")
         text = self._prompts[prompt_id].text
@@ -258,9 +230,7 @@ class Review:
         return answer
 
     def decide(self, clip_id: str, status: str, text: str) -> None:
-        """Accepted, rejected, or put back; with the text as it is now."""
-        if status not in STATUSES:
-            raise DataError(f"status: found '{status}', allowed: {', '.join(STATUSES)}")
+        """Accept a clip, reject it or put it back, with the text as it is now."""
         text = tidy(text)
         if status == KEPT and not text:
             raise DataError(f"{clip_id}: has no text; expected the words that are spoken")
@@ -269,17 +239,17 @@ class Review:
             self._write()
 
     def split(self, clip_id: str, at_seconds: float, texts: tuple[str, str]) -> list[str]:
-        """Two clips in the place of one; the ids of both. Each is put aside until accepted."""
+        """Replace a clip by two, which are put aside until accepted, and return their ids."""
         with self._lock:
             clip = self._known(clip_id)
             recording = read_recording(self._folder.clip(clip_id))
             rate_hz = recording.sample_rate_hz
             place = round(at_seconds * rate_hz)
-            shortest = _SHORTEST_PART_SECONDS * rate_hz
+            shortest = _MIN_PART_SECONDS * rate_hz
             if not shortest <= place <= recording.samples.size - shortest:
                 raise DataError(
                     f"{clip_id}: cannot be split at {at_seconds:.2f} s; expected a place at least "
-                    f"{_SHORTEST_PART_SECONDS:g} s from both ends"
+                    f"{_MIN_PART_SECONDS:g} s from both ends"
                 )
             parts = (recording.samples[:place], recording.samples[place:])
             ids = [f"{clip_id}-{name}" for name in ("a", "b")]
@@ -298,32 +268,18 @@ class Review:
         return self._clips[clip_id]
 
     def _record(self, clip: Reviewed, status: str, text: str, part_of: str | None = None) -> None:
-        row = clip.row
-        clip.row = Row(row.id, text, row.speaker, row.language, row.reason)
-        clip.status = status
-        line: dict[str, Any] = {
-            "id": row.id,
-            "status": status,
-            "text": text,
-            "speaker": row.speaker,
-            "language": row.language,
-            "part_of": part_of,
-        }
+        clip.row, clip.status = clip.row._replace(text=text), status
+        line = {**clip.row._asdict(), "status": status, "part_of": part_of}
+        del line["reason"]
         append(self._folder.decisions, line)
 
     def _write(self) -> None:
-        kept = [clip.row for clip in self._clips.values() if clip.status == KEPT]
-        review = [clip.row for clip in self._clips.values() if clip.status == REVIEW]
-        write_rows(self._folder, kept, review)
-
-
-def _row(line: dict[str, Any]) -> Row:
-    return Row(line["id"], line["text"], line["speaker"], line["language"], "")
-
-
-HOST = "127.0.0.1"
-# A minute at 96 kHz.
-_MAX_TAKE_BYTES = 16 << 20
+        self._folder.write_rows(
+            *(
+                [clip.row for clip in self._clips.values() if clip.status == status]
+                for status in (KEPT, REVIEW)
+            )
+        )
 
 
 class Decision(BaseModel):

@@ -12,16 +12,14 @@ import numpy.typing as npt
 
 from myxtts.audio.files import FloatArray, read_audio
 from myxtts.audio.pretrained import MEASURED_RATE_HZ, ResemblyzerVectors, Sound
-from myxtts.collect.corpus import VOICE_LINE, CorpusFolder, append, read_lines
+from myxtts.collect.folder import VOICE_LINE, CorpusFolder, append, read_lines
 from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
 
 # Mean cosine similarity of clips of two groups that are one voice.
-_LEAST_ALIKE = 0.72
+_MIN_ALIKE = 0.72
 # More clips are clustered by samples: each of the rest joins the nearest voice.
-_MOST_CLUSTERED = 2_000
-# Another voice has at least this share of the speech; less is an odd clip.
-_LEAST_CLIPS = 3
+_MAX_CLUSTERED = 2_000
 _TRIMMINGS = 2
 
 Vectors = npt.NDArray[np.float32]
@@ -29,11 +27,11 @@ Vectors = npt.NDArray[np.float32]
 
 class VoiceEncoder(Protocol):
     def with_windows(self, sound: Sound) -> tuple[FloatArray, FloatArray] | None:
-        """The vector of a clip and those of short windows of it; None for silence."""
+        """Return the vector of a clip and those of short windows of it; None for silence."""
 
 
 class ClipVoice(NamedTuple):
-    """All of length one."""
+    """Vectors of length one."""
 
     vector: FloatArray  # [width]
     windows: FloatArray  # [windows, width]
@@ -57,7 +55,7 @@ def embed_clips(
     encoder: VoiceEncoder,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, ClipVoice]:
-    """Continues where it stopped; silent clips are left out."""
+    """Return the voices of clips that are not silent; another launch reads those of the last."""
     known = {line["id"]: line for line in read_lines(folder.voices, VOICE_LINE)}
     clip_ids = list(clip_ids)
     for done, clip_id in enumerate(clip_ids, 1):
@@ -100,9 +98,9 @@ def _unit(vector: FloatArray) -> FloatArray:
 
 
 def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
-    """Indices of the clips of each voice, the voice with most speech first."""
+    """Return the indices of the clips of each voice, the voice with most speech first."""
     count = len(vectors)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_CLUSTERED)).astype(int))
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MAX_CLUSTERED)).astype(int))
     labels = _cluster(vectors[chosen])
     means = np.stack([_unit(vectors[chosen[labels == name]].mean(axis=0)) for name in set(labels)])
     nearest = np.argmax(vectors @ means.T, axis=1)
@@ -118,7 +116,7 @@ def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
     if len(vectors) == 1:
         return np.zeros(1, np.intp)
     tree = linkage(vectors, method="average", metric="cosine")
-    labels = fcluster(tree, t=1 - _LEAST_ALIKE, criterion="distance") - 1
+    labels = fcluster(tree, t=1 - _MIN_ALIKE, criterion="distance") - 1
     return np.asarray(labels, np.intp)
 
 
@@ -128,7 +126,7 @@ def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: Flo
 
 
 def middle_of(vectors: Vectors) -> Vectors:
-    """Mean of the half that is nearest to it: clips with a second voice would pull it aside."""
+    """Return the mean of the half that is nearest to it: mixed clips would pull it aside."""
     middle = _unit(vectors.mean(axis=0))
     for _ in range(_TRIMMINGS):
         alike = vectors @ middle
@@ -137,14 +135,9 @@ def middle_of(vectors: Vectors) -> Vectors:
 
 
 def likeness_of_parts(voice: ClipVoice, middle: Vectors) -> float:
-    """Similarity of a clip's windows to a voice: mean of the least one and of the mean.
+    """Return the similarity of a clip's windows to a voice: mean of the lowest and of the mean.
 
-    The least one is low where somebody else speaks for a while, the mean where that is throughout.
+    The lowest is low where somebody else speaks for a while, the mean where that is throughout.
     """
     alike = voice.windows @ middle
     return float(alike.min() + alike.mean()) / 2
-
-
-def is_a_voice(group: Sequence[int]) -> bool:
-    """Not only an odd clip or two."""
-    return len(group) >= _LEAST_CLIPS

@@ -431,55 +431,6 @@ def align_texts(
     return AlignedTexts(texts, target, scores, path)
 
 
-class TextAgreement:
-    """Of a trained model; one trace for all lengths."""
-
-    def __init__(self, sampler: SpeechSampler) -> None:
-        self._sampler = sampler
-        self._model = sampler.model
-        self._errors = tf.function(
-            self._alignment_errors,
-            input_signature=[
-                tf.TensorSpec([None, self._model.n_mels]),
-                tf.TensorSpec([None, None], tf.int32),
-                tf.TensorSpec([], tf.int32),
-                tf.TensorSpec([1, self._model.sizes.voice_width]),
-            ],
-            autograph=False,
-        )
-
-    def of(
-        self,
-        log_mel: npt.NDArray[np.float32],
-        token_ids: Sequence[int],
-        others: Sequence[Sequence[int]],
-        language_id: int,
-    ) -> float:
-        """How much smaller the distance from the text is than that from others, as a share of it.
-
-        About 0 for a text of something else. `others` are as long as the text.
-        """
-        per_position = self._sampler.frames_per_position
-        positions = len(log_mel) // per_position
-        if positions < len(token_ids):
-            return 0.0
-        errors = self._errors(
-            log_mel[: positions * per_position],
-            np.array([token_ids, *others], np.int32),
-            language_id,
-            self._sampler.voice(log_mel).vector,
-        ).numpy()
-        return float(1.0 - errors[0] / errors[1:].mean())
-
-    def _alignment_errors(
-        self, log_mel: tf.Tensor, token_ids: tf.Tensor, language_id: tf.Tensor, voice: tf.Tensor
-    ) -> tf.Tensor:
-        """Half the squared distances from the mean mels along the best path, [texts]."""
-        found = align_texts(self._model, log_mel, token_ids, language_id, voice)
-        own_part = tf.reduce_sum(tf.square(found.target)) / 2
-        return own_part - tf.reduce_sum(found.path * found.scores, [1, 2])
-
-
 # Earlier, the model chooses a pitch of its own; later, it leaves the recording as it is.
 _FIRST_TIME = 0.5
 

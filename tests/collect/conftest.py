@@ -67,6 +67,23 @@ def write(tmp_path: Path) -> Callable[[str, FloatArray], Path]:
     return write_samples
 
 
+class WordCounter:
+    """Stands in for an ASR model: as many words as fit into the clip."""
+
+    name = "word counter"
+
+    def transcribe(self, samples: FloatArray) -> str:
+        return " ".join(["wonderful banana"] * max(1, round(samples.size / 16_000 - 0.3)))
+
+
+@pytest.fixture
+def asr_model(monkeypatch: pytest.MonkeyPatch) -> WordCounter:
+    """Replace the ASR model that the command opens."""
+    model = WordCounter()
+    monkeypatch.setattr("myxtts.collect.texts.open_transcriber", lambda *arguments: model)
+    return model
+
+
 @pytest.fixture
 def wait_until() -> Callable[[Any, str], None]:
     """Waits for an expression in a page whose policy forbids to evaluate strings in it."""

@@ -32,11 +32,10 @@ const WORDS = {
 // Reasons are written in English into review.csv.
 const REASONS = {
   fa: {
-    "no transcript": "متن ندارد", "no words recognised": "کلمه‌ای فهمیده نشد",
+    "no transcript": "متن ندارد", "no words recognized": "کلمه‌ای فهمیده نشد",
     "words repeated": "کلمه‌های تکراری", "text in another script": "متن به خطی دیگر است",
-    "no pronunciation": "تلفظش معلوم نیست", "uncertain words": "کلمه‌ها قطعی نیستند",
+    "no pronunciation": "تلفظش معلوم نیست",
     "text and duration disagree": "متن با طول قطعه نمی‌خواند",
-    "text and sound disagree": "متن با صدا نمی‌خواند",
     "more than one voice": "بیش از یک صدا", "voice of few clips": "صدایی با قطعه‌های کم",
     "no voice found": "صدایی پیدا نشد", "not in the script": "در متنِ خوانده‌شده نیست",
     "split": "دو تکه شده", "decided in review": "در بازبینی تعیین شد",

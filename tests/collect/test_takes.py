@@ -11,8 +11,8 @@ import soundfile
 
 from myxtts.audio.files import read_audio
 from myxtts.cli.main import main
-from myxtts.collect.corpus import CorpusFolder, read_rows
-from myxtts.collect.cutting import CutSettings
+from myxtts.collect.collect import Options
+from myxtts.collect.folder import CorpusFolder, read_rows
 from myxtts.collect.review import Review, check_take, prompts
 from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import DataError
@@ -37,7 +37,7 @@ def wav(samples):
 
 @pytest.fixture
 def folder(tmp_path):
-    CorpusFolder(tmp_path / "mine").prepare(CutSettings().as_flags())
+    Options().prepare(CorpusFolder(tmp_path / "mine"))
     return tmp_path / "mine"
 
 
