@@ -16,9 +16,7 @@ import numpy as np
 import soundfile
 
 from myxtts.audio.ffmpeg import FfmpegError
-from myxtts.audio.files import FloatArray, UnusableAudioError
-from myxtts.audio.files import open_stream
-from myxtts.audio.files import write_audio
+from myxtts.audio.files import FloatArray, UnusableAudioError, open_stream, write_audio
 from myxtts.collect.activity import (
     HOP_SECONDS,
     Floats,

@@ -16,9 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from myxtts.audio.files import FloatArray, read_audio
+from myxtts.audio.files import FloatArray, read_audio, write_audio
 from myxtts.audio.pretrained import MEASURED_RATE_HZ, Moonshine, Recogniser, Whisper, bare_words
-from myxtts.audio.files import write_audio
 from myxtts.collect.folder import TRANSCRIPT_LINE, CorpusFolder, append, read_lines, tidy
 from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
