@@ -107,15 +107,6 @@ def require_creatable(target: Path) -> None:
     _remove(part)
 
 
-def temporaries_of(target: Path) -> list[Path]:
-    """Return temporaries of a file or folder, of killed or active writers."""
-    return [
-        path
-        for path in sorted(target.parent.glob(".*"))
-        if (match := _TEMPORARY.fullmatch(path.name)) and match[1] == target.name
-    ]
-
-
 def remove_temporaries(folder: Path) -> None:
     """Remove all temporaries in a folder; only safe while nobody writes there."""
     for path in list(folder.glob(".*")):

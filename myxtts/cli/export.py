@@ -10,7 +10,8 @@ from myxtts.cli.console import Progress, say
 from myxtts.cli.parser import add_run, flag_group, required_run
 from myxtts.errors import DataError
 from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
-from myxtts.synthesis.export_formats import FORMATS, require_format, require_new_folder
+
+_FORMATS = ("saved-model", "onnx", "litert", "litert-float16")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -38,7 +39,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     output.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder to write; must be new"
     )
-    output.add_argument("--format", choices=FORMATS, required=True, help="runtime to write for")
+    output.add_argument("--format", choices=_FORMATS, required=True, help="runtime to write for")
     return parser
 
 
@@ -47,10 +48,8 @@ def run(options: argparse.Namespace) -> int:
         speech = SpeechOptions(steps=options.steps)
     except SpeechOptionError as error:
         raise DataError(f"--{error.option}: {error.problem}") from None
-    require_format(options.format)
     run_dir = required_run(options)
     folder: Path = options.out
-    require_new_folder(folder)
     with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
         from myxtts.devices.startup import load_tensorflow

@@ -62,14 +62,13 @@ class FrameEncoder(keras.layers.Layer):
             LocalAttention(width, model.attention_heads, dtype=policy, name=f"attention_{index}")
             for index in range(blocks)
         ]
-        self.groups = [
-            [
-                ConvBlock(
-                    width, model.kernel_positions, dtype=policy, name=f"group_{group}_block_{index}"
-                )
-                for index in range(blocks)
-            ]
+        # One list for all groups: nested ones are not found by tf.saved_model.
+        self.blocks = [
+            ConvBlock(
+                width, model.kernel_positions, dtype=policy, name=f"group_{group}_block_{index}"
+            )
             for group in range(len(_HALVINGS))
+            for index in range(blocks)
         ]
         self.downs = [Downsampling(width, dtype=policy, name=f"down_{i}") for i in range(_LOWEST)]
         self.ups = [Upsampling(width, dtype=policy, name=f"up_{i}") for i in range(_LOWEST)]
@@ -78,10 +77,8 @@ class FrameEncoder(keras.layers.Layer):
         )
 
     def build(self, input_shape: Any = None) -> None:
-        for blocks in self.groups:
-            for block in blocks:
-                block.build()
         parts: tuple[Any, ...] = (
+            *self.blocks,
             *self.voice_attentions,
             *self.attentions,
             *self.downs,
@@ -107,9 +104,8 @@ class FrameEncoder(keras.layers.Layer):
         values = tf.cast(dense(self.input_projection, spread), tf.float32)
         skipped = []
         level = 0
-        for halvings, blocks, voice_attention in zip(
-            _HALVINGS, self.groups, self.voice_attentions, strict=True
-        ):
+        blocks = iter(self.blocks)
+        for halvings, voice_attention in zip(_HALVINGS, self.voice_attentions, strict=True):
             if halvings > level:
                 skipped.append(values)
                 values = self.downs[level](values * masks[level])
@@ -117,10 +113,10 @@ class FrameEncoder(keras.layers.Layer):
                 values = self.ups[halvings](values, skipped.pop())
             level = halvings
             values = voice_attention(values, voice.latents)
-            for index, block in enumerate(blocks):
+            for index in range(self.sizes.frame_blocks):
                 if level == _LOWEST:
                     values = self.attentions[index](values, masks[level])
-                values = block(values, masks[level], *next(modulations))
+                values = next(blocks)(values, masks[level], *next(modulations))
         scale, shift = next(modulations)
         states = root_mean_square_norm(values)[:, :positions] * (1.0 + scale) + shift
         return EncodedFrames(states, mean_mel + self.mel_projection(states))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,20 @@ from myxtts.audio.griffin_lim import (
     spectrum_from_mel,
 )
 from myxtts.audio.mel import hann_window, inverse_window, mel_weights, padding_samples
-from myxtts.config.config import AudioConfig, Guidance, XTTSConfig
-from myxtts.errors import CheckpointError, DataError
+from myxtts.config.config import AudioConfig
+from myxtts.devices.doctor import install_command
+from myxtts.errors import CheckpointError, ConfigError, DataError
 from myxtts.files import atomic_folder
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.models.vocoder import NeuralVocoder, Spectrum, VocoderNetwork
+from myxtts.models.vocoder import NeuralVocoder, Spectrum
 from myxtts.models.voice_encoder import Voice
-from myxtts.models.xtts import XTTS
-from myxtts.synthesis.export_formats import HALF, require_format, require_new_folder
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
 from myxtts.text.tokenizer import EDGE_ID
 from myxtts.version import VERSION
 
 _OPSET = 17
+_HALF = "-float16"
 _OUTPUTS = {
     "samples": "float32 [samples] in about [-1, 1] at sample_rate_hz",
     "log_mel": "float32 [frames, mels]",
@@ -54,35 +53,26 @@ def export_model(
     options: SpeechOptions | None = None,
     language: str | None = None,
 ) -> Path:
-    """`kind` is one of `FORMATS`; `language` that of texts which name none, if not the run's."""
-    require_format(kind)
-    require_new_folder(folder)
+    """Write a format of `EXPORTERS`; `language` is used for texts that name none."""
+    if kind not in EXPORTERS:
+        raise ConfigError(f"format '{kind}', expected {', '.join(EXPORTERS)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists, expected a new or empty folder")
     options = options or SpeechOptions()
-    module = exported_speech(tts, options)
+    module = ExportedSpeech(tts, options)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     try:
         with atomic_folder(folder, replace=folder.is_dir()) as part:
-            name = _EXPORTERS[kind](module, function, part)
+            name = EXPORTERS[kind](module, function, part)
             facts = _facts(tts, options, kind, name, language or tts.languages[0])
             content = json.dumps(facts, ensure_ascii=False, indent=1)
             (part / "model.json").write_text(content, encoding="utf-8")
             examples = resources.files("myxtts.synthesis") / "export_examples"
-            example = examples / f"{kind.removesuffix(HALF)}.txt"
+            example = examples / f"{kind.removesuffix(_HALF)}.txt"
             (part / "example.py").write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror or error})") from None
     return folder
-
-
-def exported_speech(tts: TTS, options: SpeechOptions) -> ExportedSpeech:
-    """With the trained vocoder of a TTS, or else Griffin-Lim."""
-    return ExportedSpeech(
-        tts.sampler.model,
-        tts.vocoder.network if isinstance(tts.vocoder, NeuralVocoder) else None,
-        tts.config,
-        tts.config.training.default_guidance,
-        options,
-    )
 
 
 def _saved_model(module: ExportedSpeech, function: Any, folder: Path) -> str:
@@ -92,7 +82,12 @@ def _saved_model(module: ExportedSpeech, function: Any, folder: Path) -> str:
 
 
 def _onnx(module: ExportedSpeech, function: Any, folder: Path) -> str:
-    import tf2onnx
+    try:
+        import tf2onnx
+    except ImportError:
+        raise ConfigError(
+            f"format onnx: needs the package tf2onnx; install it with {install_command('export')}"
+        ) from None
 
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     tf2onnx.convert.from_function(
@@ -104,33 +99,41 @@ def _onnx(module: ExportedSpeech, function: Any, folder: Path) -> str:
     return "model.onnx"
 
 
-def _litert(module: ExportedSpeech, function: Any, folder: Path, *, is_half: bool = False) -> str:
+def _litert(module: ExportedSpeech, function: Any, folder: Path) -> str:
+    return _convert(function, folder, [])
+
+
+def _litert_half(module: ExportedSpeech, function: Any, folder: Path) -> str:
+    return _convert(function, folder, [tf.float16])
+
+
+def _convert(function: Any, folder: Path, types: list[tf.DType]) -> str:
     # Frozen first: the converter reads wrong numbers from variables of Keras in a module.
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2,
     )
 
     frozen = convert_variables_to_constants_v2(function.get_concrete_function())
-    # It would rather have the module, from which it reads those.
+    # It warns that the module is missing, from which it would read those numbers.
     logging.getLogger("absl").setLevel(logging.ERROR)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
-    if is_half:
+    if types:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.target_spec.supported_types = [tf.float16]
+        converter.target_spec.supported_types = types
     (folder / "model.tflite").write_bytes(converter.convert())
     return "model.tflite"
 
 
-_EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
+EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
     "saved-model": _saved_model,
     "onnx": _onnx,
     "litert": _litert,
-    f"litert{HALF}": partial(_litert, is_half=True),
+    f"litert{_HALF}": _litert_half,
 }
 
 
 def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str) -> dict[str, Any]:
-    """All that is needed to feed the model."""
+    """Return everything that is needed to feed the model."""
     voices = {}
     for voice in tts.voices:
         vector, latents = tts.saved_voice(voice)
@@ -138,13 +141,13 @@ def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str
     return {
         "format": "myxtts-export-1",
         "made_by": f"MyXTTS {VERSION}",
-        "runtime": kind.removesuffix(HALF),
+        "runtime": kind.removesuffix(_HALF),
         "file": name,
         "step": tts.step,
         "sample_rate_hz": tts.sample_rate_hz,
         "hop_samples": tts.config.audio.hop_samples,
         "frames_per_position": tts.config.model.frames_per_position,
-        "most_positions": MOST_POSITIONS,
+        "most_positions": _MAX_POSITIONS,
         "sampling_steps": options.steps,
         "tokens": tts.tokenizer.kind,
         "symbols": list(tts.tokenizer.symbols),
@@ -230,7 +233,7 @@ class RealSpectra:
 
 
 # Longer sentences are an error of the caller; half a minute of speech.
-MOST_POSITIONS = 1_536
+_MAX_POSITIONS = 1_536
 _PHASE_ITERATIONS = 32
 _SPECTRUM_ITERATIONS = 30
 
@@ -238,27 +241,22 @@ _SPECTRUM_ITERATIONS = 30
 class ExportedSpeech(tf.Module):
     """One sentence at a time. Randomness is stored: the same input gives the same samples."""
 
-    def __init__(
-        self,
-        model: XTTS,
-        vocoder: VocoderNetwork | None,
-        config: XTTSConfig,
-        guidance: Guidance,
-        options: SpeechOptions,
-    ) -> None:
-        """Without a vocoder the waveform comes from Griffin-Lim."""
+    def __init__(self, tts: TTS, options: SpeechOptions) -> None:
         super().__init__()
-        self._vocoder = vocoder
-        self._model, self._guidance, self._steps = model, guidance, options.steps
+        config, model = tts.config, tts.sampler.model
+        # Without a trained vocoder the waveform comes from Griffin-Lim.
+        self._vocoder = tts.vocoder.network if isinstance(tts.vocoder, NeuralVocoder) else None
+        self._model, self._steps = model, options.steps
+        self._guidance = config.training.default_guidance
         self._spectra = RealSpectra(config.audio)
         self._mel_weights = mel_weights(config.audio, config.data.n_mels)
         self._hop = config.audio.hop_samples
         seed = tf.constant([options.seed, 0], tf.int32)
-        shape = [MOST_POSITIONS, model.channels]
+        shape = [_MAX_POSITIONS, model.channels]
         noise = tf.random.stateless_normal(shape, seed, alg="philox") * options.temperature
         # Arrays, which become constants of the graph.
         self._noise = noise.numpy()
-        samples = MOST_POSITIONS * model.sizes.frames_per_position * self._hop
+        samples = _MAX_POSITIONS * model.sizes.frames_per_position * self._hop
         samples += config.audio.fft_samples
         generator = np.random.default_rng(options.seed)
         self._noise_samples = generator.standard_normal(samples, np.float32)

@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class UnwantedError(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer wanted."""
 
 
 def always_wanted() -> bool:
@@ -40,7 +40,7 @@ class _Waiting(Generic[_Item, _Result]):
 
 
 class WorkQueue(Generic[_Item, _Result]):
-    """Calls `work` with at most `most` jobs of one kind at a time, in one thread at a time.
+    """Calls `work` with at most `max_jobs` jobs of one kind at a time, in one thread at a time.
 
     There is no thread of its own: whichever waiting thread gets its turn works for all.
     """
@@ -49,49 +49,49 @@ class WorkQueue(Generic[_Item, _Result]):
         self,
         work: Callable[[Sequence[_Item]], Sequence[_Result]],
         kind_of: Callable[[_Item], Hashable],
-        most: int,
+        max_jobs: int,
     ) -> None:
-        self._work, self._kind_of, self._most = work, kind_of, most
+        self._work, self._kind_of, self._max_jobs = work, kind_of, max_jobs
         self._waiting: list[_Waiting[_Item, _Result]] = []
-        self._list_lock, self._turn = threading.Lock(), threading.Lock()
+        self._list_lock = threading.Lock()
+        self.turn = threading.Lock()
+        """Held by the thread that works; also by work that does not go through the queue."""
 
     def do(
         self, jobs: Sequence[_Item], is_wanted: Callable[[], bool] = always_wanted
     ) -> list[_Result]:
-        """The results of jobs, in their order; UnwantedError if they are not wanted any more.
+        """Return the results of jobs, in their order; UnwantedError if they became unwanted.
 
-        `is_wanted` is asked by any thread, before the jobs are begun.
+        Any thread may call `is_wanted`, before the jobs are begun.
         """
         own: list[_Waiting[_Item, _Result]] = [_Waiting(job, is_wanted) for job in jobs]
         with self._list_lock:
             self._waiting += own
         try:
             while not all(one.is_done for one in own):
-                with self._turn:
+                with self.turn:
                     if not all(one.is_done for one in own):
                         if not is_wanted():
                             raise UnwantedError
                         self._do_some()
         finally:
-            self._withdraw(own)
+            # An interrupted thread leaves no work behind for others.
+            with self._list_lock:
+                self._waiting = [one for one in self._waiting if one not in own]
         for one in own:
             if one.error is not None:
                 raise one.error
         return [one.result for one in own]  # type: ignore[misc]
 
-    def alone(self) -> threading.Lock:
-        """Held, no other thread works: for work that does not go through the queue."""
-        return self._turn
-
     def _do_some(self) -> None:
         with self._list_lock:
-            # Those that are not wanted are withdrawn by the threads that asked for them.
+            # Unwanted jobs are withdrawn by the threads that asked for them.
             wanted = [one for one in self._waiting if one.is_wanted()]
             if not wanted:
                 return
             kind = self._kind_of(wanted[0].job)
             alike = [one for one in wanted if self._kind_of(one.job) == kind]
-            chosen = alike[: self._most]
+            chosen = alike[: self._max_jobs]
             self._waiting = [one for one in self._waiting if one not in chosen]
         try:
             results = self._work([one.job for one in chosen])
@@ -100,17 +100,12 @@ class WorkQueue(Generic[_Item, _Result]):
         except BaseException as error:
             for one in chosen:
                 one.error = error
-            # What fails is told to those who asked for it; Ctrl-C is for whoever works.
+            # A failure is raised in the threads that asked; Ctrl-C also in the one that works.
             if not isinstance(error, Exception):
                 raise
         finally:
             for one in chosen:
                 one.is_done = True
-
-    def _withdraw(self, own: Sequence[_Waiting[_Item, _Result]]) -> None:
-        """An interrupted thread leaves no work behind for others."""
-        with self._list_lock:
-            self._waiting = [one for one in self._waiting if one not in own]
 
 
 _FADE_SECONDS = 0.005
@@ -183,7 +178,7 @@ class Speaker:
         waiting = np.zeros(0, np.float32)
         is_first = True
         while True:
-            with self._queue.alone():
+            with self._queue.turn:
                 chunk = next(chunks, None)
             if chunk is None:
                 break
@@ -205,7 +200,7 @@ class Speaker:
             yield self._vocoder.samples(mel, seed=options.seed)
 
     def voice(self, log_mel: FloatArray) -> Voice:
-        with self._queue.alone():
+        with self._queue.turn:
             return self._sampler.voice(log_mel)
 
     def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
@@ -213,7 +208,7 @@ class Speaker:
         options = replace(options, steps=1)
         noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
         voice = self.voice(noise.astype(np.float32))
-        with self._queue.alone():
+        with self._queue.turn:
             self._sampler.warm_up(voice, options, tokens=tokens, positions=positions)
             self._vocoder.samples(noise.astype(np.float32)[:64], seed=options.seed)
 

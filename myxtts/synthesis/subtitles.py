@@ -96,17 +96,9 @@ class TimedLine(NamedTuple):
 
 
 def timed_line(spoken: SpokenLine, tokenizer: Tokenizer, offset_seconds: float) -> TimedLine:
-    """The line and its words, with times from the start of the file."""
-    words = _timed_words(spoken, tokenizer)
-    moved = [
-        TimedWord(word, start + offset_seconds, end + offset_seconds) for word, start, end in words
-    ]
-    return TimedLine(spoken.line.text, moved[0].start_seconds, moved[-1].end_seconds, moved)
-
-
-def _timed_words(spoken: SpokenLine, tokenizer: Tokenizer) -> list[TimedWord]:
+    """Return the line and its words, with times from the start of the file."""
     symbols = [tokenizer.symbols[token] for token in spoken.line.token_ids]
-    ends = np.cumsum(spoken.token_seconds)
+    ends = offset_seconds + np.cumsum(spoken.token_seconds)
     starts = ends - spoken.token_seconds
     main = tokenizer.languages[spoken.line.language_id]
     words = list(_words(spoken.line.text, main, tokenizer))
@@ -122,11 +114,11 @@ def _timed_words(spoken: SpokenLine, tokenizer: Tokenizer) -> list[TimedWord]:
         # A word that was not found begins and ends where the one before it ended.
         start = max(previous, float(starts[own[0]])) if own else previous
         timed.append(TimedWord(word, start, max(start, float(ends[own[-1]])) if own else start))
-    return timed
+    return TimedLine(spoken.line.text, timed[0].start_seconds, timed[-1].end_seconds, timed)
 
 
 def _words(text: str, main: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[str]]]:
-    """Each written word with the symbols it has by itself; marks belong to the word before."""
+    """Yield written words with their own symbols; marks belong to the word before."""
     waiting: tuple[str, list[str]] | None = None
     for part in language_parts(text, main, tokenizer.languages):
         for word in part.text.split():
@@ -142,14 +134,15 @@ def _words(text: str, main: str, tokenizer: Tokenizer) -> Iterator[tuple[str, li
 
 
 def _owners(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> list[int]:
-    """The index of the word that each symbol belongs to."""
+    """Return the index of the word that each symbol belongs to."""
     expected = [(symbol, index) for index, word in enumerate(words) for symbol in (*word, " ")] or [
         (" ", 0)
     ]
     matcher = SequenceMatcher(
         None,
-        [_without_stress(symbol) for symbol, _ in expected],
-        list(map(_without_stress, symbols)),
+        # A word by itself is stressed more than in a sentence.
+        [symbol.lstrip(STRESS_MARKS) for symbol, _ in expected],
+        [symbol.lstrip(STRESS_MARKS) for symbol in symbols],
         autojunk=False,
     )
     owners = [0] * len(symbols)
@@ -161,8 +154,3 @@ def _owners(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> list[int]
                 source = first + (place - start) * (last - first) // (end - start)
             owners[place] = expected[source][1]
     return owners
-
-
-def _without_stress(symbol: str) -> str:
-    """A word by itself is stressed more than in a sentence."""
-    return symbol.lstrip(STRESS_MARKS)

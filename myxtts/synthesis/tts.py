@@ -26,6 +26,7 @@ from myxtts.synthesis.subtitles import TimedLine, require_subtitle_file, timed_l
 from myxtts.synthesis.voices import (
     Paths,
     Reference,
+    ReferenceRecording,
     SavedVoice,
     VoiceFacts,
     read_reference,
@@ -44,7 +45,7 @@ from myxtts.version import VERSION
 OnProgress = Callable[[int, int], None]
 
 # Computing a mel takes dozens of times its own memory, so long recordings are cut.
-_MEL_STRETCH_SECONDS = 60
+_MAX_MEL_SECONDS = 60
 _REMEMBERED_VOICES = 64
 # warm_up() prepares sentences up to these lengths; longer ones are rare.
 _WARM_TOKENS = 256
@@ -93,7 +94,7 @@ class TTS:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """First the one of texts without a language."""
+        """The languages of the run; the first is that of texts without a language."""
         first = self.tokenizer.language_or_default(None, self.config.text.default_language)
         return (first, *(one for one in self.tokenizer.languages if one != first))
 
@@ -113,15 +114,14 @@ class TTS:
         return voice_names(self._voices_folder)
 
     def voice(self, speaker_wav: Paths) -> Voice:
-        """Encodes the voice of one or more recordings; remembered while they do not change."""
+        """Encode the voice of one or more recordings; remembered while they do not change."""
         files = reference_files(speaker_wav)
         return self._encoded_voice(files, tuple(map(reference_state, files)))
 
     def add_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
-        """Encodes a voice and saves it with the run, to speak with it by name."""
+        """Encode a voice and save it with the run, to speak with it by name."""
         name = require_free_name(self._voices_folder, name, replace=replace)
-        files = reference_files(speaker_wav)
-        recordings = [read_reference(file, self.config.audio) for file in files]
+        recordings = self._read(reference_files(speaker_wav))
         voice = self.voice_of(np.concatenate([recording.samples for recording in recordings]))
         facts = VoiceFacts(
             name=name,
@@ -140,7 +140,7 @@ class TTS:
         return voice
 
     def saved_voice(self, name: str) -> Voice:
-        """A voice saved with this checkpoint; one encoded with other weights is an error."""
+        """Read a saved voice; one encoded with other weights is an error."""
         saved = read_voice(self._voices_folder, name)
         saved.require_weights(self.step, self._weights_sha256)
         model = self.config.model
@@ -149,16 +149,16 @@ class TTS:
         return Voice(tf.constant(saved.vector), tf.constant(saved.latents))
 
     def voice_of(self, waveform: FloatArray) -> Voice:
-        """Encodes the voice of samples at `sample_rate_hz`, without preprocessing."""
-        stretch = _MEL_STRETCH_SECONDS * self.sample_rate_hz
+        """Encode the voice of samples at `sample_rate_hz`, without preprocessing."""
+        length = _MAX_MEL_SECONDS * self.sample_rate_hz
         mels = [
-            self._log_mel(waveform[start : start + stretch])
-            for start in range(0, max(waveform.size, 1), stretch)
+            self._log_mel(waveform[start : start + length])
+            for start in range(0, max(waveform.size, 1), length)
         ]
         return self._speaker.voice(np.concatenate(mels))
 
     def warm_up(self, options: SpeechOptions | None = None) -> None:
-        """Runs every usual shape once, so that the first sentence takes as long as the others."""
+        """Run every usual shape once, so that the first sentence takes as long as the others."""
         self._speaker.warm_up(
             options or SpeechOptions(), tokens=_WARM_TOKENS, positions=_WARM_POSITIONS
         )
@@ -174,7 +174,7 @@ class TTS:
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
     ) -> FloatArray:
-        """Samples in [-1, 1] at `sample_rate_hz`.
+        """Return samples in [-1, 1] at `sample_rate_hz`.
 
         The voice is that of recordings, or a saved one by its name; without both, the first saved
         voice.
@@ -205,7 +205,7 @@ class TTS:
         on_progress: OnProgress = lambda done, total: None,
         on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
-        """Writes wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
+        """Write wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
 
         `subtitles` is a file for the times of sentences and words: srt, vtt or json.
         `on_progress` counts sentences.
@@ -225,14 +225,19 @@ class TTS:
                 for chunk in self._stream(lines, chosen.voice, options):
                     on_samples(chunk)
                     write(chunk)
-            else:
-                spoken = self._speaker.speak(lines, chosen.voice, options)
-                timed: list[TimedLine] = []
-                for one, seconds in self._written(spoken, write, len(lines), on_progress):
-                    if subtitles is not None:
-                        timed.append(timed_line(one, self.tokenizer, seconds))
-                if subtitles is not None:
-                    write_subtitles(Path(subtitles), timed)
+                return file
+            timed: list[TimedLine] = []
+            start_seconds = 0.0
+            for done, one in enumerate(self._speaker.speak(lines, chosen.voice, options)):
+                on_progress(done, len(lines))
+                samples = self._with_pause(one)
+                write(samples)
+                if subtitles is not None and one.line.token_ids:
+                    timed.append(timed_line(one, self.tokenizer, start_seconds))
+                start_seconds += samples.size / self.sample_rate_hz
+            on_progress(len(lines), len(lines))
+            if subtitles is not None:
+                write_subtitles(Path(subtitles), timed)
         return file
 
     def stream(
@@ -246,7 +251,7 @@ class TTS:
         lexicon: Lexicon | None = None,
         options: SpeechOptions | None = None,
     ) -> Iterator[FloatArray]:
-        """The samples of `tts` in chunks, each as soon as it is ready.
+        """Yield the samples of `tts` in chunks, each as soon as it is ready.
 
         With a trained vocoder the first chunk comes before its sentence is done. The level of a
         sentence is that of its first chunk.
@@ -268,7 +273,7 @@ class TTS:
         options: SpeechOptions | None = None,
         is_wanted: Callable[[], bool] = always_wanted,
     ) -> Iterator[SpokenLine]:
-        """One sentence after the other, with its times; errors come before the first.
+        """Yield one sentence after the other, with its times; errors come before the first.
 
         Once `is_wanted` says no, nothing more is computed and UnwantedError is raised.
         """
@@ -294,8 +299,16 @@ class TTS:
     ) -> list[Line]:
         language = self.tokenizer.own_language(language or self.languages[0])
         training = self.config.training
-        _check_guidance("text", options.text_guidance, training.text_drop_rate)
-        _check_guidance("voice", options.voice_guidance, training.voice_drop_rate)
+        for condition, guidance, drop_rate in (
+            ("text", options.text_guidance, training.text_drop_rate),
+            ("voice", options.voice_guidance, training.voice_drop_rate),
+        ):
+            if guidance and not drop_rate:
+                raise DataError(
+                    f"{condition}_guidance: found {guidance:g}, but this run was trained with "
+                    f"training.{condition}_drop_rate 0, without classifier-free guidance; "
+                    "expected 0"
+                )
         return self._writer.lines(text, language, split=split, lexicon=lexicon)
 
     def _chosen_voice(self, speaker_wav: Paths | Voice | None, name: str | None) -> _NamedVoice:
@@ -319,8 +332,10 @@ class TTS:
 
     def _encode_files(self, files: tuple[Path, ...], states: tuple[object, ...]) -> Voice:
         """`states` make the cache forget files that changed."""
-        recordings = [read_reference(file, self.config.audio) for file in files]
-        return self.voice_of(np.concatenate([recording.samples for recording in recordings]))
+        return self.voice_of(np.concatenate([it.samples for it in self._read(files)]))
+
+    def _read(self, files: tuple[Path, ...]) -> list[ReferenceRecording]:
+        return [read_reference(file, self.config.audio) for file in files]
 
     def _stream(
         self, lines: list[Line], voice: Voice, options: SpeechOptions
@@ -329,24 +344,6 @@ class TTS:
             yield from self._speaker.stream(line, voice, options)
             if line.pause_seconds:
                 yield self._silence(line.pause_seconds)
-
-    def _written(
-        self,
-        spoken: Iterator[SpokenLine],
-        write: Callable[[FloatArray], None],
-        total: int,
-        on_progress: OnProgress,
-    ) -> Iterator[tuple[SpokenLine, float]]:
-        """Lines that were written, but for those of silence, and the second each begins at."""
-        samples_before = 0
-        for done, one in enumerate(spoken):
-            on_progress(done, total)
-            samples = self._with_pause(one)
-            write(samples)
-            if one.line.token_ids:
-                yield one, samples_before / self.sample_rate_hz
-            samples_before += samples.size
-        on_progress(total, total)
 
     def _with_pause(self, spoken: SpokenLine) -> FloatArray:
         return np.concatenate([spoken.samples, self._silence(spoken.line.pause_seconds)])
@@ -358,14 +355,6 @@ class TTS:
 def _printable(file_name: str) -> str:
     """File names need not be valid Unicode."""
     return file_name.encode(errors="replace").decode()
-
-
-def _check_guidance(condition: str, guidance: float | None, drop_rate: float) -> None:
-    if guidance and not drop_rate:
-        raise DataError(
-            f"{condition}_guidance: found {guidance:g}, but this run was trained with "
-            f"training.{condition}_drop_rate 0, without classifier-free guidance; expected 0"
-        )
 
 
 def tags_of(run: str, step: int, voice: str) -> dict[str, str]:

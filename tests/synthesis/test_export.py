@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from myxtts.errors import ConfigError, DataError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.synthesis.export import export_model, exported_speech
-from myxtts.synthesis.export_formats import FORMATS
+from myxtts.synthesis.export import EXPORTERS, ExportedSpeech, export_model
 from myxtts.synthesis.tts import TTS
 from myxtts.text.languages import find_language
 
@@ -34,7 +33,7 @@ def speaker(trained_run, recordings) -> TTS:
 @pytest.fixture(scope="module")
 def original(speaker):
     """The samples of token ids, by the same graph in TensorFlow."""
-    module = exported_speech(speaker, OPTIONS)
+    module = ExportedSpeech(speaker, OPTIONS)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     voice = speaker.saved_voice("exported")
 
@@ -57,7 +56,7 @@ QUICK = "saved-model"
 
 @pytest.mark.parametrize(
     "kind",
-    [it if it == QUICK else pytest.param(it, marks=pytest.mark.slow) for it in FORMATS],
+    [it if it == QUICK else pytest.param(it, marks=pytest.mark.slow) for it in EXPORTERS],
 )
 def test_each_format_agrees_with_the_original(kind, speaker, original, tmp_path):
     for package in RUNTIMES[kind]:

@@ -9,7 +9,7 @@ from myxtts.synthesis.speaker import UnwantedError, WorkQueue
 
 
 def test_results_come_in_the_order_of_the_jobs():
-    queue = WorkQueue(lambda jobs: [-job for job in jobs], lambda job: job % 2, most=3)
+    queue = WorkQueue(lambda jobs: [-job for job in jobs], lambda job: job % 2, max_jobs=3)
     assert queue.do(range(10)) == [-job for job in range(10)]
 
 
@@ -22,7 +22,7 @@ def test_what_waits_together_is_done_together_if_it_is_of_one_kind():
         assert go_on.wait(10)
         return [job * 10 for job in jobs]
 
-    queue = WorkQueue(work, lambda job: job >= 100, most=8)
+    queue = WorkQueue(work, lambda job: job >= 100, max_jobs=8)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(queue.do, [0])
         assert first_is_working.wait(10)
@@ -42,7 +42,7 @@ def test_a_failure_reaches_those_who_asked_and_nobody_else():
             raise ValueError("bad")
         return jobs
 
-    queue = WorkQueue(work, lambda job: job, most=4)
+    queue = WorkQueue(work, lambda job: job, max_jobs=4)
     with pytest.raises(ValueError, match="bad"):
         queue.do(["good", "bad"])
     assert queue.do(["good", "good"]) == ["good", "good"]
@@ -52,7 +52,7 @@ def test_an_interrupted_thread_leaves_no_work_behind():
     def work(jobs):
         raise KeyboardInterrupt
 
-    queue = WorkQueue(work, lambda job: job, most=1)
+    queue = WorkQueue(work, lambda job: job, max_jobs=1)
     with pytest.raises(KeyboardInterrupt):
         queue.do([1, 2, 3])
     assert queue._waiting == []
@@ -69,7 +69,7 @@ def test_work_that_is_not_wanted_any_more_is_not_done():
         assert go_on.wait(10)
         return jobs
 
-    queue = WorkQueue(work, lambda job: None, most=8)
+    queue = WorkQueue(work, lambda job: None, max_jobs=8)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(queue.do, [1])
         assert first_is_working.wait(10)
