@@ -17,8 +17,8 @@ import numpy.typing as npt
 from myxtts.config.config import XTTSConfig
 from myxtts.data import corpus as subset
 from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, checksum, open_cache
-from myxtts.data.diagnosis import typical_lengths
 from myxtts.data.features import settings_fingerprint
+from myxtts.data.statistics import typical_lengths
 
 _SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 _VALIDATION_CLIPS = 16

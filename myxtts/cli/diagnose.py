@@ -13,8 +13,8 @@ from myxtts.cli.train import add_training_flags, configuration_of_run, find_star
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.data.diagnosis import Diagnosis
-    from myxtts.data.schedule import Clips
+    from myxtts.data.shapes import Clips
+    from myxtts.data.statistics import Diagnosis
     from myxtts.devices.placement import Placement
 
 
@@ -39,7 +39,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     _, start = find_start(options)
     config = configuration_of_run(options, start)
-    from myxtts.data.diagnosis import advise, diagnose, with_recommended_batch_size
+    from myxtts.data.shapes import with_recommended_batch_size
+    from myxtts.data.statistics import advise, diagnose
 
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
@@ -73,21 +74,14 @@ def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
     """Lengths of the clips, the number of clips without any, and where they come from."""
-    from myxtts.data.diagnosis import typical_lengths
-    from myxtts.data.schedule import Clips
+    from myxtts.data.statistics import typical_lengths
 
     folder = config.data.train_data
     if folder is None:
         return typical_lengths(), 0, "clip lengths like LJSpeech's (no corpus given)"
     measures = measure_part("train", config, show_progress=not quiet)
-    clips = Clips(
-        measures.token_counts,
-        measures.frame_counts,
-        measures.speaker_of_clip,
-        measures.language_of_clip,
-    )
     unusable = measures.unreadable + measures.empty_text
-    return clips, unusable, f"{folder} (lengths before trimming silence)"
+    return measures.clips, unusable, f"{folder} (lengths before trimming silence)"
 
 
 def _as_dict(

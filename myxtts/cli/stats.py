@@ -26,9 +26,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import DataError, plural
 
 if TYPE_CHECKING:
-    from myxtts.data.diagnosis import Choice, DataRecommendation
     from myxtts.data.metadata import LJSpeechDataset
-    from myxtts.data.statistics import CorpusMeasures
+    from myxtts.data.statistics import Choice, CorpusMeasures, DataRecommendation
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -71,8 +70,12 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _check_plot_file(options.plot)
     parts = _parts(options.subset, config)
-    from myxtts.data.diagnosis import recommend, weigh_choices
-    from myxtts.data.statistics import corpus_statistics
+    from myxtts.data.statistics import (
+        corpus_statistics,
+        recommend,
+        save_histograms,
+        weigh_choices,
+    )
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.placement import expects_xla
 
@@ -82,8 +85,6 @@ def run(options: argparse.Namespace) -> int:
     choices = weigh_choices(measures, config, xla=xla)
     recommendation = recommend(measures, choices, config)
     if options.plot is not None:
-        from myxtts.data.histograms import save_histograms
-
         save_histograms(measures, options.plot)
     if options.json:
         say_json(_as_dict(options, config, statistics, choices, recommendation))

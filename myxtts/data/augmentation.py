@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from myxtts.audio.mel import cosines_over_bands
 from myxtts.config.config import XTTSConfig
-from myxtts.data.sampling import IntArray, Stream, generator_at
+from myxtts.data.schedule import Stream, generator_at
+from myxtts.data.shapes import IntArray
 
 # Number of evenly spaced pitch and formant factors; each needs its own weight matrix.
 _PITCHES = 33

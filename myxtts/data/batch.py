@@ -29,9 +29,8 @@ from myxtts.audio.mel import (
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.augmentation import Augmentation, Changes, frames_at_speed
 from myxtts.data.cache import FULL_SCALE, FeatureCache
-from myxtts.data.sampling import IntArray
 from myxtts.data.schedule import PlannedBatch
-from myxtts.data.shapes import Shape, ShapePlan, round_up
+from myxtts.data.shapes import IntArray, Shape, ShapePlan, round_up
 from myxtts.text.tokenizer import PADDING_ID, Tokenizer
 
 # With changed speed, frames start at multiples of a block; a hop has at least this many blocks. A

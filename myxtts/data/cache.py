@@ -27,6 +27,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from myxtts.data.shapes import Clips
 from myxtts.errors import DataError
 from myxtts.files import read_json
 from myxtts.text.tokenizer import Tokenizer
@@ -90,6 +91,11 @@ class FeatureCache:
     @property
     def frame_counts(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self.index["mels_count"])
+
+    @property
+    def clips(self) -> Clips:
+        labels = self.index["speaker"], self.index["language"]
+        return Clips(self.token_counts, self.frame_counts, *labels)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,16 @@ class Caution(Finding):
     """A warning: the clip is used for training but worth checking."""
 
     severity: ClassVar[str] = "warning"
+
+
+def too_many_rejected(left_out: int, clips: int, config: XTTSConfig) -> bool:
+    """Return whether a run would stop; `clips` counts the usable and the rejected ones."""
+    return left_out == clips or left_out > config.data.max_rejected_fraction * clips
+
+
+def override_option(left_out: int, clips: int) -> str:
+    """Return the option that lets a run start although this many clips are left out."""
+    return f"--set data.max_rejected_fraction={math.ceil(100 * left_out / clips) / 100:g}"
 
 
 @dataclass(frozen=True)

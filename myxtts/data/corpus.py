@@ -12,13 +12,13 @@ from pathlib import Path
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.cache import FeatureCache, is_cache_name, open_cache
-from myxtts.data.checks import Rejection
+from myxtts.data.checks import Rejection, too_many_rejected
 from myxtts.data.durations import DURATIONS_FILE
-from myxtts.data.features import Shard, prepare, settings_fingerprint, too_many_rejected
+from myxtts.data.features import Shard, prepare, settings_fingerprint
 from myxtts.data.metadata import LJSpeechDataset, metadata_files
-from myxtts.data.sampling import ClipLabels
-from myxtts.data.schedule import Clips, Schedule
+from myxtts.data.schedule import Schedule
 from myxtts.data.shapes import (
+    Clips,
     ShapePlan,
     assign_shapes,
     load_shapes,
@@ -106,15 +106,10 @@ def open_corpus(
                 plan_file,
             )
         else:
+            padded, whole_epochs = saved
+            shares = replicas * config.training.gradient_accumulation_steps
             plan = assign_shapes(
-                train.token_counts,
-                train.frame_counts,
-                saved.padded,
-                config,
-                shares=replicas * config.training.gradient_accumulation_steps,
-                dynamic=config.data.batching_mode == "dynamic",
-                labels=_labels(train),
-                whole_epochs=saved.whole_epochs,
+                train.clips, padded, config, shares=shares, whole_epochs=whole_epochs
             )
     plan = plan or _plan(train, config, replicas, xla)
     return _corpus(train, validation, tokenizer, plan, config)
@@ -135,13 +130,10 @@ def replanned(
 
 
 def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> ShapePlan:
-    labels = _labels(cache)
     if config.training.task == "vocoder":
         shares = replicas * config.training.gradient_accumulation_steps
-        return plan_segments(cache.frame_counts, config, shares=shares, labels=labels)
-    return plan_shapes(
-        cache.token_counts, cache.frame_counts, config, replicas=replicas, xla=xla, labels=labels
-    )
+        return plan_segments(cache.clips, config, shares=shares)
+    return plan_shapes(cache.clips, config, replicas=replicas, xla=xla)
 
 
 def _corpus(
@@ -151,17 +143,14 @@ def _corpus(
     plan: ShapePlan,
     config: XTTSConfig,
 ) -> Corpus:
-    # Without labels: validation clips are not balanced.
     if config.training.task == "vocoder":
-        validation_plan = plan_segments(validation.frame_counts, config, shares=plan.shares)
+        validation_plan = plan_segments(
+            validation.clips, config, shares=plan.shares, balanced=False
+        )
     else:
+        padded = [shape.padded for shape in plan.shapes]
         validation_plan = assign_shapes(
-            validation.token_counts,
-            validation.frame_counts,
-            [shape.padded for shape in plan.shapes],
-            config,
-            shares=plan.shares,
-            dynamic=plan.dynamic,
+            validation.clips, padded, config, shares=plan.shares, balanced=False
         )
         if (validation_plan.shape_of_clip < 0).all():
             raise DataError(
@@ -172,12 +161,7 @@ def _corpus(
 
 
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
-    clips = Clips(cache.token_counts, cache.frame_counts, *_labels(cache))
-    return CorpusPart(cache, clips, plan, Schedule(clips, plan, config))
-
-
-def _labels(cache: FeatureCache) -> ClipLabels:
-    return ClipLabels(cache.index["speaker"], cache.index["language"])
+    return CorpusPart(cache, cache.clips, plan, Schedule(cache.clips, plan, config))
 
 
 def _tokenizer_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
@@ -286,8 +270,8 @@ class CorpusSubset:
         if not is_ours or last["request"] != self._request(metadata_file):
             return None
         cache = open_cache(folder)
-        clips = sum(cache.rejected.values()) + len(cache)
-        return None if too_many_rejected(cache.rejected, clips, self.config) else cache
+        left_out = sum(cache.rejected.values())
+        return None if too_many_rejected(left_out, left_out + len(cache), self.config) else cache
 
     def remember(self, cache: FeatureCache) -> None:
         """Write down the cache; a failure only makes the next start slower."""

@@ -45,8 +45,14 @@ from myxtts.data.cache import (
     save_array,
     write_header,
 )
-from myxtts.data.checks import OVER_LIMITS, Rejection, check_clip, duplicate_audio
-from myxtts.data.diagnosis import advice_for, resume_option
+from myxtts.data.checks import (
+    OVER_LIMITS,
+    Rejection,
+    check_clip,
+    duplicate_audio,
+    override_option,
+    too_many_rejected,
+)
 from myxtts.data.metadata import Utterance
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.startup import load_tensorflow
@@ -110,7 +116,7 @@ def prepare(
         shutil.rmtree(build_dir, ignore_errors=True)
     cache = open_cache(folder)
     clips = sum(cache.rejected.values()) + len(cache)
-    _require_few_rejected(cache.rejected, cache.rejections, clips, utterances, config)
+    _require_few_rejected(cache.rejected, cache.rejections, clips, config)
     return cache
 
 
@@ -463,7 +469,7 @@ def _join(
     reasons = dict(Counter(rejection.reason for rejection in rejections))
     lines = [str(rejection) for rejection in rejections]
     clips = len(utterances) + len(bad_rows)
-    _require_few_rejected(reasons, lines, clips, utterances, config)
+    _require_few_rejected(reasons, lines, clips, config)
     left_out = {rejection.source for rejection in duplicates}
     kept = np.array([utterances[row].source not in left_out for row in rows], bool)
     languages = {item.language for item in utterances}
@@ -553,22 +559,12 @@ def _caches(cache_root: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             yield file.parent, content
 
 
-def too_many_rejected(reasons: Mapping[str, int], clips: int, config: XTTSConfig) -> bool:
-    """Return whether a run would stop; `clips` counts the usable and the rejected ones."""
-    left_out = sum(reasons.values())
-    return left_out == clips or left_out > config.data.max_rejected_fraction * clips
-
-
 def _require_few_rejected(
-    reasons: Mapping[str, int],
-    lines: Sequence[str],
-    clips: int,
-    utterances: Sequence[Utterance],
-    config: XTTSConfig,
+    reasons: Mapping[str, int], lines: Sequence[str], clips: int, config: XTTSConfig
 ) -> None:
-    if not too_many_rejected(reasons, clips, config):
-        return
     left_out = sum(reasons.values())
+    if not too_many_rejected(left_out, clips, config):
+        return
     counted = ", ".join(f"{reason}: {count}" for reason, count in Counter(reasons).most_common())
     message = (
         f"{left_out} of {clips} clips are unusable ({counted}), more than "
@@ -576,7 +572,7 @@ def _require_few_rejected(
         f"the first is {lines[0]}"
     )
     if not OVER_LIMITS.isdisjoint(reasons):
-        message += f"; {advice_for(utterances, config)}"
+        message += "; myxtts stats shows limits that keep more clips"
     if left_out < clips:
-        message += f"; to continue without these clips: {resume_option(left_out, clips)}"
+        message += f"; to continue without these clips: {override_option(left_out, clips)}"
     raise DataError(message)

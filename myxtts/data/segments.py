@@ -32,8 +32,8 @@ from myxtts.data.augmentation import NOISE_RANGE_DB, tone_curves
 from myxtts.data.cache import FULL_SCALE, FeatureCache, mapped, write_header
 from myxtts.data.corpus import CorpusPart
 from myxtts.data.pipeline import BatchSource
-from myxtts.data.sampling import IntArray, Stream, generator_at
-from myxtts.data.shapes import ShapePlan
+from myxtts.data.schedule import Stream, generator_at
+from myxtts.data.shapes import IntArray, ShapePlan
 from myxtts.errors import DataError
 from myxtts.files import atomic_file
 

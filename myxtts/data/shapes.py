@@ -2,12 +2,21 @@
 
 Each clip is padded to one of a few shapes, so the compiled step never sees a new one. The shapes
 are those that waste the least work, by exact dynamic programming (`nested_sizes`).
+
+The clips of a shape are sorted by text length and cut into as many strata as a batch has rows. Each
+row of a batch is drawn from its own stratum, so the token count of a batch, and of each of its
+shares, has a bound close to its mean. That bound is the number of slots that texts are packed into.
+
+With balancing, a group of `count` clips is sampled in proportion to count ** (1 - balance): 0
+samples clips uniformly, 1 samples groups uniformly. Strata then have equal weight instead of equal
+size.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -19,16 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import VOICE_STEP_FRAMES, TrainingConfig, XTTSConfig
-from myxtts.data.sampling import (
-    ClipLabels,
-    IntArray,
-    Weights,
-    balanced_weights,
-    slots_of_share,
-    strata_by_row,
-)
 from myxtts.errors import CheckpointError, ConfigError, DataError, plural
 from myxtts.files import read_json, write_file
+
+IntArray = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+CostOfClip = Callable[[IntArray, IntArray], FloatArray]
 
 # Shapes are rounded up to these multiples: finer ones save little padding and vectorize worse.
 TOKEN_MULTIPLE = 4
@@ -53,6 +59,13 @@ _BATCH_MULTIPLE = 4
 _SLOT_MULTIPLE = 8
 # The search compares all pairs of candidates; with more of them the grid is made coarser.
 _MAX_CANDIDATES = 2_500
+# A clip this close to the edge of a stratum counts for both sides, so that rounding never draws a
+# clip from a stratum it was not counted in.
+_EDGE = 1e-9
+
+_MIN_RECOMMENDED_BATCH = 4
+# Limits the memory of the largest batch: 16 clips of 24 seconds at the default hop.
+_MAX_FRAMES_PER_BATCH = 32_768
 
 # 100 epochs of 24 hours of speech, about 13,000 clips, are 80,000 batches of 16.
 DEFAULT_EPOCHS = 100
@@ -64,17 +77,20 @@ MIN_STEPS = 4_000
 # tiny model at the demo's speed.
 MAX_STEPS = 200_000
 
-FloatArray = npt.NDArray[np.float64]
-CostOfClip = Callable[[IntArray, IntArray], FloatArray]
 
+class Clips(NamedTuple):
+    """Lengths and labels of clips."""
 
-def round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    token_counts: IntArray
+    frame_counts: IntArray
+    speakers: IntArray
+    """Speaker number of each clip."""
+    languages: IntArray
+    """Language number of each clip."""
 
-
-def frame_multiple(config: XTTSConfig) -> int:
-    """Return what frames of a shape are multiples of: whole positions too."""
-    return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
+    def fitting(self, max_tokens: int, max_frames: int | None) -> BoolArray:
+        fits: BoolArray = self.token_counts <= max_tokens
+        return fits if max_frames is None else fits & (self.frame_counts <= max_frames)
 
 
 class Shape(NamedTuple):
@@ -106,10 +122,10 @@ class ShapePlan:
     valid_work_ratio: float
     dynamic: bool = False
     """Each batch is as long as its longest clip; the one shape is only an upper bound."""
-    weights: Weights | None = None
+    weights: FloatArray | None = None
     """Sampling weight of each clip, 1 on average; None means that every epoch has every clip."""
     whole_epochs: bool = True
-    """Every epoch has every clip, if clips are not balanced; else it is so on average only."""
+    """Whether every epoch has every clip, if clips are not balanced."""
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -117,7 +133,7 @@ class ShapePlan:
         return {"over the length limits": left_out} if left_out else {}
 
     def fingerprint(self) -> str:
-        """Digest of what decides which clips are in which batch, except settings."""
+        """Return a digest of what decides which clips are in which batch, except settings."""
         digest = hashlib.blake2b(self.shape_of_clip.tobytes(), digest_size=16)
         digest.update(repr([shape.padded for shape in self.shapes]).encode())
         digest.update(repr((self.dynamic, self.whole_epochs)).encode())
@@ -132,122 +148,124 @@ class ShapePlan:
         return np.flatnonzero(self.shape_of_clip == shape).astype(np.int32)
 
 
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def frame_multiple(config: XTTSConfig) -> int:
+    """Return the multiple that the frames of a shape are rounded up to: whole positions too."""
+    return math.lcm(FRAME_MULTIPLE, config.model.frames_per_position)
+
+
 def plan_shapes(
-    token_counts: IntArray,
-    frame_counts: IntArray,
-    config: XTTSConfig,
-    *,
-    replicas: int = 1,
-    xla: bool = False,
-    labels: ClipLabels | None = None,
+    clips: Clips, config: XTTSConfig, *, replicas: int = 1, xla: bool = False
 ) -> ShapePlan:
     """Plan shapes for clips of these lengths in the configured batching mode.
 
-    With XLA every shape costs a compilation, so the planner uses fewer of them. Clips are balanced
-    as configured if labels are given.
+    With XLA every shape costs a compilation, so the planner uses fewer of them.
     """
     data = config.data
     shares = replicas * config.training.gradient_accumulation_steps
-    fits = token_counts <= data.max_text_length
-    longest = int(frame_counts[fits].max(initial=1))
-    most_frames = data.max_mel_frames or round_up(longest, frame_multiple(config))
-    fits &= frame_counts <= most_frames
+    fits = clips.fitting(data.max_text_length, None)
+    longest = int(clips.frame_counts[fits].max(initial=1))
+    max_frames = data.max_mel_frames or round_up(longest, frame_multiple(config))
+    fits = clips.fitting(data.max_text_length, max_frames)
     if not fits.any():
         raise DataError(
             f"no clip fits data.max_text_length = {data.max_text_length} and "
             f"data.max_mel_frames = {data.max_mel_frames or 'that of the longest clip'}; raise them"
         )
     whole_epochs = True
-    if data.batching_mode != "bucketed":
-        padded = [(config.clips_per_step, data.max_text_length, most_frames)]
-    else:
-        weights = balanced_weights(labels, fits, data)
+    padded = [(config.clips_per_step, data.max_text_length, max_frames)]
+    if data.batching_mode == "bucketed":
+        weights = balanced_weights(clips, fits, config)
         weights = None if weights is None else weights[fits]
+        tokens, frames = clips.token_counts[fits], clips.frame_counts[fits]
         sizes = [
             size._replace(
-                tokens=min(size.tokens, data.max_text_length), frames=min(size.frames, most_frames)
+                tokens=min(size.tokens, data.max_text_length), frames=min(size.frames, max_frames)
             )
-            for size in _best_sizes(token_counts[fits], frame_counts[fits], weights, config, xla)
+            for size in _best_sizes(tokens, frames, weights, config, xla)
         ]
         # Filling up the last batch of every shape would repeat too many clips.
         whole_epochs = data.shape_count is not None or len(sizes) <= _shapes_with_whole_epochs(
             int(fits.sum()), config
         )
-        mean_tokens = float(np.average(token_counts[fits], weights=weights))
+        mean_tokens = float(np.average(tokens, weights=weights))
         batches = _batch_sizes(sizes, mean_tokens, config, shares, whole_epochs=whole_epochs)
         padded = [
             (batch, size.tokens, size.frames) for size, batch in zip(sizes, batches, strict=True)
         ]
-    return assign_shapes(
-        token_counts,
-        frame_counts,
-        padded,
-        config,
-        shares=shares,
-        dynamic=data.batching_mode == "dynamic",
-        labels=labels,
-        whole_epochs=whole_epochs,
-    )
+    return assign_shapes(clips, padded, config, shares=shares, whole_epochs=whole_epochs)
 
 
 def assign_shapes(
-    token_counts: IntArray,
-    frame_counts: IntArray,
+    clips: Clips,
     padded: Sequence[tuple[int, int, int]],
     config: XTTSConfig,
     *,
     shares: int,
-    dynamic: bool = False,
-    labels: ClipLabels | None = None,
+    balanced: bool = True,
     whole_epochs: bool = True,
 ) -> ShapePlan:
     """Assign each clip to the first shape (batch, tokens, frames) it fits, and compute the slots.
 
-    Clips are balanced as configured if labels are given.
+    `balanced` applies data.speaker_balance and data.language_balance.
     """
-    require_equal_shares([batch for batch, _, _ in padded], shares, config)
-    shape_of_clip = np.full(len(token_counts), -1, np.int32)
+    _require_equal_shares([batch for batch, _, _ in padded], shares, config)
+    shape_of_clip = np.full(len(clips.token_counts), -1, np.int32)
     for index, (_, tokens, frames) in reversed(list(enumerate(padded))):
-        shape_of_clip[(token_counts <= tokens) & (frame_counts <= frames)] = index
+        shape_of_clip[clips.fitting(tokens, frames)] = index
     used = shape_of_clip >= 0
-    weights = balanced_weights(labels, used, config.data)
+    weights = balanced_weights(clips, used, config) if balanced else None
     if weights is None and not whole_epochs:
         weights = used.astype(np.float64)
     shapes = []
     for index, (batch, tokens, frames) in enumerate(padded):
-        clips = np.flatnonzero(shape_of_clip == index).astype(np.int32)
+        members = np.flatnonzero(shape_of_clip == index).astype(np.int32)
         slots = batch * tokens // shares
-        if clips.size:
-            strata = strata_by_row(clips, token_counts, batch, weights)
-            packed = round_up(slots_of_share(strata, token_counts, shares), _SLOT_MULTIPLE)
+        if members.size:
+            strata = strata_by_row(members, clips.token_counts, batch, weights)
+            packed = round_up(slots_of_share(strata, clips.token_counts, shares), _SLOT_MULTIPLE)
             slots = min(packed, slots)
         shapes.append(Shape(batch, tokens, frames, slots))
-    ratios = _valid_ratios(
-        token_counts, frame_counts, shapes, shape_of_clip, weights, shares, config
-    )
+    frame_ratio = work_ratio = 1.0
+    if used.any():
+        used_weights = np.ones(int(used.sum())) if weights is None else weights[used]
+        counts = np.bincount(shape_of_clip[used], used_weights, minlength=len(shapes))
+        tokens_of = np.array([shape.tokens for shape in shapes], np.int32)
+        frames_of = np.array([shape.frames for shape in shapes], np.int32)
+        slots_of = np.array([shape.slots * shares / shape.batch for shape in shapes])
+        lengths = clips.token_counts[used], clips.frame_counts[used]
+        # References are taken to be as long as clips.
+        real = real_multiplications(*lengths, lengths[1], config)
+        computed = computed_multiplications(tokens_of, frames_of, slots_of, config)
+        frame_ratio = float(np.dot(used_weights, lengths[1]) / np.dot(counts, frames_of))
+        work_ratio = float(np.dot(used_weights, real) / np.dot(counts, computed))
     return ShapePlan(
         tuple(shapes),
         shape_of_clip,
         shares,
-        *ratios,
-        dynamic=dynamic,
+        frame_ratio,
+        work_ratio,
+        dynamic=config.data.batching_mode == "dynamic",
         weights=weights,
         whole_epochs=whole_epochs,
     )
 
 
 def plan_segments(
-    frame_counts: IntArray, config: XTTSConfig, *, shares: int, labels: ClipLabels | None = None
+    clips: Clips, config: XTTSConfig, *, shares: int, balanced: bool = True
 ) -> ShapePlan:
     """Plan one static shape: a segment of fixed length, cut out of each clip."""
     batch, frames = config.clips_per_step, config.vocoder.frames_per_segment
-    require_equal_shares([batch], shares, config)
-    used = np.ones(len(frame_counts), bool)
-    weights = balanced_weights(labels, used, config.data)
-    valid = float(np.average(np.minimum(frame_counts, frames), weights=weights)) / frames
+    _require_equal_shares([batch], shares, config)
+    count = len(clips.frame_counts)
+    weights = balanced_weights(clips, np.ones(count, bool), config) if balanced else None
+    valid = float(np.average(np.minimum(clips.frame_counts, frames), weights=weights)) / frames
     return ShapePlan(
         (Shape(batch, 0, frames, 0),),
-        np.zeros(len(frame_counts), np.int32),
+        np.zeros(count, np.int32),
         shares,
         valid_frame_ratio=valid,
         valid_work_ratio=valid,
@@ -255,7 +273,7 @@ def plan_segments(
     )
 
 
-def require_equal_shares(batches: Sequence[int], shares: int, config: XTTSConfig) -> None:
+def _require_equal_shares(batches: Sequence[int], shares: int, config: XTTSConfig) -> None:
     accumulation = config.training.gradient_accumulation_steps
     for batch in batches:
         if batch % shares:
@@ -265,61 +283,135 @@ def require_equal_shares(batches: Sequence[int], shares: int, config: XTTSConfig
             )
 
 
-def step_frame_budget(config: XTTSConfig) -> int | None:
-    """Return the maximum frames of a step, over all accumulated batches."""
-    budget = config.data.frame_budget
-    return None if budget is None else budget * config.training.gradient_accumulation_steps
+def balanced_weights(clips: Clips, used: BoolArray, config: XTTSConfig) -> FloatArray | None:
+    """Return a weight per clip, 1 on average over the used clips, or None if all are equal.
+
+    Languages are balanced after speakers: with both balances at 1, every language is sampled
+    equally often, and so is every speaker within a language.
+    """
+    if not used.any():
+        return None
+    weights = np.ones(int(used.sum()))
+    for groups, balance in (
+        (clips.speakers[used], config.data.speaker_balance),
+        (clips.languages[used], config.data.language_balance),
+    ):
+        if balance:
+            totals = np.bincount(groups, weights)
+            weights *= (np.where(totals > 0, totals, 1.0) ** -balance)[groups]
+    if np.allclose(weights, weights[:1], rtol=1e-9, atol=0):
+        return None
+    everywhere = np.zeros(used.size)
+    everywhere[used] = weights / weights.mean()
+    return everywhere
+
+
+def by_text_length(clips: IntArray, token_counts: IntArray) -> IntArray:
+    return clips[np.argsort(token_counts[clips], kind="stable")]
+
+
+def strata_by_row(
+    clips: IntArray, token_counts: IntArray, batch: int, weights: FloatArray | None = None
+) -> list[IntArray]:
+    """Return, for each row of a batch, the clips it is drawn from; every clip is in a stratum.
+
+    Strata have equal size, or equal weight with weights. With fewer clips than rows some clips are
+    in several strata, and with weights so are clips on the edge between two.
+    """
+    ordered = by_text_length(clips, token_counts)
+    if weights is None:
+        edges = np.arange(batch + 1) * clips.size // batch
+        strata = [ordered[start : max(end, start + 1)] for start, end in itertools.pairwise(edges)]
+    else:
+        reached = cumulative_share(weights[ordered])
+        borders = np.arange(batch + 1) / batch
+        starts = np.searchsorted(reached, borders[:-1] - _EDGE, side="right")
+        lasts = np.searchsorted(reached, borders[1:] + _EDGE)
+        strata = [ordered[start : last + 1] for start, last in zip(starts, lasts, strict=True)]
+    return [strata[row] for row in balanced_order(batch)]
+
+
+def cumulative_share(weights: FloatArray) -> FloatArray:
+    """Return the cumulative weight as a fraction of the total."""
+    sums = np.cumsum(weights)
+    return sums / sums[-1]
+
+
+def balanced_order(count: int) -> list[int]:
+    """Return 0 to count - 1, ordered so that halves have nearly the same sum, recursively.
+
+    A batch is split among replicas into equal parts of this order, so its rows and their order do
+    not depend on the number of replicas.
+    """
+
+    def halved(places: list[int]) -> list[int]:
+        if len(places) < 3:
+            return places
+        # Of every four, the first and the last go to one half, the middle two to the other.
+        first = [place for index, place in enumerate(places) if index % 4 in (0, 3)]
+        second = [place for index, place in enumerate(places) if index % 4 in (1, 2)]
+        while len(first) > len(places) // 2:
+            second.append(first.pop())
+        return halved(first) + halved(sorted(second))
+
+    return halved(list(range(count)))
+
+
+def slots_of_share(strata: list[IntArray], token_counts: IntArray, shares: int) -> int:
+    """Return the maximum number of tokens in a share, whatever is drawn from the strata."""
+    longest = np.array([token_counts[stratum].max() for stratum in strata])
+    return int(longest.reshape(shares, -1).sum(axis=1).max())
+
+
+class Size(NamedTuple):
+    tokens: int
+    frames: int
+    clips: float
+    """Number, or total weight, of the clips that fit this size but no smaller one."""
 
 
 def _best_sizes(
     token_counts: IntArray,
     frame_counts: IntArray,
-    weights: Weights | None,
+    weights: FloatArray | None,
     config: XTTSConfig,
     xla: bool,
 ) -> list[Size]:
+    """Choose how many shapes there are, unless data.shape_count is set, and how large."""
     real_work = real_multiplications(token_counts, frame_counts, frame_counts, config)
     mean_tokens, mean_frames, mean_work = (
         float(np.average(amounts, weights=weights))
         for amounts in (token_counts, frame_counts, real_work)
     )
-
     epochs = run_length(config.training, token_counts.size / config.clips_per_step).epochs
 
-    def cost_of_clip(tokens: IntArray, frames: IntArray) -> npt.NDArray[np.float64]:
-        """Return frames and work of a padded clip, each relative to the average clip.
+    def work_of(tokens: IntArray, frames: IntArray) -> FloatArray:
+        # The work on packed texts depends on their tokens only, not on the shape.
+        return computed_multiplications(tokens, frames, np.array(mean_tokens), config)
 
-        The work on packed texts depends on their tokens only, not on the shape.
-        """
-        work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
-        return frames / mean_frames + work / mean_work
+    def cost_of_clip(tokens: IntArray, frames: IntArray) -> FloatArray:
+        """Return frames and work of a padded clip, each relative to the average clip."""
+        return frames / mean_frames + work_of(tokens, frames) / mean_work
 
     def training_seconds(sizes: list[Size]) -> float:
         """Estimate the time of a whole run, including compilations."""
-        costs = cost_of_clip(*_lengths_of(sizes))
-        clips = [size.clips for size in sizes]
-        work = epochs * mean_work * np.dot(clips, costs) / 2
+        tokens, frames, clips = _columns(sizes)
+        work = epochs * mean_work * np.dot(clips, cost_of_clip(tokens, frames)) / 2
         seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
         return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
 
     def plans_up_to(most: int) -> list[list[Size]]:
+        multiples = TOKEN_MULTIPLE, frame_multiple(config)
         return nested_sizes(
-            token_counts,
-            frame_counts,
-            cost_of_clip,
-            most,
-            multiples=(TOKEN_MULTIPLE, frame_multiple(config)),
-            weights=weights,
+            token_counts, frame_counts, cost_of_clip, most, multiples=multiples, weights=weights
         )
 
     def real_share(sizes: list[Size]) -> float:
-        tokens, frames = _lengths_of(sizes)
-        work = computed_multiplications(tokens, frames, np.array(mean_tokens), config)
-        return mean_work / float(np.average(work, weights=[size.clips for size in sizes]))
+        tokens, frames, clips = _columns(sizes)
+        return mean_work / float(np.average(work_of(tokens, frames), weights=clips))
 
-    count = config.data.shape_count
-    if count is not None:
-        return plans_up_to(count)[-1]
+    if config.data.shape_count is not None:
+        return plans_up_to(config.data.shape_count)[-1]
     usual = _shapes_with_whole_epochs(token_counts.size, config)
     best = min(plans_up_to(min(MAX_SHAPES, usual)), key=training_seconds)
     most = min(_MAX_UNCOMPILED_SHAPES, token_counts.size // config.clips_per_step)
@@ -333,19 +425,16 @@ def _shapes_with_whole_epochs(clips: int, config: XTTSConfig) -> int:
     return max(1, clips // (_BATCHES_PER_SHAPE * config.clips_per_step))
 
 
-def _lengths_of(sizes: list[Size]) -> tuple[IntArray, IntArray]:
-    return (
-        np.array([size.tokens for size in sizes], np.int32),
-        np.array([size.frames for size in sizes], np.int32),
-    )
+def _columns(sizes: list[Size]) -> tuple[IntArray, IntArray, FloatArray]:
+    tokens, frames, clips = zip(*sizes, strict=True)
+    return np.array(tokens, np.int32), np.array(frames, np.int32), np.array(clips)
 
 
 def _batch_sizes(
     sizes: list[Size], mean_tokens: float, config: XTTSConfig, shares: int, *, whole_epochs: bool
 ) -> list[int]:
     """Return the clips of a step for each size, all of about the configured cost."""
-    tokens, frames = _lengths_of(sizes)
-    clips = np.array([size.clips for size in sizes])
+    tokens, frames, clips = _columns(sizes)
     slots = tokens * (mean_tokens * clips.sum() / np.dot(clips, tokens))
     work = computed_multiplications(tokens, frames, slots, config)
     budget = config.clips_per_step * float(np.dot(clips, work)) / clips.sum()
@@ -360,9 +449,9 @@ def _batch_sizes(
             min(batch, max(1, int(size.clips) // multiple) * multiple)
             for batch, size in zip(batches, sizes, strict=True)
         ]
-    frame_budget = step_frame_budget(config)
-    if frame_budget is None:
+    if config.data.frame_budget is None:
         return batches
+    frame_budget = config.data.frame_budget * accumulation
     most = [frame_budget // size.frames // multiple * multiple for size in sizes]
     if min(most) == 0:
         at_once = multiple // accumulation
@@ -371,50 +460,6 @@ def _batch_sizes(
             f"{at_once * max(size.frames for size in sizes)}: {at_once} of the longest clips"
         )
     return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
-
-
-def _valid_ratios(
-    token_counts: IntArray,
-    frame_counts: IntArray,
-    shapes: Sequence[Shape],
-    shape_of_clip: IntArray,
-    weights: Weights | None,
-    shares: int,
-    config: XTTSConfig,
-) -> tuple[float, float]:
-    """Return real over computed mel frames and work, assuming references as long as clips."""
-    used = shape_of_clip >= 0
-    if not used.any():
-        return 1.0, 1.0
-    used_weights = np.ones(int(used.sum())) if weights is None else weights[used]
-    clips = np.bincount(shape_of_clip[used], used_weights, minlength=len(shapes))
-    tokens, frames = (
-        np.array([getattr(shape, name) for shape in shapes], np.int32)
-        for name in ("tokens", "frames")
-    )
-    slots = np.array([shape.slots * shares / shape.batch for shape in shapes])
-    real = real_multiplications(token_counts[used], frame_counts[used], frame_counts[used], config)
-    computed = computed_multiplications(tokens, frames, slots, config)
-    return (
-        float(np.dot(used_weights, frame_counts[used]) / np.dot(clips, frames)),
-        float(np.dot(used_weights, real) / np.dot(clips, computed)),
-    )
-
-
-class Size(NamedTuple):
-    tokens: int
-    frames: int
-    clips: float
-    """Number, or total weight, of the clips that fit this size but no smaller one."""
-
-
-class _Candidates(NamedTuple):
-    """Sizes to consider: each of their two lengths occurs in the corpus."""
-
-    tokens: IntArray
-    frames: IntArray
-    fitting: FloatArray
-    """Number, or total weight, of the clips that fit each size."""
 
 
 def nested_sizes(
@@ -436,15 +481,14 @@ def nested_sizes(
     `cost_of_clip` maps arrays of padded tokens and frames to the cost of a clip; lengths are
     multiples of `multiples`. `weights` are the weights of the clips.
     """
-    candidates = _candidates(token_counts, frame_counts, multiples, weights)
-    tokens, frames, fitting = candidates
+    tokens, frames, fitting = _candidates(token_counts, frame_counts, multiples, weights)
     cost = cost_of_clip(tokens, frames)
     holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
     # least[c]: minimum cost of all clips that fit candidate c, if c is the largest shape so far.
     least = fitting * cost
     # Cost of adding shape c (column) after p (row), without the part that depends on c only.
     step = np.where(holds, -fitting[:, None] * cost, np.inf)
-    predecessors = [np.full(least.size, -1)]
+    predecessors: list[npt.NDArray[np.intp]] = []
     totals = [least[-1]]
     for _ in range(1, most):
         extended = least[:, None] + step
@@ -454,9 +498,19 @@ def nested_sizes(
             break
         predecessors.append(best)
         totals.append(least[-1])
-    return [
-        _follow_back(predecessors[: count + 1], candidates) for count in range(len(predecessors))
-    ]
+    plans = []
+    for count in range(len(totals)):
+        places = [fitting.size - 1]
+        for choices in reversed(predecessors[:count]):
+            places.insert(0, int(choices[places[0]]))
+        smaller = [0.0, *fitting[places[:-1]]]
+        plans.append(
+            [
+                Size(int(tokens[place]), int(frames[place]), float(fitting[place] - before))
+                for place, before in zip(places, smaller, strict=True)
+            ]
+        )
+    return plans
 
 
 def _candidates(
@@ -464,10 +518,14 @@ def _candidates(
     frame_counts: IntArray,
     multiples: tuple[int, int],
     weights: FloatArray | None,
-) -> _Candidates:
-    token_multiple, frame_multiple = multiples
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return tokens and frames of sizes to consider, and the total weight of clips that fit each.
+
+    Each of their two lengths occurs in the corpus, and the last one fits every clip.
+    """
+    token_step, frame_step = multiples
     while True:
-        rows, columns = -(-token_counts // token_multiple), -(-frame_counts // frame_multiple)
+        rows, columns = -(-token_counts // token_step), -(-frame_counts // frame_step)
         width = int(columns.max()) + 1
         clips = np.bincount(
             rows.astype(np.int64) * width + columns,
@@ -478,27 +536,9 @@ def _candidates(
         tokens, frames = np.nonzero(has_row & has_column)
         if tokens.size <= _MAX_CANDIDATES:
             break
-        token_multiple, frame_multiple = 2 * token_multiple, 2 * frame_multiple
+        token_step, frame_step = 2 * token_step, 2 * frame_step
     fitting = clips.cumsum(axis=0).cumsum(axis=1)[tokens, frames].astype(np.float64)
-    # In row-major order, so the last candidate fits every clip.
-    return _Candidates(
-        (tokens * token_multiple).astype(np.int32),
-        (frames * frame_multiple).astype(np.int32),
-        fitting,
-    )
-
-
-def _follow_back(predecessors: list[npt.NDArray[np.intp]], candidates: _Candidates) -> list[Size]:
-    tokens, frames, fitting = candidates
-    places = [fitting.size - 1]
-    for choices in reversed(predecessors[1:]):
-        places.append(int(choices[places[-1]]))
-    places.reverse()
-    before = [0.0, *fitting[places[:-1]]]
-    return [
-        Size(int(tokens[place]), int(frames[place]), float(fitting[place] - smaller))
-        for place, smaller in zip(places, before, strict=True)
-    ]
+    return (tokens * token_step).astype(np.int32), (frames * frame_step).astype(np.int32), fitting
 
 
 def real_multiplications(
@@ -536,11 +576,21 @@ def _multiplications(
     positions = frames / model.frames_per_position
     convolution = model.kernel_positions * model.text_width * (model.text_blocks + 1)
     attention_per_pair = 2 * model.text_width * model.text_blocks
+    per_encoded_position = 0.0
+    if model.frame_blocks:
+        # Its stages have 1, 1/2, 1/4, 1/2 and 1 of the positions. Convolutions and attention
+        # scores are left out, as they are some percent of this.
+        width = model.frame_width
+        per_block = 8 * width * (1 + 1 / 2 + 1 / 4 + 1 / 2 + 1) + 4 * width / 4
+        changes_of_rate = 2 * (2 * width / 2 + 2 * width / 4)
+        per_encoded_position = width * (
+            model.frame_blocks * per_block + changes_of_rate + 2 * channels + model.text_width
+        )
     padded = (
         token_count * convolution
         + token_count**2 * attention_per_pair
         + token_count * positions * channels
-        + positions * _per_encoded_position(config)
+        + positions * per_encoded_position
     )
     # On segments of bounded length: the decoder's segment and the reference. Attention between
     # positions and latents is left out, as it is 1 or 2 % of this.
@@ -558,22 +608,6 @@ def _multiplications(
         + reference_frames / VOICE_STEP_FRAMES * per_step
     )
     return packed_tokens * per_token + padded + segments
-
-
-def _per_encoded_position(config: XTTSConfig) -> float:
-    """Return the work in the frame encoder, whose stages have 1, 1/2, 1/4, 1/2, 1 of the positions.
-
-    Without the convolutions and the attention scores, which are some percent of this.
-    """
-    model = config.model
-    if not model.frame_blocks:
-        return 0.0
-    width, channels = model.frame_width, config.data.n_mels * model.frames_per_position
-    per_block = 8 * width * (1 + 1 / 2 + 1 / 4 + 1 / 2 + 1) + 4 * width / 4
-    changes_of_rate = 2 * (2 * width / 2 + 2 * width / 4)
-    return width * (
-        model.frame_blocks * per_block + changes_of_rate + 2 * channels + model.text_width
-    )
 
 
 @dataclass(frozen=True)
@@ -600,64 +634,70 @@ def run_length(training: TrainingConfig, batches_per_epoch: float) -> RunLength:
     bound = min(max(steps, MIN_STEPS), MAX_STEPS)
     if bound == steps:
         return RunLength(steps, epochs, "the default for this corpus")
-    beyond = (
-        f"only {steps:,} steps, below the default minimum"
-        if bound == MIN_STEPS
-        else f"{steps:,} steps, above the default maximum"
+    beyond = "below the default minimum" if bound == MIN_STEPS else "above the default maximum"
+    reason = (
+        f"{DEFAULT_EPOCHS} epochs would be {steps:,} steps, {beyond}. Change it with --max-steps."
     )
-    reason = f"{DEFAULT_EPOCHS} epochs would be {beyond}. Change it with --max-steps."
     return RunLength(bound, bound / batches_per_epoch, reason)
 
 
-def describe_plan(plan: ShapePlan, frame_counts: IntArray, config: XTTSConfig) -> str:
-    """Return a table of shapes: clips, clips at once, fraction of real frames."""
-    accumulation = config.training.gradient_accumulation_steps
+class BatchSize(NamedTuple):
+    size: int
+    reason: str
+
+
+def with_recommended_batch_size(
+    clips: Clips, config: XTTSConfig, *, replicas: int = 1
+) -> tuple[XTTSConfig, BatchSize]:
+    """Return the configuration that `train` uses, and the batch size for the clips that fit it.
+
+    That is the configured size, halved while there are too few clips or too long ones.
+    """
+    fits = clips.fitting(config.data.max_text_length, config.data.max_mel_frames)
+    count = int(fits.sum())
+    # A vocoder is trained on short segments, however long the clips are.
+    is_vocoder = config.training.task == "vocoder"
+    longest = 0 if is_vocoder else int(clips.frame_counts[fits].max(initial=0))
+    size, reason = config.data.batch_size, "as configured"
+    while True:
+        if count < size * config.training.gradient_accumulation_steps:
+            reason = f"more than the {count} clips there are would repeat some"
+        elif longest * size > _MAX_FRAMES_PER_BATCH:
+            reason = "more would need much memory for the longest clips"
+        else:
+            break
+        # Replicas need equal shares.
+        if size < 2 * _MIN_RECOMMENDED_BATCH or size % (2 * replicas):
+            break
+        size //= 2
+    if not config.has_own_batch_size and size != config.data.batch_size:
+        config = config.with_(batch_size=size)
+    return config, BatchSize(size, reason)
+
+
+def describe_plan(plan: ShapePlan, config: XTTSConfig) -> str:
+    """Return a table of shapes with their clips, in all and per batch."""
     if plan.dynamic:
         return "Shapes     dynamic: each batch is as long as its longest clip"
-    lines = ["Shapes     tokens  frames   clips   batch   real frames   real work"]
-    for index, shape in enumerate(plan.shapes):
-        clips = plan.clips_of(index)
-        weights = None if plan.weights is None else plan.weights[clips]
-        mean = np.average(frame_counts[clips], weights=weights) if clips.size else 0.0
-        real = mean / shape.frames
-        lines.append(
-            f"  {index + 1:>2}      {shape.tokens:>7} {shape.frames:>7} {clips.size:>7} "
-            f"{shape.batch // accumulation:>7} {real:>13.1%}"
-        )
-    used = int(np.sum(plan.shape_of_clip >= 0))
-    lines.append(
-        f"  all                     {used:>7}         {plan.valid_frame_ratio:>13.1%} "
-        f"{plan.valid_work_ratio:>11.1%}"
-    )
-    return "\n".join(lines)
-
-
-def describe_segments(plan: ShapePlan, config: XTTSConfig) -> str:
-    """Return one line for the one shape."""
-    (shape,) = plan.shapes
-    at_once = shape.batch // config.training.gradient_accumulation_steps
-    clips = plan.clips_of(0).size
-    return (
-        f"Segments: {shape.frames} frames of each clip, {at_once} {plural(at_once, 'clip')} at "
-        f"once, {clips} {plural(clips, 'clip')} in all; {plan.valid_frame_ratio:.1%} real frames"
-    )
-
-
-class SavedShapes(NamedTuple):
-    padded: list[tuple[int, int, int]]
-    """Batch, tokens and frames of each shape."""
-    whole_epochs: bool
+    accumulation = config.training.gradient_accumulation_steps
+    lines = ["Shapes     tokens  frames   clips   batch"]
+    lines += [
+        f"           {shape.tokens:>6} {shape.frames:>7} {plan.clips_of(index).size:>7} "
+        f"{shape.batch // accumulation:>7}"
+        for index, shape in enumerate(plan.shapes)
+    ]
+    ratios = f"{plan.valid_frame_ratio:.1%} real frames, {plan.valid_work_ratio:.1%} real work"
+    return "\n".join([*lines, f"           {ratios}"])
 
 
 def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
     """Save the shapes of a run, so that a resumed run has the same batches."""
-    shapes = [
-        {**shape._asdict(), "clips": int(plan.clips_of(index).size)}
-        for index, shape in enumerate(plan.shapes)
-    ]
     content = {
         "settings": _deciding_settings(config),
-        "shapes": shapes,
+        "shapes": [
+            {**shape._asdict(), "clips": int(plan.clips_of(index).size)}
+            for index, shape in enumerate(plan.shapes)
+        ],
         "whole_epochs": plan.whole_epochs,
         # The padding of dynamic batches is not known in advance.
         "valid_frame_ratio": None if plan.dynamic else plan.valid_frame_ratio,
@@ -667,32 +707,35 @@ def save_plan(plan: ShapePlan, config: XTTSConfig, file: Path) -> None:
     write_file(file, json.dumps(content, indent=1))
 
 
-def load_shapes(file: Path, config: XTTSConfig) -> SavedShapes | None:
-    """Read saved shapes; None if settings that affect the shapes have changed."""
+def load_shapes(file: Path, config: XTTSConfig) -> tuple[list[tuple[int, int, int]], bool] | None:
+    """Return the saved (batch, tokens, frames) of shapes, and whether epochs are whole.
+
+    None if settings that affect the shapes have changed.
+    """
     try:
         content = read_json(file, ("settings", "shapes", "whole_epochs"))
         shapes = [(shape["batch"], shape["tokens"], shape["frames"]) for shape in content["shapes"]]
         if not shapes:
             raise ValueError("no shapes")
-        same = content["settings"] == _deciding_settings(config)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error
-    return SavedShapes(shapes, content["whole_epochs"]) if same else None
+    same = content["settings"] == _deciding_settings(config)
+    return (shapes, content["whole_epochs"]) if same else None
 
 
 def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
     """Return the settings that determine the shapes, without devices and the length of the run."""
-    data = config.data
+    data, accumulation = config.data, config.training.gradient_accumulation_steps
     return {
         "batching": data.batching_mode,
         "batch_size": config.clips_per_step,
         "shape_count": data.shape_count,
-        "frame_budget": step_frame_budget(config),
+        "frame_budget": data.frame_budget and data.frame_budget * accumulation,
         "max_text_length": data.max_text_length,
         "max_mel_frames": data.max_mel_frames,
         "speaker_balance": data.speaker_balance,
         "language_balance": data.language_balance,
-        "gradient_accumulation_steps": config.training.gradient_accumulation_steps,
+        "gradient_accumulation_steps": accumulation,
     }

@@ -179,7 +179,7 @@ class AcousticTask:
 
     def describe_shapes(self) -> str:
         part = self._corpus.train
-        return describe_plan(part.plan, part.cache.frame_counts, self._config)
+        return describe_plan(part.plan, self._config)
 
     def next_command(self, run_dir: Path) -> str:
         return f"myxtts synthesize {shlex.quote(str(run_dir))} {trial_of_voice(self._corpus)}"

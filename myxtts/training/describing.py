@@ -84,7 +84,7 @@ def describe_mode(opened: OpenedRun) -> str:
 
 def describe_data(opened: OpenedRun) -> Iterator[str]:
     """The corpus, the clips left out, and a batch size that suits it better."""
-    from myxtts.data.diagnosis import with_recommended_batch_size
+    from myxtts.data.shapes import with_recommended_batch_size
 
     corpus, part = opened.corpus, opened.corpus.train
     hours = seconds_of_frames(part.cache.frame_counts.sum(), opened.config.audio) / 3_600

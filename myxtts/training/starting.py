@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import Corpus, OnProgress, open_corpus, replanned_corpus
-from myxtts.data.diagnosis import with_recommended_batch_size
+from myxtts.data.shapes import with_recommended_batch_size
 from myxtts.devices.strategy import chief_first, devices_here, place_of, uses_xla
 from myxtts.errors import DeviceError, plural
 from myxtts.runs.run_dir import RunDir

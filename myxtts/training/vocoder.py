@@ -22,7 +22,7 @@ from myxtts.data.segments import (
     segment_signature,
     with_mels,
 )
-from myxtts.data.shapes import Shape, ShapePlan, describe_segments
+from myxtts.data.shapes import Shape, ShapePlan, describe_plan
 from myxtts.errors import CheckpointError
 from myxtts.models.vocoder import NeuralVocoder, SegmentCounts, SegmentDraws, TrainedVocoder
 from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
@@ -154,7 +154,7 @@ class VocoderTask:
         )
 
     def describe_shapes(self) -> str:
-        return describe_segments(self._corpus.train.plan, self._config)
+        return describe_plan(self._corpus.train.plan, self._config)
 
     def next_command(self, run_dir: Path) -> str:
         trial = trial_of_voice(self._corpus)

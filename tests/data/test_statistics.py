@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 import soundfile
 
-from myxtts.charts import as_png
 from myxtts.config.config import XTTSConfig
 from myxtts.data import statistics
-from myxtts.data.histograms import draw_histograms, save_histograms
 from myxtts.data.metadata import LJSpeechDataset
-from myxtts.data.statistics import CorpusMeasures, corpus_statistics, measure_corpus
+from myxtts.data.shapes import Clips
+from myxtts.data.statistics import (
+    CorpusMeasures,
+    advise,
+    corpus_statistics,
+    diagnose,
+    measure_corpus,
+    recommend,
+    save_histograms,
+    typical_lengths,
+    weigh_choices,
+)
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
@@ -47,23 +56,19 @@ def small_corpus(tmp_path):
     return tmp_path
 
 
-def measures_of(tokens, frames, speakers=("ann",), **changes) -> CorpusMeasures:
-    frame_counts = np.array(frames, np.int32)
-    clips = np.arange(len(frame_counts), dtype=np.int32)
-    content = {
-        "rows": clips.size,
-        "unreadable": 0,
-        "empty_text": 0,
-        "seconds": (frame_counts - 1) * 256 / 22_050,
-        "token_counts": np.array(tokens, np.int32),
-        "frame_counts": frame_counts,
-        "speaker_of_clip": clips % len(speakers),
-        "speakers": tuple(speakers),
-        "language_of_clip": np.zeros(clips.size, np.int32),
-        "languages": ("en",),
-        "symbols": Counter("abc"),
-    }
-    return CorpusMeasures(**(content | changes))
+def measures_of(tokens, frames, speakers=("ann",)) -> CorpusMeasures:
+    token_counts, frame_counts = np.array(tokens, np.int32), np.array(frames, np.int32)
+    rows = np.arange(token_counts.size, dtype=np.int32)
+    return CorpusMeasures(
+        rows=rows.size,
+        unreadable=0,
+        empty_text=0,
+        seconds=(frame_counts - 1) * 256 / 22_050,
+        clips=Clips(token_counts, frame_counts, rows % len(speakers), np.zeros_like(rows)),
+        speakers=tuple(speakers),
+        languages=("en",),
+        symbols=Counter("abc"),
+    )
 
 
 def test_the_statistics_of_a_small_corpus(small_corpus):
@@ -117,23 +122,16 @@ def test_lengths_are_those_of_the_tokenizer_and_the_features(corpus, demo_corpus
     measures = measure_corpus(dataset, XTTSConfig())
     symbols = [text_symbols(item.text, item.language, "phonemes") for item in dataset]
     tokenizer = Tokenizer.learn("phonemes", (symbol for row in symbols for symbol in row), ())
-    assert measures.token_counts.tolist() == [
+    assert measures.clips.token_counts.tolist() == [
         len(tokenizer.encode(item.text, item.language)) for item in dataset
     ]
     assert measures.symbols == Counter(symbol for row in symbols for symbol in row)
     rows = corpus.train.cache.index["row"]
-    assert (measures.frame_counts[rows] >= corpus.train.cache.frame_counts).all()
-    assert measures.token_counts[rows].tolist() == corpus.train.cache.token_counts.tolist()
+    assert (measures.clips.frame_counts[rows] >= corpus.train.cache.frame_counts).all()
+    assert measures.clips.token_counts[rows].tolist() == corpus.train.cache.token_counts.tolist()
 
 
-def test_percentiles_are_lengths_that_enough_clips_keep_to():
-    stats = corpus_statistics(measures_of(range(11, 111), range(101, 201)))
-    assert [stats["text_length"][key] for key in ("percentile_95", "percentile_99")] == [105, 109]
-    assert [stats["mel_length"][key] for key in ("percentile_95", "percentile_99")] == [195, 199]
-    assert stats["text_length"]["median"] == 60.5
-
-
-def test_a_corpus_without_a_clip_to_use(tmp_path):
+def test_a_corpus_without_usable_clips(tmp_path):
     (tmp_path / "metadata.csv").write_text("a|one two\nb|three\n")
     with pytest.raises(DataError):
         LJSpeechDataset(tmp_path, validation_fraction=None).get_statistics()
@@ -155,8 +153,10 @@ def test_processes_and_one_process_agree(small_corpus, monkeypatch):
     )
     one = measure_corpus(utterances, GRAPHEMES)
     assert corpus_statistics(one) == corpus_statistics(two)
-    assert one.token_counts.tolist() == two.token_counts.tolist() == [11, 6, 10] * 90
-    assert one.speaker_of_clip.tolist() == two.speaker_of_clip.tolist() == [0, 1, 0] * 90
+    assert one.clips.token_counts.tolist() == [11, 6, 10] * 90
+    assert one.clips.speakers.tolist() == [0, 1, 0] * 90
+    for ours, theirs in zip(one.clips, two.clips, strict=True):
+        assert ours.tolist() == theirs.tolist()
     assert calls == [(256, 630), (512, 630), (630, 630)]
 
 
@@ -177,34 +177,109 @@ def test_a_script_without_a_guard_can_ask_for_statistics(small_corpus):
     assert (result.returncode, result.stdout, result.stderr) == (0, "3\n", "")
 
 
-def test_the_histograms_hold_every_clip_and_both_percentiles(tmp_path):
-    lengths = np.linspace(50, 1_500, 500).astype(int)
-    measures = measures_of(lengths // 8, lengths, speakers=[f"s{n}" for n in range(20)])
-    lengths_panel, texts, speakers = draw_histograms(measures).axes
-    counts = [sum(bar.get_height() for bar in panel.patches) for panel in (lengths_panel, texts)]
-    assert counts == [500, 500]
-    assert sum(bar.get_height() for bar in speakers.patches) == 20
-    assert [line.get_xdata()[0] for line in texts.lines] == [
-        np.percentile(lengths // 8, percent, method="inverted_cdf") for percent in (95, 99)
-    ]
-    save_histograms(measures, tmp_path / "plot.png")
-    assert [file.name for file in tmp_path.iterdir()] == ["plot.png"]
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
     "measures",
     [
         measures_of([40], [300]),
         measures_of([40] * 9, [300] * 9, speakers=["سارا", "a very long name indeed", "$音$"]),
-        measures_of([10, 5_000] * 99, [50, 300_000] * 99),
+        measures_of([10, 5_000] * 99, [50, 300_000] * 99, speakers=[f"s{n}" for n in range(20)]),
     ],
     ids=["one clip", "names", "outliers"],
 )
-def test_unusual_corpora_can_be_drawn(measures):
-    as_png(draw_histograms(measures))
+def test_histograms_are_drawn(measures, tmp_path):
+    save_histograms(measures, tmp_path / "plot.png")
+    assert [file.name for file in tmp_path.iterdir()] == ["plot.png"]
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_that_cannot_be_written(tmp_path):
     with pytest.raises(DataError, match=r"plot\.png"):
         save_histograms(measures_of([40], [300]), tmp_path / "none" / "plot.png")
+
+
+def test_the_cost_of_each_choice():
+    # Ninety clips of 160 frames, nine of 320 and one of 480, with 20, 40 and 60 tokens.
+    measures = measures_of([20] * 90 + [40] * 9 + [60], [160] * 90 + [320] * 9 + [480])
+    costs = {
+        choice.name: (
+            choice.shapes,
+            choice.max_text_length,
+            choice.max_mel_frames,
+            choice.clips_left_out,
+            round(choice.valid_frame_ratio, 4),
+        )
+        for choice in weigh_choices(measures, XTTSConfig(max_text_length=30))
+    }
+    real = 90 * 160 + 9 * 320
+    assert costs == {
+        "as configured": (1, 30, 160, 10, 1.0),
+        "fixed, p95": (1, 40, 320, 1, round(real / (99 * 320), 4)),
+        "fixed, p99": (1, 40, 320, 1, round(real / (99 * 320), 4)),
+        "fixed, longest": (1, 60, 480, 0, round((real + 480) / (100 * 480), 4)),
+        "bucketed, 2": (2, 60, 480, 0, round((real + 480) / (90 * 160 + 10 * 480), 4)),
+        "bucketed, 4": (3, 60, 480, 0, 1.0),
+        "bucketed, 8": (3, 60, 480, 0, 1.0),
+        "bucketed, 16": (3, 60, 480, 0, 1.0),
+    }
+
+
+def test_limits_that_no_clip_fits():
+    measures = measures_of([24] * 50, [160] * 50)
+    configured = weigh_choices(measures, XTTSConfig(max_mel_frames=100))[0]
+    assert (configured.shapes, configured.clips_left_out) == (0, 50)
+
+
+def recommended(measures, config=None):
+    config = config or XTTSConfig()
+    return recommend(measures, weigh_choices(measures, config), config).settings
+
+
+def test_recommended_limits_exclude_only_outliers():
+    lengths = np.linspace(100, 800, 999).astype(int)
+    settings = recommended(measures_of([*(lengths // 8), 5_000], [*lengths, 40_000]))
+    # The 99th percentiles are 99 tokens and 792 frames; half as much again, in round numbers.
+    assert (settings["max_text_length"], settings["max_mel_frames"]) == (152, 1_200)
+    settings = recommended(measures_of(lengths // 8, lengths))
+    assert (settings["max_text_length"], settings["max_mel_frames"]) == (100, 800)
+
+
+def test_the_number_of_shapes_is_left_to_the_planner():
+    measures = measures_of([50] * 1_000, [400] * 1_000)
+    assert "shape_count" not in recommended(measures)
+    assert recommended(measures, XTTSConfig(shape_count=3))["shape_count"] is None
+
+
+def test_recommended_settings_keep_every_clip():
+    lengths = np.linspace(50, 1_500, 500).astype(int)
+    config = XTTSConfig(pad_to_fixed_length=True)
+    measures = measures_of(lengths // 4, lengths)
+    settings = recommended(measures, config)
+    resolved = XTTSConfig(**(config.as_dict() | {"data": dict(settings)}))
+    assert resolved.data.batching_mode == "bucketed"
+    assert weigh_choices(measures, resolved)[0].clips_left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("batching", "xla", "compilations", "again"),
+    [("bucketed", True, 1, 0), ("fixed", True, 1, 0), ("dynamic", False, 0, 0)],
+)
+def test_static_shapes_are_compiled_once(batching, xla, compilations, again):
+    config = XTTSConfig(batching=batching, shape_count=1)
+    predicted = diagnose(typical_lengths(300), config, xla=xla).prediction
+    assert (predicted.compilations, predicted.compilations_after_warmup) == (compilations, again)
+    assert predicted.traces == 1
+
+
+def test_dynamic_shapes_compile_again_with_xla():
+    config = XTTSConfig(batching="dynamic")
+    diagnosis = diagnose(typical_lengths(300), config, xla=True, replicas=2)
+    assert diagnosis.would_compile_again
+    assert diagnosis.prediction.compilations == 2 * diagnosis.prediction.shapes
+    assert any("bucketed" in sentence for sentence in advise(diagnosis, config))
+
+
+def test_too_many_rejected_clips_would_stop_training():
+    config = XTTSConfig(max_text_length=80)
+    diagnosis = diagnose(typical_lengths(300), config, xla=False, unusable=10)
+    assert diagnosis.would_stop
+    assert any("max_rejected_fraction=" in sentence for sentence in advise(diagnosis, config))

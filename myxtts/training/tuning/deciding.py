@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from myxtts.data.diagnosis import FEWEST_BATCHES_PER_EPOCH
-
+# Larger batch sizes than leave this many steps per epoch are not tried.
+FEWEST_BATCHES_PER_EPOCH = 20
 # A smaller difference may be noise and does not justify changing a setting.
 NOISE = 0.03
 # The smallest batch size to try: the learning rates of the presets are too high for fewer clips.
