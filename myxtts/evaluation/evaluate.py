@@ -1,26 +1,35 @@
 """Synthesizes sentences and compares their metrics with those of the recordings.
 
-Metrics are meaningful only relative to their ceiling. The recordings are the upper bound;
-copies of them through mel and vocoder are what a perfect model could reach.
+Metrics are meaningful only relative to their ceiling. The recordings are the upper bound; copies of
+them through mel and vocoder are what a perfect model could reach.
+
+It is also the program that evaluates the checkpoints of a run in the background:
+
+python -m myxtts.evaluation.evaluate choose CONFIG SENTENCES LANGUAGE...
+python -m myxtts.evaluation.evaluate measure SNAPSHOT SENTENCES RESULT PRIORITY [MEASURE...]
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from myxtts.audio.files import FloatArray, clean_recording, read_audio
 from myxtts.audio.griffin_lim import GriffinLim, Vocoder
 from myxtts.audio.mel import clip_log_mel
-from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.config.config import MEASURES, AudioConfig, XTTSConfig
+from myxtts.config.loading import load_config
 from myxtts.data.corpus import CorpusSubset
 from myxtts.data.metadata import Utterance
-from myxtts.errors import DataError
+from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.evaluation.measures import (
     LeftOut,
     Measure,
@@ -30,13 +39,28 @@ from myxtts.evaluation.measures import (
     Sound,
     Speech,
     Toolbox,
+    open_toolbox,
 )
-from myxtts.files import read_json
+from myxtts.files import read_json, write_file
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.runs.trained_model import GRIFFIN_LIM
 from myxtts.synthesis.tts import TTS
+from myxtts.synthesis.voices import MIN_REFERENCE_SECONDS
+from myxtts.text.markup import read_text
 
 RECORDINGS, MODEL = "recordings", "model"
+_LOWEST_PRIORITY = 19
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    text: str
+    language: str
+    speaker: str
+    reference: Path
+    """A clip of the target voice."""
+    recording: Path | None = None
+    """The speaker's own recording of this sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +71,10 @@ class Clip:
     sentence: Sentence
     sound: Sound
     scores: Mapping[str, Score]
+
+    @property
+    def transcript(self) -> str:
+        return "".join(score.note for score in self.scores.values())
 
 
 @dataclass(frozen=True)
@@ -83,6 +111,9 @@ class Evaluation:
         found = (LeftOut(tuple(titles), reason) for reason, titles in reasons.items())
         return (*self.toolbox.left_out, *found)
 
+    def clips_of(self, sentence: Sentence) -> list[Clip]:
+        return [clip for clip in self.clips if clip.sentence is sentence]
+
     def mean(self, column: str, metric: Metric) -> float | None:
         scores = [
             clip.scores[metric.name]
@@ -96,16 +127,8 @@ class Evaluation:
 
 
 def copies_by(vocoder: str) -> str:
-    """The column of a vocoder's copies."""
+    """Return the column of a vocoder's copies."""
     return f"{vocoder} copies"
-
-
-def copying_vocoders(tts: TTS) -> dict[str, Vocoder]:
-    """Griffin-Lim, and the trained one that the run speaks with if there is one."""
-    vocoders: dict[str, Vocoder] = {GRIFFIN_LIM: GriffinLim(tts.config.audio)}
-    if not isinstance(tts.vocoder, GriffinLim):
-        vocoders["vocoder"] = tts.vocoder
-    return vocoders
 
 
 def own_voice(tts: TTS) -> OwnVoiceEncoder:
@@ -123,26 +146,65 @@ def evaluate(
     options: SpeechOptions | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Evaluation:
-    """By default with copies by every vocoder, and with all columns."""
-    vocoders = copying_vocoders(tts) if vocoders is None else vocoders
+    """Measure all columns; by default with copies by Griffin-Lim and by the vocoder of `tts`."""
+    if vocoders is None:
+        vocoders = {GRIFFIN_LIM: GriffinLim(tts.config.audio)}
+        if not isinstance(tts.vocoder, GriffinLim):
+            vocoders["vocoder"] = tts.vocoder
     evaluation = Evaluation(run, tts.step, tuple(sentences), toolbox, tuple(vocoders))
     wanted = [name for name in evaluation.columns if columns is None or name in columns]
-    total = len(sentences) * len(wanted)
-    speaker = _Speaker(tts, options or SpeechOptions(), vocoders, wanted)
+    copiers = {copies_by(name): it for name, it in vocoders.items() if copies_by(name) in wanted}
+    audio, n_mels = tts.config.audio, tts.config.data.n_mels
+    options = options or SpeechOptions()
+
+    def synthesize(sentence: Sentence) -> FloatArray:
+        return tts.tts(sentence.text, sentence.reference, sentence.language, options=options)
+
+    def copy(recording: FloatArray, vocoder: Vocoder) -> FloatArray:
+        return vocoder.samples(clip_log_mel(audio, n_mels)(recording))
+
+    def read(file: Path) -> Sound:
+        waveform = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
+        return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
+
     for sentence in sentences:
         # Finds text that cannot be spoken before the work begins.
         tts.tokenizer.encode(sentence.text, sentence.language)
-    speaker.warm_up(sentences[0])
+    # Compiles first, so that the first sentence takes no longer than the others.
+    speech = synthesize(sentences[0])
+    for vocoder in copiers.values():
+        copy(speech, vocoder)
     for sentence in sentences:
-        for column, speech in speaker.say(sentence):
-            scores = scores_of(speech, toolbox.measures)
-            evaluation.clips.append(Clip(column, sentence, speech, scores))
-            on_progress(len(evaluation.clips), total)
+        reference = read(sentence.reference)
+        recording = None if sentence.recording is None else read(sentence.recording)
+        for column in wanted:
+            if column != MODEL and recording is None:
+                continue
+            started = time.perf_counter()
+            if recording is None or column == MODEL:
+                waveform = synthesize(sentence)
+            elif column in copiers:
+                waveform = copy(recording.waveform, copiers[column])
+            else:
+                waveform = recording.waveform
+            seconds = time.perf_counter() - started
+            spoken = Speech(
+                waveform=waveform,
+                sample_rate_hz=audio.sample_rate_hz,
+                text=sentence.text,
+                language=sentence.language,
+                reference=reference,
+                recording=recording,
+                making_seconds=None if column == RECORDINGS else seconds,
+            )
+            scores = scores_of(spoken, toolbox.measures)
+            evaluation.clips.append(Clip(column, sentence, spoken, scores))
+            on_progress(len(evaluation.clips), len(sentences) * len(wanted))
     return evaluation
 
 
 def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
-    """All metrics that apply to this clip."""
+    """Return all metrics that apply to this clip."""
     scores: dict[str, Score] = {}
     for one in measures:
         needs_recording = any(metric.needs_recording for metric in one.metrics)
@@ -153,118 +215,46 @@ def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
     return scores
 
 
-class _Speaker:
-    """Makes the clip of a sentence for each column."""
-
-    def __init__(
-        self,
-        tts: TTS,
-        options: SpeechOptions,
-        vocoders: Mapping[str, Vocoder],
-        columns: Sequence[str],
-    ) -> None:
-        self._tts = tts
-        self._options = options
-        self._columns = columns
-        self._copiers = {
-            copies_by(name): vocoder
-            for name, vocoder in vocoders.items()
-            if copies_by(name) in columns
-        }
-
-    def warm_up(self, sentence: Sentence) -> None:
-        """Compiles first, so that the first sentence takes no longer than the others."""
-        speech = self._synthesize(sentence)
-        for vocoder in self._copiers.values():
-            self._copy(speech, vocoder)
-
-    def say(self, sentence: Sentence) -> Iterator[tuple[str, Speech]]:
-        reference = self._read(sentence.reference)
-        recording = None if sentence.recording is None else self._read(sentence.recording)
-        for column in self._columns:
-            started = time.perf_counter()
-            if column == MODEL:
-                waveform = self._synthesize(sentence)
-            elif recording is None:
-                continue
-            else:
-                waveform = recording.waveform
-                if column in self._copiers:
-                    waveform = self._copy(waveform, self._copiers[column])
-            seconds = time.perf_counter() - started
-            yield (
-                column,
-                Speech(
-                    waveform=waveform,
-                    sample_rate_hz=self._tts.sample_rate_hz,
-                    text=sentence.text,
-                    language=sentence.language,
-                    reference=reference,
-                    recording=recording,
-                    making_seconds=None if column == RECORDINGS else seconds,
-                ),
-            )
-
-    def _read(self, file: Path) -> Sound:
-        audio = self._tts.config.audio
-        waveform = clean_recording(read_audio(file, audio.sample_rate_hz), audio)
-        return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
-
-    def _copy(self, recording: FloatArray, vocoder: Vocoder) -> FloatArray:
-        config = self._tts.config
-        mel = clip_log_mel(config.audio, config.data.n_mels)(recording)
-        return vocoder.samples(mel)
-
-    def _synthesize(self, sentence: Sentence) -> FloatArray:
-        return self._tts.tts(
-            sentence.text, sentence.reference, sentence.language, options=self._options
-        )
-
-
-_SHORTEST_CLIP_SECONDS = 0.5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sentence:
-    text: str
-    language: str
-    speaker: str
-    reference: Path
-    """A clip of the target voice."""
-    recording: Path | None = None
-    """The speaker's own recording of this sentence."""
-
-
 def with_corpus(config: XTTSConfig, folder: Path) -> XTTSConfig:
-    """The configuration of a run, with another corpus to take held-out sentences from."""
+    """Return the configuration of a run with another corpus to take held-out sentences from."""
     return config.with_(train_data=str(folder), val_data=None)
 
 
 def held_out_sentences(
     config: XTTSConfig, languages: Sequence[str], count: int
 ) -> tuple[Sentence, ...]:
-    """Clips that the run was not trained on, alternating speakers; the same clips every time.
+    """Return clips that the run was not trained on, alternating speakers, the same every time.
 
     The reference is the speaker's next held-out clip or, for a speaker with only one, a training
     clip.
     """
-    items = list(_part(config, "eval"))
+    subset = CorpusSubset.of(config, "eval")
+    items = list(subset.dataset())
     if not items:
         raise DataError(
-            f"{_folder(config)}: has no held-out clips; expected metadata_eval.csv, or "
+            f"{subset.folder}: has no held-out clips; expected metadata_eval.csv, or "
             "data.validation_fraction above 0"
         )
-    known = [item for item in items if item.language in languages]
-    if not known:
+    of_speaker = _by_speaker(item for item in items if item.language in languages)
+    if not of_speaker:
+        found = ", ".join(sorted({item.language for item in items}))
         raise DataError(
-            f"{_folder(config)}: its held-out clips are in {', '.join(_languages(items))}, but "
-            f"the run speaks {', '.join(languages)}"
+            f"{subset.folder}: its held-out clips are in {found}, but the run speaks "
+            f"{', '.join(languages)}"
         )
-    of_speaker = _by_speaker(known)
     alone = {speaker for speaker, clips in of_speaker.items() if len(clips) == 1}
-    trained = _by_speaker(item for item in _part(config, "train") if item.speaker in alone)
+    training: Sequence[Utterance] = CorpusSubset.of(config, "train").dataset()
+    trained = _by_speaker(item for item in training if item.speaker in alone)
     sentences = []
-    for item in _in_turn(of_speaker, config.audio, count):
+    # The first clips of all speakers, then the second ones. Unusable clips are skipped; training
+    # has left them out and reported them.
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*of_speaker.values()))
+    usable = (
+        item
+        for item in turns
+        if item and any(map(str.isalnum, item.text)) and _is_usable(item, config.audio)
+    )
+    for item in itertools.islice(usable, count):
         others = of_speaker[item.speaker] if item.speaker not in alone else trained[item.speaker]
         reference = _next_usable(others, item, config.audio)
         if reference is not None:
@@ -279,72 +269,10 @@ def held_out_sentences(
             )
     if not sentences:
         raise DataError(
-            f"{_folder(config)}: no speaker of a held-out clip has a second usable clip as voice "
+            f"{subset.folder}: no speaker of a held-out clip has a second usable clip as voice "
             "reference; expected at least two clips of a speaker"
         )
     return tuple(sentences)
-
-
-def sentences_of_file(
-    file: Path, language: str, references: Sequence[tuple[str, Path]]
-) -> tuple[Sentence, ...]:
-    """One sentence per line, spoken by the given voices (speaker and clip) in turn."""
-    try:
-        content = file.read_bytes()
-        lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file}: not UTF-8; save the file as UTF-8") from None
-    texts = [line for line in lines if line]
-    if not texts:
-        raise DataError(f"{file}: contains no sentences; expected one per line")
-    return tuple(
-        Sentence(text=text, language=language, speaker=speaker, reference=reference)
-        for text, (speaker, reference) in (
-            (text, references[number % len(references)]) for number, text in enumerate(texts)
-        )
-    )
-
-
-def save_sentences(sentences: Iterable[Sentence], file: Path) -> None:
-    rows = [
-        {
-            "text": sentence.text,
-            "language": sentence.language,
-            "speaker": sentence.speaker,
-            "reference": str(sentence.reference.resolve()),
-            "recording": sentence.recording and str(sentence.recording.resolve()),
-        }
-        for sentence in sentences
-    ]
-    file.write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def load_sentences(file: Path) -> tuple[Sentence, ...]:
-    rows = read_json(file)
-    return tuple(
-        Sentence(
-            text=row["text"],
-            language=row["language"],
-            speaker=row["speaker"],
-            reference=Path(row["reference"]),
-            recording=Path(row["recording"]) if row["recording"] else None,
-        )
-        for row in rows
-    )
-
-
-def _part(config: XTTSConfig, subset: str) -> Sequence[Utterance]:
-    return CorpusSubset.of(config, subset).dataset()
-
-
-def _folder(config: XTTSConfig) -> Path:
-    return CorpusSubset.of(config, "eval").folder
-
-
-def _languages(items: Iterable[Utterance]) -> list[str]:
-    return sorted({item.language for item in items})
 
 
 def _by_speaker(items: Iterable[Utterance]) -> Mapping[str, list[Utterance]]:
@@ -354,39 +282,108 @@ def _by_speaker(items: Iterable[Utterance]) -> Mapping[str, list[Utterance]]:
     return of_speaker
 
 
-def _in_turn(
-    of_speaker: Mapping[str, list[Utterance]], audio: AudioConfig, count: int
-) -> list[Utterance]:
-    """The first clips of all speakers, then the second ones.
-
-    Unusable clips are skipped; training has left them out and reported them.
-    """
-    chosen: list[Utterance] = []
-    for clips_of_turn in itertools.zip_longest(*of_speaker.values()):
-        for clip in clips_of_turn:
-            if clip is None or len(chosen) == count:
-                continue
-            if any(map(str.isalnum, clip.text)) and _usable(clip, audio):
-                chosen.append(clip)
-    return chosen
-
-
 def _next_usable(clips: Sequence[Utterance], item: Utterance, audio: AudioConfig) -> Path | None:
     start = clips.index(item) + 1 if item in clips else 0
-    others = [*clips[start:], *clips[:start]]
-    return next(
-        (
-            other.audio_path
-            for other in others
-            if other.audio_path != item.audio_path and _usable(other, audio)
-        ),
-        None,
-    )
+    for other in (*clips[start:], *clips[:start]):
+        if other.audio_path != item.audio_path and _is_usable(other, audio):
+            return other.audio_path
+    return None
 
 
-def _usable(item: Utterance, audio: AudioConfig) -> bool:
+def _is_usable(item: Utterance, audio: AudioConfig) -> bool:
     try:
         clip = clean_recording(read_audio(item.audio_path, audio.sample_rate_hz), audio)
     except DataError:
         return False
-    return clip.size >= _SHORTEST_CLIP_SECONDS * audio.sample_rate_hz and bool(clip.any())
+    return clip.size >= MIN_REFERENCE_SECONDS * audio.sample_rate_hz and bool(clip.any())
+
+
+def sentences_of_file(
+    file: Path, language: str, references: Sequence[tuple[str, Path]]
+) -> tuple[Sentence, ...]:
+    """Return one sentence per line, spoken by the given voices (speaker and clip) in turn."""
+    texts = [line.strip() for line in read_text(file).splitlines() if line.strip()]
+    if not texts:
+        raise DataError(f"{file}: contains no sentences; expected one per line")
+    return tuple(
+        Sentence(text=text, language=language, speaker=speaker, reference=reference)
+        for text, (speaker, reference) in zip(texts, itertools.cycle(references), strict=False)
+    )
+
+
+def save_sentences(sentences: Iterable[Sentence], file: Path) -> None:
+    rows = [
+        {
+            name: str(value.resolve()) if isinstance(value, Path) else value
+            for name, value in asdict(sentence).items()
+        }
+        for sentence in sentences
+    ]
+    file.write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def load_sentences(file: Path) -> tuple[Sentence, ...]:
+    return tuple(
+        Sentence(
+            text=row["text"],
+            language=row["language"],
+            speaker=row["speaker"],
+            reference=Path(row["reference"]),
+            recording=Path(row["recording"]) if row["recording"] else None,
+        )
+        for row in read_json(file)
+    )
+
+
+def _choose(config_file: str, sentences_file: str, *languages: str) -> None:
+    """Save held-out sentences of the corpus, if best_metric can be computed for them."""
+    config = load_config(Path(config_file))
+    settings = config.evaluation
+    sentences = held_out_sentences(config, languages, settings.measured_sentences)
+    if settings.best_metric in MEASURES:
+        toolbox = open_toolbox(only=[settings.best_metric])
+        problems = [left_out.reason for left_out in toolbox.left_out]
+        for measure in toolbox.measures:
+            if not any(measure.tool.understands(item.language) for item in sentences):
+                problems.append(f"{measure.tool.name} does not support {', '.join(languages)}")
+        if problems:
+            raise ConfigError(
+                f"evaluation.best_metric: {settings.best_metric} cannot be computed here: "
+                f"{problems[0]}"
+            )
+    save_sentences(sentences, Path(sentences_file))
+
+
+def _measure(
+    snapshot: str, sentences_file: str, result_file: str, priority: str, *only: str
+) -> None:
+    """Write the model's means; recordings and their copies do not change and are skipped."""
+    if priority == "lowest":
+        os.nice(_LOWEST_PRIORITY)
+        if hasattr(os, "SCHED_IDLE"):
+            # Yields immediately, not at the end of its time slice.
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    tts = TTS(Path(snapshot))
+    toolbox = open_toolbox(own_voice=own_voice(tts), only=only)
+    sentences = load_sentences(Path(sentences_file))
+    evaluation = evaluate(tts, snapshot, sentences, toolbox, columns=(MODEL,))
+    means = {metric.name: evaluation.mean(MODEL, metric) for metric in toolbox.metrics}
+    values = {name: mean for name, mean in means.items() if mean is not None}
+    write_file(Path(result_file), json.dumps(values))
+
+
+def _end_with_parent() -> None:
+    """When the parent is killed, its end of the pipe closes."""
+    # Not sys.stdin: Python cannot exit while a thread holds its buffer.
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        _choose(*sys.argv[2:]) if sys.argv[1] == "choose" else _measure(*sys.argv[2:])
+    except MyXTTSError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - this is a program
+        sys.exit(2)

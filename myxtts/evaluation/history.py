@@ -1,8 +1,8 @@
-"""Reads the history of a run: every loss and metric over steps, hours and utterances."""
+"""Reads every loss and metric of a run over steps, hours and utterances."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,13 @@ def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config(run.config_file)
-    evaluation = read_evaluation(run)
-    if evaluation is not None:
-        lines.append(evaluation.as_line)
-    clock = TrainingClock(lines)
+    # Left by `myxtts evaluate`.
+    evaluation = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
+    means = {name: it["means"] for name, it in evaluation.get("measures", {}).items()}
+    if evaluation:
+        of_model = {name: columns.get("model") for name, columns in means.items()}
+        lines.append({"step": evaluation["step"], **of_model})
+    hours_at = _clock(lines)
     curves = {}
     for metric in METRICS:
         points = {
@@ -73,11 +76,12 @@ def read_history(folder: Path) -> RunHistory:
             steps = sorted(points)
             curves[metric.name] = Curve(
                 tuple(steps),
-                tuple(clock.hours_at(step) for step in steps),
+                tuple(map(hours_at, steps)),
                 tuple(step * config.clips_per_step for step in steps),
                 tuple(points[step] for step in steps),
             )
     last = max(line["step"] for line in lines)
+    recordings = {name: columns.get("recordings") for name, columns in means.items()}
     return RunHistory(
         folder=folder,
         corpus=(
@@ -87,61 +91,25 @@ def read_history(folder: Path) -> RunHistory:
             config.training.task,
         ),
         steps=last,
-        hours=clock.hours_at(last),
+        hours=hours_at(last),
         utterances=last * config.clips_per_step,
         curves=curves,
         report=_read_if_there(run.report_file),
-        ceiling=evaluation.ceiling if evaluation else {},
-        sentences=evaluation.sentences if evaluation else (),
+        ceiling={name: mean for name, mean in recordings.items() if mean is not None},
+        sentences=tuple(sentence["text"] for sentence in evaluation.get("sentences", ())),
     )
 
 
-@dataclass(frozen=True)
-class LastEvaluation:
-    as_line: dict[str, Any]
-    """The step and the means of the run's speech, like a line of metrics.jsonl."""
-    ceiling: dict[str, float]
-    """The means of the recordings."""
-    sentences: tuple[str, ...]
-
-
-def read_evaluation(run: RunDir) -> LastEvaluation | None:
-    """What `myxtts evaluate` has left in the run."""
-    content = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
-    if not content:
-        return None
-    means = {name: measure["means"] for name, measure in content["measures"].items()}
-    return LastEvaluation(
-        as_line={
-            "step": content["step"],
-            **{name: columns.get("model") for name, columns in means.items()},
-        },
-        ceiling={
-            name: columns["recordings"]
-            for name, columns in means.items()
-            if columns.get("recordings") is not None
-        },
-        sentences=tuple(sentence["text"] for sentence in content["sentences"]),
+def _clock(lines: Sequence[dict[str, Any]]) -> Callable[[int], float]:
+    """Return the hours of training at a step: steps and data waits, without pauses in between."""
+    timed = sorted(
+        (line for line in lines if line.get("step_seconds") is not None),
+        key=lambda line: line["step"],
     )
-
-
-class TrainingClock:
-    """Hours of training at a step: steps and data waits, without pauses between resumes."""
-
-    def __init__(self, lines: Sequence[dict[str, Any]]) -> None:
-        timed = sorted((line for line in lines if line.get("step_seconds") is not None), key=_step)
-        steps = np.array([0, *map(_step, timed)])
-        seconds = [line["step_seconds"] + (line.get("data_wait_seconds") or 0.0) for line in timed]
-        self._steps = steps
-        self._hours = np.append(0.0, np.cumsum(np.diff(steps) * seconds)) / 3_600
-
-    def hours_at(self, step: int) -> float:
-        return float(np.interp(step, self._steps, self._hours))
-
-
-def _step(line: dict[str, Any]) -> int:
-    step: int = line["step"]
-    return step
+    steps = [0, *(line["step"] for line in timed)]
+    seconds = [line["step_seconds"] + (line.get("data_wait_seconds") or 0.0) for line in timed]
+    hours = np.append(0.0, np.cumsum(np.diff(steps) * seconds)) / 3_600
+    return lambda step: float(np.interp(step, steps, hours))
 
 
 def _read_if_there(file: Path, names: Sequence[str] = ()) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Interface of a measure, which computes one or more metrics of a clip.
+"""Measures, each of which computes one or more metrics of a clip.
 
-A measure knows no model, no run and no table. It is only applied to clips that have what it needs:
-a recording of the same sentence, a language that it supports.
+A measure is independent of models, runs and tables. It is only applied to clips that have what it
+needs: a recording of the same sentence, a language that it supports. To add one, write a class and
+its line in `MEASURES`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -130,24 +131,28 @@ _SMALL = 1e-12
 
 
 def pitch_hz(waveform: FloatArray, hop_samples: int) -> npt.NDArray[np.float64]:
-    """One value per frame, frame n centred on sample n * hop; NaN in unvoiced frames."""
-    frames = _frames(waveform.astype(np.float64), hop_samples)
-    difference = _normalised_difference(frames)
-    lags = _periods(difference)
-    at_lag = np.take_along_axis(difference, lags[:, None], axis=1)[:, 0]
-    level_db = 10 * np.log10(np.mean(frames**2, axis=1) + _SMALL)
-    voiced = (at_lag < _VOICED_BELOW) & (level_db > level_db.max() - _SILENT_BELOW_LOUDEST_DB)
-    return np.where(voiced, MEASURED_RATE_HZ / _between_samples(difference, lags), np.nan)
-
-
-def _frames(waveform: npt.NDArray[np.float64], hop_samples: int) -> npt.NDArray[np.float64]:
+    """Return a value per frame by YIN, frame n centered on sample n * hop; NaN if unvoiced."""
     length = _WINDOW_SAMPLES + _LONGEST_LAG
-    padded = np.pad(waveform, (length // 2, length - length // 2))
-    return np.lib.stride_tricks.sliding_window_view(padded, length)[::hop_samples]
+    padded = np.pad(waveform.astype(np.float64), (length // 2, length - length // 2))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, length)[::hop_samples]
+    difference = _normalized_difference(frames)
+    # The first clear dip of each frame, or else the deepest.
+    allowed = difference[:, _SHORTEST_LAG:-1]
+    clear_dips = (allowed < _CLEAR_PERIOD) & (allowed <= difference[:, _SHORTEST_LAG + 1 :])
+    lags = np.where(clear_dips.any(axis=1), clear_dips.argmax(axis=1), allowed.argmin(axis=1))
+    lags += _SHORTEST_LAG
+    # Parabolic interpolation of the lag of a dip.
+    rows = np.arange(len(lags))
+    left, middle, right = (difference[rows, lags + shift] for shift in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    shift = np.where(bend > _SMALL, (left - right) / (2 * np.maximum(bend, _SMALL)), 0.0)
+    level_db = 10 * np.log10(np.mean(frames**2, axis=1) + _SMALL)
+    voiced = (middle < _VOICED_BELOW) & (level_db > level_db.max() - _SILENT_BELOW_LOUDEST_DB)
+    return np.where(voiced, MEASURED_RATE_HZ / (lags + np.clip(shift, -1.0, 1.0)), np.nan)
 
 
-def _normalised_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The cumulative mean normalised difference of YIN, by lag."""
+def _normalized_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the cumulative mean normalized difference, by lag."""
     size = 1 << (frames.shape[1] + _WINDOW_SAMPLES).bit_length()
     spectrum = np.fft.rfft(frames, size)
     window = np.fft.rfft(frames[:, :_WINDOW_SAMPLES], size)
@@ -156,35 +161,11 @@ def _normalised_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     energy = sums[:, _WINDOW_SAMPLES:] - sums[:, :-_WINDOW_SAMPLES]  # [frames, lags]
     difference = np.maximum(energy[:, :1] + energy - 2 * products, 0.0)
     lags = np.arange(1, _LONGEST_LAG + 1)
-    normalised = np.ones_like(difference)
-    normalised[:, 1:] = difference[:, 1:] * lags / (np.cumsum(difference[:, 1:], axis=1) + _SMALL)
+    normalized = np.ones_like(difference)
+    normalized[:, 1:] = difference[:, 1:] * lags / (np.cumsum(difference[:, 1:], axis=1) + _SMALL)
     # Silence matches itself at every lag, but is unvoiced.
-    normalised[energy[:, 0] < _SMALL] = 1.0
-    return normalised
-
-
-def _periods(difference: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """The first clear dip of each frame, or else the deepest."""
-    allowed = difference[:, _SHORTEST_LAG:-1]
-    falls_no_more = allowed <= difference[:, _SHORTEST_LAG + 1 :]
-    clear_dips = (allowed < _CLEAR_PERIOD) & falls_no_more
-    first, deepest = clear_dips.argmax(axis=1), allowed.argmin(axis=1)
-    return np.where(clear_dips.any(axis=1), first, deepest) + _SHORTEST_LAG
-
-
-def _between_samples(
-    difference: npt.NDArray[np.float64], lags: npt.NDArray[np.intp]
-) -> npt.NDArray[np.float64]:
-    """Parabolic interpolation of the lag of a dip."""
-    rows = np.arange(len(lags))
-    left, middle, right = (difference[rows, lags + shift] for shift in (-1, 0, 1))
-    bend = left - 2 * middle + right
-    shift = np.where(bend > _SMALL, (left - right) / (2 * np.maximum(bend, _SMALL)), 0.0)
-    return lags + np.clip(shift, -1.0, 1.0)
-
-
-_Float = TypeVar("_Float", np.float32, np.float64)
-Indices = npt.NDArray[np.intp]
+    normalized[energy[:, 0] < _SMALL] = 1.0
+    return normalized
 
 
 # The same analysis for all runs, whatever mels they are trained on, keeps metrics comparable.
@@ -220,35 +201,25 @@ class AgainstRecording(Measure):
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
         assert speech.recording is not None
-        spoken, recorded = _speech_of(speech), _speech_of(speech.recording)
-        ours, theirs = _cepstra(spoken), _cepstra(recorded)
-        distance_db = _DB_PER_NEPER * frame_distances(ours, theirs)
+        spoken, recorded = (
+            trim_silence(sound.at_measured_rate, MEASURED_RATE_HZ, _TRIM_BELOW_LOUDEST_DB)
+            for sound in (speech, speech.recording)
+        )
+        distance_db = _DB_PER_NEPER * frame_distances(_cepstra(spoken), _cepstra(recorded))
         rows, columns = warp(distance_db)
+        ours = pitch_hz(spoken, _ANALYSIS.hop_samples)[rows]
+        theirs = pitch_hz(recorded, _ANALYSIS.hop_samples)[columns]
+        voiced_here, voiced_there = np.isfinite(ours), np.isfinite(theirs)
         scores = {
             MEL_CEPSTRAL_DISTANCE.name: Score(float(distance_db[rows, columns].mean())),
             DURATION_RATIO.name: Score(spoken.size / recorded.size),
+            VOICING_ERROR.name: Score(float(np.mean(voiced_here != voiced_there))),
         }
-        return scores | _pitch_scores(_pitch(spoken)[rows], _pitch(recorded)[columns])
-
-
-def _pitch_scores(
-    ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]
-) -> dict[str, Score]:
-    voiced_here, voiced_there = np.isfinite(ours), np.isfinite(theirs)
-    scores = {VOICING_ERROR.name: Score(float(np.mean(voiced_here != voiced_there)))}
-    both = voiced_here & voiced_there
-    if both.any():
-        semitones = 12 * np.abs(np.log2(ours[both] / theirs[both]))
-        scores[PITCH_ERROR.name] = Score(float(semitones.mean()))
-    return scores
-
-
-def _speech_of(sound: Sound) -> FloatArray:
-    return trim_silence(sound.at_measured_rate, MEASURED_RATE_HZ, _TRIM_BELOW_LOUDEST_DB)
-
-
-def _pitch(waveform: FloatArray) -> npt.NDArray[np.float64]:
-    return pitch_hz(waveform, _ANALYSIS.hop_samples)
+        both = voiced_here & voiced_there
+        if both.any():
+            semitones = 12 * np.abs(np.log2(ours[both] / theirs[both]))
+            scores[PITCH_ERROR.name] = Score(float(semitones.mean()))
+        return scores
 
 
 def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
@@ -367,7 +338,7 @@ def cosine(ours: FloatArray, theirs: FloatArray) -> float:
     return float(ours @ theirs / (np.linalg.norm(ours) * np.linalg.norm(theirs) + 1e-9))
 
 
-# Recognisers expect some silence before and after the speech.
+# ASR models expect some silence before and after the speech.
 _SILENCE_SECONDS = 0.5
 
 WORD_ERROR_RATE = Metric(name="wer", title="word error rate", unit="fraction", decimals=3)
@@ -375,8 +346,9 @@ CHARACTER_ERROR_RATE = Metric(name="cer", title="character error rate", unit="fr
 
 
 class WordErrors(Measure):
-    """Word and character error rates of the recogniser."""
+    """Word and character error rates of an ASR model."""
 
+    tool = Tool(name="ASR model", licence="MIT", extra="eval")
     metrics = (WORD_ERROR_RATE, CHARACTER_ERROR_RATE)
 
     def __init__(self, recogniser: Recogniser) -> None:
@@ -402,15 +374,17 @@ class WordErrors(Measure):
         }
 
 
-SPEECH_METRICS: tuple[Metric, ...] = (
-    *WordErrors.metrics,
-    *Resemblyzer.metrics,
-    *OwnVoiceEncoder.metrics,
-    *Dnsmos.metrics,
-    *Distillmos.metrics,
-    *AgainstRecording.metrics,
-    *Levels.metrics,
+MEASURES: tuple[type[Measure], ...] = (
+    WordErrors,
+    Resemblyzer,
+    OwnVoiceEncoder,
+    Dnsmos,
+    Distillmos,
+    AgainstRecording,
+    Levels,
 )
+"""In the order of the table."""
+SPEECH_METRICS = tuple(metric for measure in MEASURES for metric in measure.metrics)
 
 
 @dataclass(frozen=True)
@@ -438,26 +412,23 @@ def open_toolbox(
     whisper: Path | None = None,
     only: Collection[str] = (),
 ) -> Toolbox:
-    """Loads every installed measure; `only` limits them to these metrics."""
+    """Load every installed measure; `only` limits them to these metrics."""
     require_metrics(only)
-    makers: list[tuple[type[Measure], str | None, Callable[[], Measure]]] = [
-        (WordErrors, *_recogniser(whisper)),
-        (Resemblyzer, Resemblyzer.tool.extra, Resemblyzer),
-        (Dnsmos, Dnsmos.tool.extra, Dnsmos),
-        (Distillmos, Distillmos.tool.extra, Distillmos),
-        (AgainstRecording, None, AgainstRecording),
-        (Levels, None, Levels),
-    ]
-    if own_voice is not None:
-        makers.insert(2, (OwnVoiceEncoder, None, lambda: own_voice))
+    makers: dict[type[Measure], Callable[[], Measure]] = {kind: kind for kind in MEASURES}
+    makers[WordErrors] = lambda: WordErrors(Whisper(whisper) if whisper else Moonshine())
+    if own_voice is None:
+        del makers[OwnVoiceEncoder]
+    else:
+        makers[OwnVoiceEncoder] = lambda: own_voice
     measures: list[Measure] = []
     missing: dict[str, list[Metric]] = {}
-    for kind, extra, make in makers:
+    for kind, make in makers.items():
         if only and not any(metric.name in only for metric in kind.metrics):
             continue
         try:
             measures.append(make())
         except ModuleNotFoundError:
+            extra = "eval-whisper" if kind is WordErrors and whisper else kind.tool.extra
             missing.setdefault(install_command(str(extra)), []).extend(kind.metrics)
         except (ImportError, OSError) as error:
             # Installed but broken, such as a library built for another version.
@@ -472,14 +443,8 @@ def open_toolbox(
     return Toolbox(tuple(measures), wanted, tuple(left_out))
 
 
-def _recogniser(whisper: Path | None) -> tuple[str, Callable[[], Measure]]:
-    if whisper is not None:
-        return "eval-whisper", lambda: WordErrors(Whisper(whisper))
-    return "eval", lambda: WordErrors(Moonshine())
-
-
 def require_metrics(names: Collection[str]) -> None:
-    """Raises an error for a name that no measure has."""
+    """Raise an error for a name that no measure has."""
     known: Sequence[str] = [metric.name for metric in SPEECH_METRICS]
     for name in names:
         if name not in known:

@@ -26,7 +26,7 @@ from myxtts.runs.run_dir import RunDir, take_snapshot
 
 _log = logging.getLogger(__name__)
 
-_PROGRAM = (sys.executable, "-m", "myxtts.evaluation.background")
+_PROGRAM = (sys.executable, "-m", "myxtts.evaluation.evaluate")
 _RESULT, _COMPLAINTS = "measured.json", "complaints.txt"
 _LOWEST, _ORDINARY = "lowest", "ordinary"
 _ONE_THREAD = {
