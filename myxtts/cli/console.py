@@ -313,7 +313,8 @@ _SECONDS_OF_PACE = 600.0
 class LiveRun(Observer):
     """Shows a run: a live line in a terminal, and a line of metrics at intervals."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, paths: str = "") -> None:
+        self._paths = paths
         self._progress = Progress(print_line=say, seconds_of_pace=_SECONDS_OF_PACE, clock=clock)
         self._time_of_steps: Callable[[int], float] = float
         self._rate = ""
@@ -388,7 +389,7 @@ class LiveRun(Observer):
         from myxtts.training.describing import describe_end
 
         self._progress.stop()
-        for line in describe_end(report, next_command):
+        for line in describe_end(report, next_command, self._paths):
             say(line)
 
 

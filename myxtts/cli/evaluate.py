@@ -159,16 +159,20 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     """The run's configuration, with the requested corpus."""
     from myxtts.evaluation.evaluate import with_corpus
+    from myxtts.runs.run_dir import find_checkpoint, run_or_base
 
     if options.data is not None:
         return with_corpus(tts.config, options.data)
-    corpus = tts.config.data.val_data or tts.config.data.train_data
+    data = (
+        find_checkpoint(run_or_base(options.checkpoint), for_synthesis=True).recorded_config().data
+    )
+    corpus = data.val_data or data.train_data
     if corpus is None or not Path(corpus).is_dir():
         raise DataError(
             f"{options.checkpoint}: was trained on {corpus}, which does not exist; pass the corpus "
             "with --data DIR"
         )
-    return tts.config
+    return tts.config.with_(train_data=data.train_data, val_data=data.val_data)
 
 
 def _describe(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from myxtts.config.config import XTTSConfig, section_by_setting, section_of
 from myxtts.config.loading import builtin_names
-from myxtts.config.schema import did_you_mean, nearest
+from myxtts.config.schema import Layer, did_you_mean, nearest
 from myxtts.errors import CheckpointError, ConfigError, printable
 from myxtts.runs.run_dir import run_or_base
 from myxtts.training.interruption import exit_code_of_signal
@@ -236,10 +236,10 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 def configuration(
     options: argparse.Namespace,
     settings: Mapping[str, Any],
-    base: Path | None = None,
+    base: Layer | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
-    """Lowest first: --config or else a run's `base`, `settings` by name, --set.
+    """Lowest first: --config or else the `base` of a run, `settings` by name, --set.
 
     `flag_names` has the flags of the settings that are called otherwise.
     """
@@ -253,12 +253,7 @@ def configuration(
     overrides: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(
-        options.config or base,
-        overrides,
-        options.set,
-        flag_names=flag_names,
-    )
+    return load_config(options.config, overrides, options.set, base=base, flag_names=flag_names)
 
 
 def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from myxtts.cli.console import LiveRun, continue_without_streams, say, say_json
 from myxtts.cli.parser import (
@@ -26,11 +27,12 @@ from myxtts.config.config import (
     XTTSConfig,
     section_of,
 )
+from myxtts.config.loading import read_layer_for_resuming
 from myxtts.errors import CheckpointError, ConfigError
+from myxtts.runs.checkpoint import Checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.interruption import exit_code_of_signal
-
-if TYPE_CHECKING:
-    from myxtts.training.opening import Start
+from myxtts.training.opening import DEMO_CORPUS, Start
 
 _AUTO = "auto"
 
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         return _print_plan(config, start, options.dry_run)
     continue_without_streams()
-    with LiveRun() as live:
+    with LiveRun(paths=_path_flags(config)) as live:
         if str(options.resume) == _AUTO:
             new = "no saved run found, starting a new one"
             say(f"--resume auto: {f'resuming {run_dir}' if start.resumed else new}")
@@ -77,7 +79,6 @@ def run(options: argparse.Namespace) -> int:
             with open_run(config, start, live) as opened:
                 say(describe_length(opened))
                 return 0
-        from myxtts.runs.run_dir import RunDir
         from myxtts.training.run import train_from
 
         report = train_from(start, config, RunDir(run_dir) if run_dir else None, live)
@@ -113,15 +114,43 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
     if "epochs" in settings and "max_steps" not in settings:
         # Otherwise max_steps in the file would override the flag.
         settings["max_steps"] = None
-    base = start.resumed.config_file if start.resumed else None
-    return start.adapt(configuration(options, settings, base, flag_names=_FLAG_NAMES))
+    base = read_layer_for_resuming(start.resumed.config_file) if start.resumed else None
+    config = start.adapt(configuration(options, settings, base, flag_names=_FLAG_NAMES))
+    if start.resumed and options.config is None:
+        _require_paths(start.resumed, config)
+    return config
+
+
+def _require_paths(resumed: Checkpoint, config: XTTSConfig) -> None:
+    """A run folder must not choose what is read here, so these flags are given again."""
+    recorded = resumed.recorded_config()
+    if any(
+        before and not now for before, now in zip(_paths(recorded), _paths(config), strict=True)
+    ):
+        run = shlex.quote(str(RunDir.around(resumed.folder)))
+        raise ConfigError(
+            "--resume: paths are not taken from the run; give them again, if they are right: "
+            f"myxtts train {_path_flags(recorded)}--resume {run}"
+        )
+
+
+def _paths(config: XTTSConfig) -> tuple[str | None, str | None, str | None]:
+    corpus = config.data.train_data
+    return (
+        None if corpus == str(DEMO_CORPUS) else corpus,
+        config.data.val_data,
+        config.vocoder.mels_from,
+    )
+
+
+def _path_flags(config: XTTSConfig) -> str:
+    """Write the paths as arguments of `train`, each followed by a space."""
+    flags = zip(("", "--val-data ", "--mels-from "), _paths(config), strict=True)
+    return "".join(f"{flag}{shlex.quote(path)} " for flag, path in flags if path)
 
 
 def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
     """The run folder, if one is given or found, and what the run starts from."""
-    from myxtts.runs.run_dir import find_checkpoint
-    from myxtts.training.opening import Start
-
     resumed = _run_to_resume(options)
     if resumed is not None:
         return resumed, Start(
@@ -136,8 +165,6 @@ def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
-    from myxtts.runs.run_dir import RunDir
-
     if options.resume is None:
         return None
     if str(options.resume) == _AUTO:
@@ -156,7 +183,6 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
 
 def _newest_run(run_dir: Path | None) -> Path | None:
     """--run-dir, or else the newest run in runs/, if it has a checkpoint."""
-    from myxtts.runs.run_dir import RunDir
     from myxtts.training.run import RUNS
 
     if run_dir is None:

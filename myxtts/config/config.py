@@ -107,14 +107,11 @@ class AudioConfig(Section):
 
     section_name = "audio"
     sample_rate_hz: int = setting(
-        22_050,
-        "Sample rate of the model; every clip is resampled to it.",
-        least=8_000,
-        most=192_000,
+        22_050, "Sample rate of the model; every clip is resampled to it.", bounds=(8_000, 192_000)
     )
-    fft_samples: int = setting(1_024, "FFT size and window length.", least=64, most=65_536)
-    hop_samples: int = setting(256, "Hop between consecutive mel frames.", least=16, most=32_768)
-    highest_hz: float = setting(8_000.0, "Upper edge of the highest mel band.", least=100)
+    fft_samples: int = setting(1_024, "FFT size and window length.", bounds=(64, 65_536))
+    hop_samples: int = setting(256, "Hop between consecutive mel frames.", bounds=(16, 32_768))
+    highest_hz: float = setting(8_000.0, "Upper edge of the highest mel band.", bounds=(100, None))
 
 
 @frozen_settings
@@ -164,8 +161,7 @@ class DataConfig(Section):
     validation_fraction: float = setting(
         0.05,
         "Fraction of clips held out for validation where there is no validation corpus.",
-        least=0,
-        most=0.5,
+        bounds=(0, 0.5),
     )
     batch_size: int = setting(
         16,
@@ -173,8 +169,7 @@ class DataConfig(Section):
         "training.gradient_accumulation_steps says. With bucketed batching it is an average: long "
         "clips come in smaller batches, so that every step costs about the same. If it is not "
         "given, a corpus with too few or very long clips gets 8 or 4.",
-        least=1,
-        most=65_536,
+        bounds=(1, 65_536),
     )
     batching: str = setting(
         "bucketed",
@@ -190,65 +185,49 @@ class DataConfig(Section):
         None,
         "Maximum number of static shapes in bucketed batching; null trades padding off against "
         "compilations.",
-        least=1,
-        most=64,
+        bounds=(1, 64),
     )
     frame_budget: int | None = setting(
         None,
         "Maximum mel frames in a bucketed batch, padding included, to limit its memory; null "
         "sets no limit beyond batch_size.",
-        least=16,
+        bounds=(16, None),
     )
     max_text_length: int = setting(
-        200,
-        "Maximum clip length in tokens; longer clips are left out.",
-        least=4,
-        most=10_000,
+        200, "Maximum clip length in tokens; longer clips are left out.", bounds=(4, 10_000)
     )
     max_mel_frames: int | None = setting(
         None,
         "Maximum clip length in mel frames; longer clips are left out. null derives it from the "
         "data.",
-        least=16,
-        most=100_000,
+        bounds=(16, 100_000),
     )
-    n_mels: int = setting(80, "Number of mel bands.", least=10, most=512)
+    n_mels: int = setting(80, "Number of mel bands.", bounds=(10, 512))
     speaker_balance: float = setting(
         0.0,
         "0 samples clips uniformly, 1 samples speakers uniformly. In between, a speaker's share "
         "is proportional to its number of clips to the power of 1 - speaker_balance.",
-        least=0,
-        most=1,
+        bounds=(0, 1),
     )
     language_balance: float = setting(
-        0.0, "The same for languages, applied after speakers are balanced.", least=0, most=1
-    )
-    min_speaker_seconds: float = setting(
-        60.0, "`myxtts validate` warns about speakers with less audio than this.", least=0
+        0.0, "The same for languages, applied after speakers are balanced.", bounds=(0, 1)
     )
     max_rejected_fraction: float = setting(
-        0.2, "A run stops if more than this fraction of the clips is unusable.", least=0, most=1
+        0.2, "A run stops if more than this fraction of the clips is unusable.", bounds=(0, 1)
     )
     workers: int | None = setting(
         None,
         "Processes that compute features, and threads that load batches; null uses one per core.",
-        least=1,
+        bounds=(1, None),
     )
     buffer_size: int = setting(
         50,
-        "Batches to prefetch, as far as memory_share allows; the buffer grows when the model "
+        "Batches to prefetch, as far as free memory allows; the buffer grows when the model "
         "waits for data and shrinks when it never does.",
-        least=1,
-    )
-    memory_share: float = setting(
-        0.25,
-        "Maximum fraction of free memory to use for data: half of it for prefetched batches, "
-        "half for the features of the corpus if they fit.",
-        least=0.01,
-        most=0.9,
+        bounds=(1, None),
     )
     data_gpu: int | None = setting(
-        None, "GPU that computes features; needs model_gpu.", least=0, read=read_gpu_id
+        None, "GPU that computes features; needs model_gpu.", bounds=(0, None), read=read_gpu_id
     )
     model_gpu: str | None = setting(
         None,
@@ -257,16 +236,20 @@ class DataConfig(Section):
         check=parse_gpu_ids,
     )
     model_start_delay: float = setting(
-        2.0, "Seconds between starting the data device and starting the model.", least=0
+        2.0, "Seconds between starting the data device and starting the model.", bounds=(0, None)
     )
     enable_memory_isolation: bool = setting(
         False, "Give the data GPU and the model GPU a fixed memory limit each."
     )
     data_gpu_memory_mb: int | None = setting(
-        None, "Memory limit of the data GPU; null chooses one by the size of the card.", least=1
+        None,
+        "Memory limit of the data GPU; null chooses one by the size of the card.",
+        bounds=(1, None),
     )
     model_gpu_memory_mb: int | None = setting(
-        None, "Memory limit of the model GPU; null chooses one by the size of the card.", least=1
+        None,
+        "Memory limit of the model GPU; null chooses one by the size of the card.",
+        bounds=(1, None),
     )
 
     @property
@@ -282,34 +265,28 @@ class AugmentationConfig(Section):
     speed: float = setting(
         0.0,
         "Clips and references are sped up or slowed down by up to this fraction.",
-        least=0,
-        most=0.3,
+        bounds=(0, 0.3),
     )
     pitch_semitones: float = setting(
-        0.0, "Voices are shifted up or down in pitch by up to this many semitones.", least=0, most=6
+        0.0, "Voices are shifted up or down in pitch by up to this many semitones.", bounds=(0, 6)
     )
     formants: float = setting(
         0.0,
         "Formants are shifted up or down by up to this fraction, independently of the pitch, as "
         "a shorter or longer vocal tract would.",
-        least=0,
-        most=0.3,
+        bounds=(0, 0.3),
     )
     tone_db: float = setting(
         0.0,
         "Random equalisation: low, middle and high frequencies are boosted or cut by up to this "
         "much.",
-        least=0,
-        most=30,
+        bounds=(0, 30),
     )
     gain_db: float = setting(
-        0.0, "References are made louder or quieter by up to this much.", least=0, most=30
+        0.0, "References are made louder or quieter by up to this much.", bounds=(0, 30)
     )
     noise_dbfs: float | None = setting(
-        None,
-        "Noise of up to this level is added to references; null adds none.",
-        least=-90,
-        most=-10,
+        None, "Noise of up to this level is added to references; null adds none.", bounds=(-90, -10)
     )
 
 
@@ -327,38 +304,33 @@ class ModelConfig(Section):
     # Mel frames that the text encoder, the alignment and the decoder treat as one position: two
     # halve their cost, and no phoneme is shorter.
     frames_per_position: ClassVar[int] = 2
-    text_width: int = setting(128, "Channels in the text encoder.", least=8, most=2_048)
-    text_blocks: int = setting(4, "Blocks in the text encoder.", least=1, most=64)
-    attention_heads: int = setting(2, "Heads in every attention layer.", least=1, most=64)
+    # Kernel size of the depthwise convolutions, in positions.
+    kernel_positions: ClassVar[int] = 7
+    text_width: int = setting(128, "Channels in the text encoder.", bounds=(8, 2_048))
+    text_blocks: int = setting(4, "Blocks in the text encoder.", bounds=(1, 64))
+    attention_heads: int = setting(2, "Heads in every attention layer.", bounds=(1, 64))
     voice_width: int = setting(
-        128, "Channels in the voice encoder, and the size of the voice vector.", least=8, most=2_048
+        128, "Channels in the voice encoder, and the size of the voice vector.", bounds=(8, 2_048)
     )
-    voice_blocks: int = setting(2, "Blocks in the voice encoder.", least=1, most=64)
-    voice_latents: int = setting(
-        8, "Voice latents that the decoder attends to.", least=1, most=1_024
-    )
-    frame_width: int = setting(192, "Channels in the frame encoder.", least=8, most=2_048)
+    voice_blocks: int = setting(2, "Blocks in the voice encoder.", bounds=(1, 64))
+    voice_latents: int = setting(8, "Voice latents that the decoder attends to.", bounds=(1, 1_024))
+    frame_width: int = setting(192, "Channels in the frame encoder.", bounds=(8, 2_048))
     frame_blocks: int = setting(
         0,
         "Blocks of the frame encoder at each of its five stages; 0 leaves it out, and the decoder "
         "is conditioned on the text encoder itself.",
-        least=0,
-        most=64,
+        bounds=(0, 64),
     )
-    decoder_width: int = setting(192, "Channels in the decoder.", least=8, most=2_048)
-    decoder_blocks: int = setting(8, "Blocks in the decoder.", least=1, most=64)
-    kernel_positions: int = setting(
-        7, "Kernel size of the depthwise convolutions, in positions.", least=1, most=63
-    )
+    decoder_width: int = setting(192, "Channels in the decoder.", bounds=(8, 2_048))
+    decoder_blocks: int = setting(8, "Blocks in the decoder.", bounds=(1, 64))
     segment_frames: int = setting(
-        96, "Mel frames of each clip that the decoder is trained on per step.", least=16, most=8_192
+        96, "Mel frames of each clip that the decoder is trained on per step.", bounds=(16, 8_192)
     )
     reference_frames: int = setting(
         192,
         "Mel frames of reference audio per clip in training, from another recording of the same "
         "speaker.",
-        least=32,
-        most=8_192,
+        bounds=(32, 8_192),
     )
 
 
@@ -392,69 +364,57 @@ class TrainingConfig(Section):
         None,
         "Length of the run in optimizer steps; if neither this nor `epochs` is set, it follows "
         "from the size of the corpus.",
-        least=1,
+        bounds=(1, None),
     )
     epochs: int | None = setting(
-        None, "Length of the run in epochs; ignored if max_steps is set.", least=1
+        None, "Length of the run in epochs; ignored if max_steps is set.", bounds=(1, None)
     )
-    learning_rate: float = setting(2e-3, "Peak learning rate.", least=0)
-    warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", least=0)
-    weight_decay: float = setting(0.01, "AdamW weight decay, applied to matrices only.", least=0)
+    learning_rate: float = setting(2e-3, "Peak learning rate.", bounds=(0, None))
+    warmup_steps: int = setting(50, "Steps of linear learning rate warmup.", bounds=(0, None))
     clip_norm: float = setting(
-        1.0, "Maximum global norm of the gradient; a larger one is scaled down to it.", least=1e-3
+        1.0,
+        "Maximum global norm of the gradient; a larger one is scaled down to it.",
+        bounds=(1e-3, None),
     )
     ema_decay: float = setting(
         0.995,
         "Decay of the exponential moving average (EMA) of the weights, which evaluation and "
         "synthesis use; it ramps up to this value over the first steps.",
-        least=0,
-        most=1,
+        bounds=(0, 1),
     )
     freeze: str | None = setting(
-        None,
-        'Parts of the model to freeze, by name, such as "voice_encoder, decoder.block_*".',
+        None, 'Parts of the model to freeze, by name, such as "voice_encoder, decoder.block_*".'
     )
     gradient_accumulation_steps: int = setting(
         1,
         "Batches whose gradients are accumulated into one optimizer step: a data.batch_size of 28 "
         "with 4 of these steps takes the memory of 28 clips and trains like a batch of 112.",
-        least=1,
+        bounds=(1, None),
     )
     text_drop_rate: float = setting(
         0.1,
         "Fraction of clips trained without text conditioning (classifier-free guidance); "
         "text_guidance needs it.",
-        least=0,
-        most=0.9,
+        bounds=(0, 0.9),
     )
     text_guidance: float = setting(
         1.0,
         "Default scale of classifier-free guidance towards the text in synthesis: 1 makes words "
         "clearer; 0 turns it off, which is twice as fast. Ignored if text_drop_rate is 0.",
-        least=0,
-        most=10,
+        bounds=(0, 10),
     )
     voice_drop_rate: float = setting(
         0.0,
         "Fraction of clips trained without voice conditioning (classifier-free guidance); "
-        "voice_guidance needs it.",
-        least=0,
-        most=0.9,
-    )
-    voice_guidance: float = setting(
-        0.0,
-        "Default scale of classifier-free guidance towards the voice in synthesis; 0 turns it "
-        "off. Ignored if voice_drop_rate is 0.",
-        least=0,
-        most=10,
+        "`--voice-guidance` needs it.",
+        bounds=(0, 0.9),
     )
     voice_noise: float = setting(
         0.0,
         "Standard deviation of noise on the voice that the text encoder hears, relative to the "
         "voice vector: 1 keeps words clear in voices that training did not hear; 0 follows known "
         "voices more closely.",
-        least=0,
-        most=10,
+        bounds=(0, 10),
     )
     adversarial_weight: float = setting(
         1.0,
@@ -462,34 +422,26 @@ class TrainingConfig(Section):
         "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
         "A step with it takes about 1.4 times as long. Of a vocoder: weight of the discriminators "
         "of spectra beside distances from the recording.",
-        least=0,
-        most=10,
+        bounds=(0, 10),
     )
     adversarial_start: float = setting(
         0.5,
         "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "
         "its mean squared error alone. Of a vocoder: fraction after which it learns to correct "
         "spectra, and no longer to predict magnitudes.",
-        least=0,
-        most=1,
+        bounds=(0, 1),
     )
     phoneme_weight: float = setting(
         1.0,
         "Size of the gradient that a phoneme classifier gives the decoder, relative to that of the "
         "flow loss: 1 makes words clearer; 0 trains without one.",
-        least=0,
-        most=10,
+        bounds=(0, 10),
     )
     seed: int = setting(
-        0, "Random seed; everything random in a run is derived from it.", least=0, most=2**31 - 1
+        0, "Random seed; everything random in a run is derived from it.", bounds=(0, 2**31 - 1)
     )
     xla: bool | None = setting(
         None, "Compile the training step with XLA; null does so on GPUs but not on CPUs."
-    )
-    xla_cache_dir: str | None = setting(
-        None,
-        "Folder where XLA caches compiled programs between launches; null uses the user's cache "
-        "folder.",
     )
     precision: str = setting(
         "float32",
@@ -513,7 +465,7 @@ class TrainingConfig(Section):
         "instead of continuing without it.",
     )
     virtual_devices: int = setting(
-        0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", least=0, most=64
+        0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", bounds=(0, 64)
     )
 
     def first_adversarial_step(self, total_steps: int) -> int:
@@ -524,7 +476,8 @@ class TrainingConfig(Section):
         """Off for what was never dropped in training: the decoder has no output without it."""
         return Guidance(
             text=self.text_guidance if self.text_drop_rate else 0.0,
-            voice=self.voice_guidance if self.voice_drop_rate else 0.0,
+            # Voices that were new are overdone by it, so it is off unless asked for.
+            voice=0.0,
         )
 
 
@@ -537,15 +490,14 @@ class EvaluationConfig(Section):
         500,
         "Steps between evaluations; each gives validation losses, an alignment and a speech "
         "sample.",
-        least=1,
+        bounds=(1, None),
     )
     measure_every: int | None = setting(
         None,
         "The checkpoint of every n-th evaluation is also scored by a background process, as "
         "`myxtts evaluate` does; null turns this off.",
-        least=1,
+        bounds=(1, None),
     )
-    measured_sentences: int = setting(24, "Number of held-out sentences to score.", least=1)
     best_metric: str | None = setting(
         None,
         "Metric that selects the best checkpoint; one whose name does not begin with validation "
@@ -557,7 +509,7 @@ class EvaluationConfig(Section):
         None,
         "Stop after this many evaluations without an improvement of best_metric; null never "
         "stops early.",
-        least=1,
+        bounds=(1, None),
     )
 
 
@@ -566,11 +518,11 @@ class SavingConfig(Section):
     """Checkpoints and logged metrics."""
 
     section_name = "saving"
-    save_every: int = setting(500, "Steps between checkpoints.", least=1)
+    save_every: int = setting(500, "Steps between checkpoints.", bounds=(1, None))
     keep_checkpoints: int = setting(
-        3, "Number of recent checkpoints to keep, besides the best one.", least=1
+        3, "Number of recent checkpoints to keep, besides the best one.", bounds=(1, None)
     )
-    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", least=1)
+    log_every: int = setting(10, "Steps between lines of metrics.jsonl.", bounds=(1, None))
 
 
 @frozen_settings
@@ -578,18 +530,17 @@ class VocoderConfig(Section):
     """Size and training of the vocoder (`training.task: vocoder`)."""
 
     section_name = "vocoder"
-    width: int = setting(224, "Channels of the vocoder.", least=8, most=2_048)
+    width: int = setting(224, "Channels of the vocoder.", bounds=(8, 2_048))
     blocks: int = setting(
-        4, "Blocks of the part that predicts magnitudes from a mel.", least=1, most=64
+        4, "Blocks of the part that predicts magnitudes from a mel.", bounds=(1, 64)
     )
     refining_blocks: int = setting(
         4,
         "Blocks of the part that corrects the spectrum after the search for phases.",
-        least=1,
-        most=64,
+        bounds=(1, 64),
     )
     frames_per_segment: int = setting(
-        64, "Mel frames of each clip that the vocoder is trained on per step.", least=16, most=8_192
+        64, "Mel frames of each clip that the vocoder is trained on per step.", bounds=(16, 8_192)
     )
     mels_from: str | None = setting(
         None,
@@ -917,7 +868,7 @@ def section_of(setting_name: str) -> str:
 
 def section_by_setting() -> dict[str, str]:
     """Every setting's own name, which no two of them share, with its section."""
-    return {key: section for section in SECTIONS for key in _settings_of(section)}
+    return {key: section for section in SECTIONS for key in settings_of(section)}
 
 
 def find_setting(flat_name: str) -> tuple[str, str]:
@@ -937,7 +888,7 @@ def _given(settings: Mapping[str, Any]) -> Layer:
     return resolve_aliases(layer)
 
 
-def _settings_of(section: str) -> list[str]:
+def settings_of(section: str) -> list[str]:
     return [field.name for field in dataclasses.fields(SECTIONS[section])]  # type: ignore[arg-type]
 
 
@@ -950,7 +901,7 @@ def _section_settings(name: str, value: Any) -> dict[str, Any]:
 
 
 def _require_known(section: str, values: Mapping[str, Any]) -> None:
-    known = _settings_of(section)
+    known = settings_of(section)
     for key in values:
         if key not in known:
             hint = _hint(section, str(key))
@@ -960,7 +911,7 @@ def _require_known(section: str, values: Mapping[str, Any]) -> None:
 def _hint(section: str, key: str) -> str:
     """The setting that was meant: in another section, or of another name in this one or any."""
     sections = section_by_setting()
-    near = key if key in sections else nearest(key, _settings_of(section)) or nearest(key, sections)
+    near = key if key in sections else nearest(key, settings_of(section)) or nearest(key, sections)
     return f"; did you mean '{sections[near]}.{near}'?" if near else ""
 
 

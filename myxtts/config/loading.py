@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,19 +18,24 @@ from myxtts.config.config import (
     XTTSConfig,
     find_setting,
     resolve_aliases,
+    settings_of,
 )
 from myxtts.config.schema import Layer, did_you_mean
 from myxtts.errors import ConfigError
 from myxtts.files import write_file
 
+_log = logging.getLogger(__name__)
+_BUILTIN = Path(__file__).parents[1] / "configs"
 
-def _parse_yaml(text: str) -> Any:
-    """Every error in the text is raised as a yaml.YAMLError."""
-    try:
-        return yaml.safe_load(text)
-    # Impossible dates and numbers are raised as Python's own errors.
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise yaml.YAMLError(str(error)) from None
+# Folders and code of a machine. They come from its user, never from a run folder, which may have
+# come from anywhere.
+SETTINGS_OF_THE_MACHINE = (
+    ("data", "train_data"),
+    ("data", "val_data"),
+    ("data", "cache_dir"),
+    ("vocoder", "mels_from"),
+    ("training", "xla"),
+)
 
 
 def load_config(
@@ -37,20 +43,20 @@ def load_config(
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     assignments: Iterable[str] = (),
     *,
+    base: Layer | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
-    """The resolved configuration; `assignments` are `section.key=value` and win over all else.
+    """Load the configuration in `file`, or else `base`, with changes on top.
 
-    `overrides` come from flags, whose names are in `flag_names` where they are not the setting's.
-
-    A `file` that is a string may also be the name of a built-in configuration, such as "demo".
+    `overrides` come from flags; `flag_names` has those that are not called like their setting.
+    `assignments` are `section.key=value` and win over all else. A `file` that is a string may also
+    be the name of a built-in configuration, such as "demo".
     """
-    from_file = {} if file is None else resolve_aliases(read_yaml(file), str(file))
+    lowest = base or {} if file is None else resolve_aliases(read_yaml(file), str(file))
     from_flags = resolve_aliases(overrides or {})
     assigned = resolve_aliases(parse_assignments(assignments), "--set")
-    layers = [from_file, from_flags, assigned]
     try:
-        return XTTSConfig(**merge(layers))
+        return XTTSConfig(**merge([lowest, from_flags, assigned]))
     except ConfigError as error:
         message = _blame_command_line(str(error), assigned, from_flags, flag_names or {})
         if message is None:
@@ -61,7 +67,7 @@ def load_config(
 def _blame_command_line(
     message: str, assigned: Layer, from_flags: Layer, flag_names: Mapping[str, str]
 ) -> str | None:
-    """The message if --set or a flag gave one of the settings that it names, and says so."""
+    """Return the message with the flag that gave the value, or None if none did."""
     named = re.findall(rf"\b({'|'.join(SECTIONS)})\.(\w+)", message)
     if any(name in assigned.get(section, {}) for section, name in named):
         return f"--set: {message}"
@@ -80,8 +86,57 @@ def merge(layers: Iterable[Layer]) -> Layer:
     return merged
 
 
+def load_config_of_run(file: Path) -> XTTSConfig:
+    """Load the configuration that a run was trained with, as it was recorded."""
+    try:
+        return XTTSConfig(**_read_layer_of_run(file))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def read_layer_for_resuming(file: Path) -> Layer:
+    """Read the settings of a run without those that belong to the user's machine."""
+    layer = _read_layer_of_run(file)
+    for section, name in SETTINGS_OF_THE_MACHINE:
+        layer.get(section, {}).pop(name, None)
+    return layer
+
+
+def _read_layer_of_run(file: Path) -> Layer:
+    layer = read_yaml(file)
+    for section, values in layer.items():
+        for name in values.keys() - settings_of(section):
+            _log.info("%s: this version has no setting %s.%s", file, section, name)
+            del values[name]
+    return layer
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key.value, str) and lines.setdefault(key.value, line) != line:
+                raise yaml.YAMLError(
+                    f"{key.value}: is on line {lines[key.value]} and again on line {line}; "
+                    "put both into one"
+                )
+        return super().construct_mapping(node, deep)
+
+
+def _parse_yaml(text: str | bytes) -> Any:
+    """Parse YAML; every error in it is a yaml.YAMLError."""
+    try:
+        return yaml.load(text, _Loader)
+    # Impossible dates and numbers are raised as Python's own errors.
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise yaml.YAMLError(str(error)) from None
+
+
 def read_yaml(file: Path | str) -> Layer:
-    """The settings of a file; a string may also name a built-in configuration."""
+    """Read the settings of a file; a string may also name a built-in configuration."""
     if isinstance(file, str):
         file = find_config(file)
     try:
@@ -98,68 +153,62 @@ def read_yaml(file: Path | str) -> Layer:
             f"{file}: found {type(content).__name__}, expected sections such as data:"
         )
     for section, values in content.items():
-        if section not in SECTIONS:
-            hint = did_you_mean(str(section), SECTIONS)
-            raise ConfigError(
-                f"{file}: unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}"
-            )
+        try:
+            _require_section(str(section))
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
         if values is not None and not isinstance(values, dict):
             raise ConfigError(f"{file}: {section}: found {values!r}, expected settings below it")
     return {section: dict(values or {}) for section, values in content.items()}
 
 
+def _require_section(section: str) -> None:
+    if section not in SECTIONS:
+        hint = did_you_mean(section, SECTIONS)
+        raise ConfigError(f"unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}")
+
+
 def parse_assignments(assignments: Iterable[str]) -> Layer:
+    """Parse `section.key=value`, where the section may be left out."""
     layer: Layer = {}
     for assignment in assignments:
-        key, separator, text = assignment.partition("=")
-        if not (separator and key.strip()):
-            raise ConfigError(f"--set {assignment}: expected section.key=value")
+        key, separator, text = (part.strip() for part in assignment.partition("="))
+        section, dot, name = key.partition(".")
         try:
-            section, name = _place_of_assigned(key.strip())
-        except ConfigError as error:
-            raise ConfigError(f"--set {assignment}: {error}") from None
-        try:
-            value = _parse_yaml(text)
+            if dot:
+                _require_section(section)
+            elif key and key not in SECTIONS:
+                section, name = find_setting(key)
+            if not (separator and name):
+                raise ConfigError("expected section.key=value")
+            layer.setdefault(section, {})[name] = _parse_yaml(text)
         except yaml.YAMLError:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML") from None
-        layer.setdefault(section, {})[name] = value
+        except ConfigError as error:
+            raise ConfigError(f"--set {assignment}: {error}") from None
     return layer
 
 
-def _place_of_assigned(key: str) -> tuple[str, str]:
-    """Section and name of `section.key`, or of a setting's name alone."""
-    section, dot, name = key.partition(".")
-    if dot and section not in SECTIONS:
-        hint = did_you_mean(section, SECTIONS)
-        raise ConfigError(f"unknown section '{section}', allowed: {', '.join(SECTIONS)}{hint}")
-    if section in SECTIONS and not name:
-        raise ConfigError("expected section.key=value")
-    return (section, name) if dot else find_setting(key)
-
-
 def save_config(config: XTTSConfig, file: Path) -> None:
-    """Writes every setting, so that the run does not depend on the defaults of this version."""
+    """Write every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     # For its owner alone: it names folders of this machine.
     write_file(file, text)
 
 
-_FOLDER = Path(__file__).parents[1] / "configs"
-
-
 def builtin_names() -> list[str]:
-    return sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+    return sorted(file.stem for file in _BUILTIN.glob("*.yaml"))
 
 
 def find_config(name_or_file: str) -> Path:
-    """The file of this path, or else the built-in configuration of this name."""
+    """Return the file of this path, or else the built-in configuration of this name."""
     file = Path(name_or_file)
-    # A folder is no configuration: `make demo` leaves one that is called demo.
+    # A folder is not a configuration: `make demo` leaves one that is called demo.
     if file.exists() and not file.is_dir():
         return file
     names = builtin_names()
     if name_or_file in names:
-        return _FOLDER / f"{name_or_file}.yaml"
+        return _BUILTIN / f"{name_or_file}.yaml"
     raise ConfigError(
         f"{name_or_file}: found neither a file nor a built-in configuration of this name; "
         f"built in are {', '.join(names)}{did_you_mean(file.stem, names)}"
@@ -187,7 +236,7 @@ _MEANING_OF_WEIGHTS = (
 )
 # Weights that were trained like this go on like this.
 _WAYS_OF_TRAINING = (
-    *("text_drop_rate", "text_guidance", "voice_drop_rate", "voice_guidance"),
+    *("text_drop_rate", "text_guidance", "voice_drop_rate"),
     *("voice_noise", "adversarial_weight", "phoneme_weight"),
 )
 

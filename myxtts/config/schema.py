@@ -20,9 +20,9 @@ from myxtts.errors import ConfigError
 from myxtts.files import is_text
 
 # Of an integer: counts of steps, bytes and clips are far smaller.
-_MOST_BITS = 62
+_MAX_BITS = 62
 # In the 32 bits of models a larger number is infinite.
-_LARGEST_FLOAT = 3.4e38
+_MAX_FLOAT = 3.4e38
 _Settings = typing.TypeVar("_Settings")
 
 # Settings by section and name, as far as they are given.
@@ -34,8 +34,7 @@ def setting(
     explanation: str,
     *,
     choices: tuple[str, ...] | None = None,
-    least: float | None = None,
-    most: float | None = None,
+    bounds: tuple[float, float | None] | None = None,
     read: Callable[[Any], Any] | None = None,
     check: Callable[[str, Any], Any] | None = None,
 ) -> Any:
@@ -44,8 +43,8 @@ def setting(
     `read` turns other ways to write the value into the declared type, and leaves the rest alone.
     `check` gets the name of the setting and its value, if it has one, and raises a ConfigError.
     """
-    bounds = {"explanation": explanation, "choices": choices, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata=bounds | {"read": read, "check": check})
+    facts = {"explanation": explanation, "choices": choices, "bounds": bounds or (None, None)}
+    return dataclasses.field(default=default, metadata=facts | {"read": read, "check": check})
 
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -94,7 +93,7 @@ class Section:
             key = f"{self.section_name}.{field.name}"
             read = field.metadata["read"] or _as_it_is
             value = _coerce(key, read(getattr(self, field.name)), hints[field.name])
-            _check_bounds(key, value, field.metadata)
+            _check_allowed(key, value, field.metadata)
             if field.metadata["check"] and value is not None:
                 field.metadata["check"](key, value)
             object.__setattr__(self, field.name, value)
@@ -114,7 +113,7 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     if value is None and types.NoneType in allowed:
         return None
     kind = next(item for item in allowed if item is not types.NoneType)
-    if type(value) is int and value.bit_length() > _MOST_BITS:
+    if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ConfigError(
             f"{key}: found a number of {value.bit_length()} bits, expected a smaller one"
         )
@@ -123,7 +122,7 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     if kind is float and isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)
-    if type(value) is float and not abs(value) <= _LARGEST_FLOAT:
+    if type(value) is float and not abs(value) <= _MAX_FLOAT:
         problem = "a smaller" if math.isfinite(value) else "a finite"
         raise ConfigError(f"{key}: found {value}, expected {problem} number")
     if type(value) is str and ("\0" in value or not is_text(value)):
@@ -136,16 +135,17 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _check_bounds(key: str, value: Any, bounds: Mapping[str, Any]) -> None:
+def _check_allowed(key: str, value: Any, facts: Mapping[str, Any]) -> None:
+    choices, (low, high) = facts["choices"], facts["bounds"]
     if value is None:
         return
-    if bounds["choices"] and value not in bounds["choices"]:
-        hint = did_you_mean(str(value), bounds["choices"])
-        raise ConfigError(f"{key}: found {value!r}, allowed: {', '.join(bounds['choices'])}{hint}")
-    if bounds["least"] is not None and not value >= bounds["least"]:
-        raise ConfigError(f"{key}: found {value}, allowed: {bounds['least']:g} or more")
-    if bounds["most"] is not None and not value <= bounds["most"]:
-        raise ConfigError(f"{key}: found {value}, allowed: {bounds['most']:g} or less")
+    if choices and value not in choices:
+        hint = did_you_mean(str(value), choices)
+        raise ConfigError(f"{key}: found {value!r}, allowed: {', '.join(choices)}{hint}")
+    if low is not None and not value >= low:
+        raise ConfigError(f"{key}: found {value}, allowed: {low:g} or more")
+    if high is not None and not value <= high:
+        raise ConfigError(f"{key}: found {value}, allowed: {high:g} or less")
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

@@ -55,6 +55,8 @@ _TOLERATED_MISSING_SECONDS = 0.02
 _SYMBOLS_PER_SECOND = (1.0, 30.0)
 # In shorter clips a pause around a single word would dominate the rate.
 _MIN_RATED_SECONDS = 2.0
+# A voice is hardly learnt from less.
+MIN_SPEAKER_SECONDS = 60
 # Clipping leaves runs of samples at the extreme value; a single such sample is just a peak.
 _CLIPPED_RUN_SAMPLES = 3
 _CLIPPED_SHARE = 0.0005
@@ -424,7 +426,7 @@ def check_corpus(
     name = files[0].path.name
     findings += _other_sample_rates(records, name, config)
     rejected = {finding.source for finding in findings if finding.severity == "error"}
-    findings += _small_speakers(files[0].utterances, records, rejected, name, config)
+    findings += _small_speakers(files[0].utterances, records, rejected, name)
     seconds = sum(
         record.recorded_seconds
         for item, record in zip(utterances, records, strict=True)
@@ -529,7 +531,6 @@ def _small_speakers(
     records: Sequence[_ClipRecord],
     rejected: Collection[str],
     source: str,
-    config: XTTSConfig,
 ) -> Iterator[Finding]:
     """Find training speakers with too little audio; training clips come first in the records."""
     seconds: dict[str, float] = defaultdict(float)
@@ -538,16 +539,14 @@ def _small_speakers(
         is_usable = item.source not in rejected
         seconds[item.speaker] += record.seconds * is_usable
         clips[item.speaker] += is_usable
-    min_seconds = config.data.min_speaker_seconds
     for speaker in sorted(seconds):
-        if seconds[speaker] < min_seconds:
+        if seconds[speaker] < MIN_SPEAKER_SECONDS:
             who = "the one speaker" if speaker == ONE_SPEAKER else speaker
             yield Caution(
                 source,
                 "small speaker",
                 f"{who} has {seconds[speaker]:.1f} s in {clips[speaker]} usable "
-                f"{plural(clips[speaker], 'clip')}, data.min_speaker_seconds is "
-                f"{min_seconds:g}",
+                f"{plural(clips[speaker], 'clip')}, {MIN_SPEAKER_SECONDS} s or more recommended",
                 clips[speaker],
             )
 

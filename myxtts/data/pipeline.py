@@ -47,6 +47,8 @@ _MIN_BUFFER = 4
 # If a buffer this much larger still runs empty, the source is too slow; more space does not help.
 _MAX_GROWTH = 4
 _SECONDS_TO_END = 10.0
+# Of free memory: half for prefetched batches, half for the features of the corpus if they fit.
+_MEMORY_SHARE = 0.25
 
 Item = TypeVar("Item")
 
@@ -306,15 +308,14 @@ class Feed:
         """Return the bytes available for the buffer; None if unknown."""
         if self.data_device.startswith("GPU"):
             memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
-            share = self._config.data.memory_share
-            return None if memory_mb is None else int(memory_mb * share) << 20
-        return int(_free_bytes() * self._config.data.memory_share) // 2
+            return None if memory_mb is None else int(memory_mb * _MEMORY_SHARE) << 20
+        return int(_free_bytes() * _MEMORY_SHARE) // 2
 
     def _hold_in_memory(self) -> None:
         """Load features into memory if they need no more than the batches may take."""
         cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
         needed = sum(cache.reader.nbytes(part) for part in parts)
-        if needed > free * self._config.data.memory_share / 2:
+        if needed > free * _MEMORY_SHARE / 2:
             return
         self._closing.callback(MemoryCache(cache, parts).close)
 

@@ -77,18 +77,15 @@ _TELLING = {
 }
 
 
-def program_cache(xla: bool | None, chosen: str | None) -> Path | None:
-    """The cache folder for this machine; None if XLA is certainly not used.
+def program_cache(xla: bool | None) -> Path | None:
+    """Return the cache folder for this machine; None if XLA is certainly not used.
 
-    `xla` and `chosen` are the settings training.xla and training.xla_cache_dir.
+    `xla` is the setting training.xla.
     """
     if xla is False or (xla is None and not gpu_driver_is_there()):
         return None
-    if chosen is not None:
-        folder = Path(chosen)
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "myxtts" / "xla"
-    return folder / cpu_fingerprint()
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return user_cache / "myxtts" / "xla" / cpu_fingerprint()
 
 
 def use_persistent_cache(folder: Path) -> None:
@@ -103,17 +100,26 @@ def use_persistent_cache(folder: Path) -> None:
         # TensorFlow splits flags at spaces.
         if any(map(str.isspace, str(folder))):
             raise OSError("its name contains a space")
-        folder.mkdir(parents=True, exist_ok=True)
+        for made in (folder.parent, folder):
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.mkdir(mode=0o700, exist_ok=True)
+            _require_private(made)
     except OSError as error:
         _log.warning(
-            "%s: cannot cache compiled programs there (%s); choose another folder with "
-            "training.xla_cache_dir",
+            "%s: compiled programs are not cached (%s); choose another folder with XDG_CACHE_HOME",
             folder,
             error.strerror or error,
         )
         return
     flag = f"--tf_xla_persistent_cache_directory={folder}"
     os.environ["TF_XLA_FLAGS"] = f"{given} {flag}".strip()
+
+
+def _require_private(folder: Path) -> None:
+    """Refuse a folder that others can write to: XLA runs the programs in it."""
+    facts = folder.stat()
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        raise OSError(f"{folder} can be written by others; chmod 700 it")
 
 
 def gpu_driver_is_there() -> bool:

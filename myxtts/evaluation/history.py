@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.config.config import TRAINING_LOSSES, VALIDATION_LOSSES
-from myxtts.config.loading import load_config
+from myxtts.config.loading import load_config_of_run
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measures import SPEECH_METRICS, Metric
 from myxtts.files import read_json
@@ -59,7 +59,7 @@ class RunHistory:
 def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
-    config = load_config(run.config_file)
+    config = load_config_of_run(run.config_file)
     # Left by `myxtts evaluate`.
     evaluation = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
     means = {name: it["means"] for name, it in evaluation.get("measures", {}).items()}

@@ -21,7 +21,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import load_config
+from myxtts.config.loading import load_config_of_run, read_layer_for_resuming
 from myxtts.errors import CheckpointError
 from myxtts.files import MoveError, atomic_folder, parse_json, read_json, sync_stream
 from myxtts.text.tokenizer import Tokenizer
@@ -311,7 +311,12 @@ class Checkpoint:
         return self.folder / PLAN
 
     def config(self) -> XTTSConfig:
-        return load_config(self.config_file)
+        """Return the configuration without paths: a run must not name folders of this machine."""
+        return XTTSConfig(**read_layer_for_resuming(self.config_file))
+
+    def recorded_config(self) -> XTTSConfig:
+        """Return the configuration as it was recorded, to compare it and to show it."""
+        return load_config_of_run(self.config_file)
 
     def tokenizer(self) -> Tokenizer:
         return Tokenizer.load(self.folder / TOKENIZER)

@@ -487,7 +487,7 @@ def _write(stream: IO[bytes], text: str) -> None:
 
 def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
     """Settings that differ from a checkpoint's; one that would break its model is an error."""
-    changes = changes_between(checkpoint.config(), config)
+    changes = changes_between(checkpoint.recorded_config(), config)
     for change in changes:
         if change.breaks_the_model:
             raise CheckpointError(

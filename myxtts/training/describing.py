@@ -178,7 +178,7 @@ def plan_of(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def describe_end(report: RunReport, next_command: str) -> Iterator[str]:
+def describe_end(report: RunReport, next_command: str, paths: str = "") -> Iterator[str]:
     """The same for a run that was stopped, with how to go on."""
     yield ""
     if not report.is_complete:
@@ -210,7 +210,7 @@ def describe_end(report: RunReport, next_command: str) -> Iterator[str]:
     yield f"Checkpoints, samples and report: {report.run_dir}"
     yield f"{'Next' if report.is_complete else 'Speak'}: {next_command}"
     if not report.is_complete:
-        yield f"Continue: myxtts train --resume {shlex.quote(str(report.run_dir))}"
+        yield f"Continue: myxtts train {paths}--resume {shlex.quote(str(report.run_dir))}"
 
 
 def trial_of_voice(corpus: Corpus) -> str:

@@ -109,7 +109,7 @@ def open_run(config: XTTSConfig, start: Start, observer: Observer) -> Iterator[O
     from myxtts.devices.startup import load_tensorflow, program_cache
 
     observer.on_phase("loading TensorFlow")
-    load_tensorflow(program_cache(config.training.xla, config.training.xla_cache_dir))
+    load_tensorflow(program_cache(config.training.xla))
     from myxtts.devices.strategy import chief_first
     from myxtts.training.device_setup import set_up_devices
     from myxtts.training.starting import open_corpus_for, recommended_batches

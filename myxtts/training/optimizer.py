@@ -30,6 +30,7 @@ from myxtts.training.weight_names import frozen_paths
 # Decay of both moments: the second one follows short runs faster than the usual 0.999.
 BETA_1, BETA_2 = 0.9, 0.98
 _EPSILON = 1e-8
+WEIGHT_DECAY = 0.01
 # Names in the state; squares are never negative.
 _RATE_FACTOR = "rate_factor"
 
@@ -60,7 +61,7 @@ class FlatAdamW(tf.Module):
         self._total_steps = total_steps
         self._sizes = _sizes(self.trained)
         # Only matrices decay: shrinking a bias or a scale regularises nothing.
-        self._decay = self._of_each(lambda it: training.weight_decay * (len(it.shape) > 1))
+        self._decay = self._of_each(lambda it: WEIGHT_DECAY * (len(it.shape) > 1))
         self._rest = rest
         if rest is not None:
             self._rests = self._of_each(lambda it: float(it.path in rest.paths))

@@ -157,7 +157,7 @@ def _allowed(language: Language, hint: Any, bounds: Mapping[str, Any]) -> str:
     if choices:
         allowed = language.one_of(choices)
     else:
-        allowed = _bounded(language, language.kinds[kind], bounds["least"], bounds["most"])
+        allowed = _bounded(language, language.kinds[kind], *bounds["bounds"])
     return language.or_null.format(allowed=allowed) if types.NoneType in kinds else allowed
 
 
