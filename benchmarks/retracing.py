@@ -73,10 +73,8 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
     for launch in range(MOST_LAUNCHES):
         finished = run_myxtts(
             *("train", "--max-steps", str(steps)),
-            *(start if launch == 0 else ("--resume", str(run_dir))),
+            *(start if launch == 0 else (*start[:2], "--resume", str(run_dir))),
             *("--save-every", str(SAVE_EVERY), "--evaluate-every", str(SAVE_EVERY)),
-            # Empty at first: programs of the other ways must not help. A resumed run finds its own.
-            f"--set=training.xla_cache_dir={run_dir}-xla",
             "--set=saving.log_every=1",
             QUIETLY,
             *settings,
@@ -110,7 +108,6 @@ def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> d
     second = Path(f"{run_dir}-again")
     run_myxtts(
         *("train", "--max-steps", "1", "--run-dir", str(second), *data),
-        f"--set=training.xla_cache_dir={run_dir}-xla",
         QUIETLY,
         *settings,
     )

@@ -35,7 +35,7 @@ def run_command(demo_corpus, miniature, user_environment, tmp_path):
             ],
             capture_output=True,
             text=True,
-            env=user_environment,
+            env=user_environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
         )
         assert result.returncode == expect, result.stderr
         return result
@@ -44,12 +44,7 @@ def run_command(demo_corpus, miniature, user_environment, tmp_path):
 
 
 def trained_report(run_command, run_dir, *arguments):
-    result = run_command(
-        "train",
-        f"--run-dir={run_dir}",
-        f"--set=training.xla_cache_dir={run_dir}-xla",
-        *arguments,
-    )
+    result = run_command("train", f"--run-dir={run_dir}", *arguments)
     return json.loads((run_dir / "report.json").read_text()), result
 
 
@@ -75,7 +70,7 @@ def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching
     else:
         assert len(report["shapes"]) == 2
     # Compiled programs are kept for the next launch.
-    assert any((tmp_path / "run-xla").glob("*/*.pb")) if xla else True
+    assert any((tmp_path / "cache").glob("myxtts/xla/*/*.pb")) if xla else True
     settings = [
         "--set=data.pad_to_fixed_length=true" if batching else "--set=data.shape_count=2",
         "--xla" if xla else "--no-xla",
@@ -87,13 +82,12 @@ def test_two_epochs_with_evaluations_and_samples(run_command, tmp_path, batching
 
 @pytest.mark.slow
 def test_a_launch_of_another_length_finds_the_programs_of_the_first(run_command, tmp_path):
-    cache = f"--set=training.xla_cache_dir={tmp_path / 'xla'}"
     kept = []
     # Other numbers of batches are ready when the step is traced.
     for steps in ("1", "7"):
         run_dir = f"--run-dir={tmp_path / steps}"
-        run_command("train", *FIXED, "--xla", f"--max-steps={steps}", cache, run_dir)
-        kept.append({file.name for file in (tmp_path / "xla").glob("*/*.pb")})
+        run_command("train", *FIXED, "--xla", f"--max-steps={steps}", run_dir)
+        kept.append({file.name for file in (tmp_path / "cache").glob("myxtts/xla/*/*.pb")})
     assert len(kept[0]) == 1
     assert kept[1] == kept[0]
 

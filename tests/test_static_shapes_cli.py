@@ -98,7 +98,9 @@ def test_clips_over_the_limits_are_left_out_and_counted(terminal):
 def test_a_resumed_run_that_is_terminated_is_saved(terminal):
     metrics = terminal.folder / "runs" / "fixed" / "metrics.jsonl"
     lines_before = len(metrics.read_text().splitlines())
-    terminal.start("myxtts train --resume runs/fixed --max-steps 1000000 --virtual-devices 4")
+    terminal.start(
+        "myxtts train my-corpus --resume runs/fixed --max-steps 1000000 --virtual-devices 4"
+    )
     terminal.send_signal_once(
         lambda: len(metrics.read_text().splitlines()) > lines_before, signal.SIGTERM
     )

@@ -104,10 +104,6 @@ def _named_first(arguments: Sequence[str]) -> str | None:
     return arguments[0] if arguments and arguments[0] in _COMMANDS else None
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # Full disks, quotas and process limits: writing to an open file raises these without a file name.
 _MACHINE_LIMITS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
@@ -192,3 +188,7 @@ def all_commands(
     for group in groups:
         for word, command in group.choices.items():
             yield from all_commands(command, f"{name} {word}".strip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

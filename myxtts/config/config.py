@@ -304,8 +304,6 @@ class ModelConfig(Section):
     # Mel frames that the text encoder, the alignment and the decoder treat as one position: two
     # halve their cost, and no phoneme is shorter.
     frames_per_position: ClassVar[int] = 2
-    # Kernel size of the depthwise convolutions, in positions.
-    kernel_positions: ClassVar[int] = 7
     text_width: int = setting(128, "Channels in the text encoder.", bounds=(8, 2_048))
     text_blocks: int = setting(4, "Blocks in the text encoder.", bounds=(1, 64))
     attention_heads: int = setting(2, "Heads in every attention layer.", bounds=(1, 64))
@@ -323,6 +321,9 @@ class ModelConfig(Section):
     )
     decoder_width: int = setting(192, "Channels in the decoder.", bounds=(8, 2_048))
     decoder_blocks: int = setting(8, "Blocks in the decoder.", bounds=(1, 64))
+    kernel_positions: int = setting(
+        7, "Kernel size of the depthwise convolutions, in positions.", bounds=(1, 63)
+    )
     segment_frames: int = setting(
         96, "Mel frames of each clip that the decoder is trained on per step.", bounds=(16, 8_192)
     )

@@ -50,6 +50,7 @@ from myxtts.text.markup import read_text
 
 RECORDINGS, MODEL = "recordings", "model"
 _LOWEST_PRIORITY = 19
+_MEASURED_SENTENCES = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +340,7 @@ def _choose(config_file: str, sentences_file: str, *languages: str) -> None:
     """Save held-out sentences of the corpus, if best_metric can be computed for them."""
     config = load_config(Path(config_file))
     settings = config.evaluation
-    sentences = held_out_sentences(config, languages, settings.measured_sentences)
+    sentences = held_out_sentences(config, languages, _MEASURED_SENTENCES)
     if settings.best_metric in MEASURES:
         toolbox = open_toolbox(only=[settings.best_metric])
         problems = [left_out.reason for left_out in toolbox.left_out]

@@ -208,7 +208,7 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
     assert refused.returncode == 2
     assert "already contains a run" in refused.stderr
 
-    resumed = run("train", "--max-steps=6", "--resume", tmp_path / "run")
+    resumed = run("train", demo_corpus, "--max-steps=6", "--resume", tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
     assert re.search(r"about \d+ seconds? for 2 steps", resumed.stdout)
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 6

@@ -63,10 +63,12 @@ def test_clips_over_the_limits_are_told(capsys, demo_corpus):
     assert main(["train", "--dry-run", *map(str, limits), *option.split()]) == 0
 
 
-def test_it_takes_the_flags_of_train(capsys, trained_run):
+def test_it_takes_the_flags_of_train(capsys, trained_run, demo_corpus):
     flags = ["--model-size=small", "--batch-size=8", "--run-dir=x", "--dry-run", "--seed=3"]
     shown(capsys, *flags, "--enable-static-shapes", "--no-xla", "--max-steps=5")
-    content = json.loads(shown(capsys, "--resume", trained_run, "--json", "--batch-size=6"))
+    content = json.loads(
+        shown(capsys, demo_corpus, "--resume", trained_run, "--json", "--batch-size=6")
+    )
     assert content["clips"] == 18
 
 

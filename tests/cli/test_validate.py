@@ -25,12 +25,17 @@ def make_corpus(folder: Path, metadata: str, clips: int, name: str = "metadata.c
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _speakers_may_have_seconds(monkeypatch):
+    monkeypatch.setattr("myxtts.data.checks.MIN_SPEAKER_SECONDS", 0)
+
+
 def numbered_rows(count: int) -> str:
     return "".join(f"c{number}|This is sentence number {number}.\n" for number in range(count))
 
 
 def validate(capsys, folder, *options) -> tuple[int, str]:
-    quiet = ["--workers=1", "--set=data.min_speaker_seconds=0"]
+    quiet = ["--workers=1"]
     exit_code = main(["validate", str(folder), *quiet, *map(str, options)])
     return exit_code, capsys.readouterr().out
 

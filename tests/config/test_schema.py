@@ -10,8 +10,8 @@ class Kitchen(Section):
     """A section that no run has."""
 
     section_name = "kitchen"
-    cups: int = setting(2, "Cups.", least=1, most=12)
-    litres: float = setting(0.5, "Litres.", least=0)
+    cups: int = setting(2, "Cups.", bounds=(1, 12))
+    litres: float = setting(0.5, "Litres.", bounds=(0, None))
     milk: str | None = setting(None, "Milk; null: none.", choices=("cow", "oat"))
     is_open: bool = setting(True, "Whether it is open.")
 

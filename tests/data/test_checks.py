@@ -14,6 +14,7 @@ import soxr
 
 from myxtts.audio.files import Recording, read_recording
 from myxtts.config.config import AudioConfig, XTTSConfig
+from myxtts.data import checks
 from myxtts.data.checks import (
     check_clip,
     check_corpus,
@@ -47,8 +48,13 @@ def damaged(demo_corpus, tmp_path):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _speakers_may_have_seconds(monkeypatch):
+    monkeypatch.setattr(checks, "MIN_SPEAKER_SECONDS", 0)
+
+
 def test_a_good_corpus_has_nothing_to_show(demo_corpus):
-    report = check_corpus(demo_corpus, XTTSConfig(workers=1, min_speaker_seconds=0))
+    report = check_corpus(demo_corpus, XTTSConfig(workers=1))
     assert report.findings == ()
     assert report.rows == 20
     assert 20 < report.seconds < 120
@@ -58,7 +64,7 @@ def test_a_good_corpus_has_nothing_to_show(demo_corpus):
 def test_a_good_corpus_is_good_whatever_the_spelling_of_its_languages(tmp_path, tags):
     folder = tmp_path / "corpus"
     make_demo_corpus(folder, utterances=8, speakers=1, languages=("en", "fa"))
-    config = XTTSConfig(workers=1, min_speaker_seconds=0)
+    config = XTTSConfig(workers=1)
     expected = [check_clip(item, config).symbols for item in LJSpeechDataset(folder)]
     for metadata in folder.glob("*.csv"):
         text = metadata.read_text(encoding="utf-8")
@@ -358,7 +364,7 @@ def broken_corpus(folder, metadata, **files):
 
 
 def found(folder, **settings):
-    config = XTTSConfig(**({"workers": 1, "min_speaker_seconds": 0} | settings))
+    config = XTTSConfig(**({"workers": 1} | settings))
     findings = check_corpus(folder, config).findings
     return [f"{finding.source.partition(':')[2]} {finding.reason}".strip() for finding in findings]
 
@@ -400,17 +406,18 @@ def test_other_sample_rates_are_found_once_each(tmp_path):
         for name, rate_hz in rates.items()
     }
     folder = broken_corpus(tmp_path / "c", GOOD_ROWS + rows, **files)
-    report = check_corpus(folder, XTTSConfig(workers=1, min_speaker_seconds=0))
+    report = check_corpus(folder, XTTSConfig(workers=1))
     assert [(it.reason, it.clips) for it in report.findings] == [
         ("other sample rate", 2),
         ("other sample rate", 1),
     ]
 
 
-def test_a_speaker_with_too_little_whose_duplicates_do_not_count(tmp_path):
+def test_a_speaker_with_too_little_whose_duplicates_do_not_count(tmp_path, monkeypatch):
     row = "c|It is said by another one.|bob|en\n"
     folder = broken_corpus(tmp_path / "c", SPEAKERS + 2 * row)
-    assert found(folder, min_speaker_seconds=3) == ["5 duplicate audio", "small speaker"]
+    monkeypatch.setattr(checks, "MIN_SPEAKER_SECONDS", 3)
+    assert found(folder) == ["5 duplicate audio", "small speaker"]
 
 
 def test_a_text_of_another_clip(tmp_path):

@@ -203,7 +203,7 @@ def test_a_paused_feed_makes_nothing_and_loses_nothing(open_feed, data_device):
 
 
 def test_a_buffer_takes_no_more_memory_than_its_share(open_feed):
-    feed = open_feed(settings={"buffer_size": 10_000, "memory_share": 0.01})
+    feed = open_feed(settings={"buffer_size": 10_000})
     assert feed.buffer_size < 10_000
 
 

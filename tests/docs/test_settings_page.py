@@ -22,17 +22,10 @@ def test_a_translation_of_the_same_english_is_taken(translations):
     assert explanations == {"data.n_mels": "شمار نوارها"}
 
 
-@pytest.mark.parametrize(
-    ("english", "line"),
-    [
-        ({"data.n_mels": "Bands of a mel."}, "data.n_mels: the English has changed"),
-        ({"data.n_mels": "Mel bands.", "data.new": "New."}, "data.new: add it"),
-        ({}, "data.n_mels: no such setting"),
-    ],
-)
-def test_what_is_missing_stale_or_left_over_is_named(translations, english, line):
-    with pytest.raises(settings_page.StaleTranslationsError, match=line):
-        settings_page.persian_explanations(english, translations)
+def test_without_an_up_to_date_translation_the_page_has_the_english(translations):
+    english = {"data.n_mels": "Bands of a mel.", "data.new": "New."}
+    shown = settings_page.persian_explanations(english, translations)
+    assert all(text in shown[key] for key, text in english.items())
 
 
 def test_choices_stay_apart_where_text_runs_from_right_to_left():

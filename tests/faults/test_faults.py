@@ -137,7 +137,7 @@ def test_two_runs_in_one_folder(demo_corpus, tmp_path, capsys):
 
 
 def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
-    train, trained_run, tmp_path
+    train, trained_run, demo_corpus, tmp_path
 ):
     """Stopped by a scheduler, killed by another, and resumed each time."""
     run_dir = tmp_path / "run"
@@ -150,7 +150,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     assert 1 <= step < 6
     assert f"Stopped at step {step} of 6, saved in {run_dir}" in output
     assert "Useful utilisation" in output
-    assert output.rstrip().endswith(f"Continue: myxtts train --resume {run_dir}")
+    assert output.rstrip().endswith(f"Continue: myxtts train {demo_corpus} --resume {run_dir}")
     report = json.loads((run_dir / "report.json").read_text())
     assert report["steps"] == step
     assert (report["state"], report["interrupted_by"]) == ("interrupted", "SIGTERM")
@@ -173,30 +173,38 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
 
 
 def test_a_damaged_checkpoint_is_passed_over_by_the_command(
-    trained_run, tmp_path, capsys, monkeypatch
+    trained_run, demo_corpus, tmp_path, capsys
 ):
     shutil.copytree(trained_run, tmp_path / "run")
     (newest,) = RunDir(tmp_path / "run").checkpoint_folders()[-1:]
     (newest / "training.safetensors").write_bytes(b"")
-    assert main(["train", "--resume", str(tmp_path / "run"), "--dry-run"]) == 0
+    assert main(["train", str(demo_corpus), "--resume", str(tmp_path / "run"), "--dry-run"]) == 0
     # What differs is listed, and what would break the model is refused.
     changed = ["--set=training.learning_rate=1e-3", "--dry-run"]
-    assert main(["train", "--resume", str(tmp_path / "run"), *changed]) == 0
+    assert main(["train", str(demo_corpus), "--resume", str(tmp_path / "run"), *changed]) == 0
     differs = "Changed since the checkpoint: training.learning_rate: 0.002 -> 0.001"
     assert differs in capsys.readouterr().out
     for setting in ("model.text_width=24", "audio.hop_samples=128", "data.n_mels=40"):
-        arguments = ["--resume", str(tmp_path / "run"), f"--set={setting}", "--dry-run"]
+        arguments = [
+            str(demo_corpus),
+            "--resume",
+            str(tmp_path / "run"),
+            f"--set={setting}",
+            "--dry-run",
+        ]
         assert main(["train", *arguments]) == 2
         name = setting.partition("=")[0]
         assert f"does not match this configuration: {name} is" in capsys.readouterr().err
 
 
-def test_resume_auto_finds_the_run_that_was_saved_last(trained_run, tmp_path, capsys, monkeypatch):
+def test_resume_auto_finds_the_run_that_was_saved_last(
+    trained_run, demo_corpus, tmp_path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for name in ("0001", "0002"):
         shutil.copytree(trained_run, tmp_path / "runs" / name, copy_function=shutil.copy)
     (tmp_path / "runs" / "0003").mkdir()
-    assert main(["train", "--resume", "auto", "--dry-run"]) == 0
+    assert main(["train", str(demo_corpus), "--resume", "auto", "--dry-run"]) == 0
     assert "--resume auto: resuming runs/0002" in capsys.readouterr().out
 
 
@@ -273,7 +281,7 @@ def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
           head -c 20m /dev/zero > {run_dir.parent}/filler ) >/dev/null 2>&1 &
         {train} --config={config} --run-dir={run_dir} --max-steps=200; echo "code $?"
         rm {run_dir.parent}/filler
-        {train} --resume={run_dir} --max-steps=205; echo "code $?"
+        {train} {demo_corpus} --resume={run_dir} --max-steps=205; echo "code $?"
         ls {run_dir}/checkpoints
     """
     process = start("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)

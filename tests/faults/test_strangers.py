@@ -219,5 +219,5 @@ def test_a_configuration_of_absurd_size_is_compared_with_the_weights_first(run):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(CheckpointError, match=r"its shape does not match config\.yaml"):
         TTS(folder)
-    assert main(["train", "--resume", str(run), "--max-steps=9"]) == 2
+    assert main(["train", "corpus", "--resume", str(run), "--max-steps=9"]) == 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000

@@ -108,19 +108,19 @@ def test_a_run_told_to_stop_leaves_its_evaluation_to_the_resumed_one(
     assert report_of(tmp_path / "run") == report_of(trained_run)
 
 
-def test_a_finished_run_says_so_and_is_left_as_it_is(trained_run, tmp_path, capsys):
+def test_a_finished_run_says_so_and_is_left_as_it_is(trained_run, demo_corpus, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained_run, run)
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
-    assert main(["train", "--resume", str(run)]) == 0
+    assert main(["train", str(demo_corpus), "--resume", str(run)]) == 0
     shown = capsys.readouterr().out
     assert f"{run}: is finished, complete after 6 steps" in shown
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()} == before
     # A shorter length is a contradiction; without its report the run only gets that.
-    assert main(["train", "--resume", str(run), "--max-steps=5"]) == 2
+    assert main(["train", str(demo_corpus), "--resume", str(run), "--max-steps=5"]) == 2
     assert "has already trained 6 steps" in capsys.readouterr().err
     (run / "report.json").unlink()
-    assert main(["train", "--resume", str(run)]) == 0
+    assert main(["train", str(demo_corpus), "--resume", str(run)]) == 0
     assert report_of(run) == report_of(trained_run)
     assert losses(run) == losses(trained_run)
 

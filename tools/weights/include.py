@@ -22,7 +22,7 @@ from myxtts.config.loading import load_config, save_config
 from myxtts.runs.checkpoint import CONFIG, TOKENIZER, write_sealed_folder
 from myxtts.runs.run_dir import find_checkpoint
 
-OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "xla_cache_dir", "visible_gpus")
+OF_THE_MACHINE = ("train_data", "val_data", "cache_dir", "workers", "visible_gpus")
 
 
 def main() -> None:

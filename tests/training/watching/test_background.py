@@ -28,7 +28,7 @@ time.sleep(600)
 
 @pytest.fixture
 def one_sentence(miniature):
-    return miniature(measured_sentences=1)
+    return miniature()
 
 
 @pytest.fixture
