@@ -15,7 +15,7 @@ import soxr
 from myxtts.audio.files import FloatArray
 from myxtts.config.config import RECOGNISER_LANGUAGES
 from myxtts.errors import DataError
-from myxtts.text.languages import find_language, normalise
+from myxtts.text.languages import find_language, normalize
 
 MEASURED_RATE_HZ = 16_000
 # The RMS level of the audio that Resemblyzer was trained on.
@@ -154,4 +154,4 @@ def bare_words(text: str, language: str) -> str:
     """Return the words as spoken: numbers spelled out, lower case, no punctuation."""
     if not text.strip():
         return ""
-    return " ".join(re.sub(r"[^\w']|_", " ", normalise(text, language).lower()).split())
+    return " ".join(re.sub(r"[^\w']|_", " ", normalize(text, language).lower()).split())

@@ -214,7 +214,7 @@ def check_phonemes(language: str | None = None) -> CheckResult:
 
     try:
         from myxtts.text.languages import REGISTRY, find_language
-        from myxtts.text.phonemes import phoneme_symbols
+        from myxtts.text.tokenizer import phoneme_symbols
 
         spoken = [
             f"{code} ({''.join(phoneme_symbols(find_language(code).greeting or _COUNTED, code))})"

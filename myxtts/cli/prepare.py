@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "prepare",
         help="compute the features of a corpus once, for all runs",
-        description="Decode, check, trim and normalise every clip, and cache tokens, mels and "
+        description="Decode, check, trim and normalize every clip, and cache tokens, mels and "
         "samples on disk. Continues where it stopped, and recomputes only clips that changed.",
     )
     add_corpus(parser, "folder of the corpus")

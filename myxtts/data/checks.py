@@ -32,7 +32,7 @@ from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data.metadata import ONE_SPEAKER, Layout, Utterance, metadata_files, read_metadata
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError, plural, quoted
-from myxtts.text.languages import normalise, other_script, script_name, suggested_language
+from myxtts.text.languages import normalize, other_script, script_name, suggested_language
 from myxtts.text.tokenizer import (
     EDGE_TOKENS,
     describe_left_out,
@@ -266,7 +266,7 @@ def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Ite
     if silent and clip.spoken_symbols:
         yield Caution(item.source, "symbols left out", describe_left_out(silent))
     if clip.symbols:
-        words = normalise(item.text, item.language)
+        words = normalize(item.text, item.language)
         strange = unsayable(words, item.language, config.text.tokens)
         if strange:
             shown = " ".join(strange[:_MAX_SYMBOLS_SHOWN])
@@ -449,7 +449,7 @@ def _check_task(task: Sequence[Utterance], config: XTTSConfig) -> list[_ClipReco
             continue
         # Decoded samples, so the digest is equal across lossless formats.
         sound = np.round(recording.samples * 32_767).astype(np.int32).tobytes()
-        words = normalise(item.text, item.language).lower()
+        words = normalize(item.text, item.language).lower()
         text = "\0".join((item.speaker, item.language, words)).encode()
         records.append(
             _ClipRecord(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from myxtts.errors import DataError
-from myxtts.text.phonemes import STRESS_MARKS, is_modifier
+from myxtts.text.tokenizer import STRESS_MARKS, is_modifier
 
 DURATIONS_FILE = "durations.jsonl"
 _MARKS = ".,;:?!…"

@@ -58,8 +58,7 @@ from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.files import atomic_folder, read_json
-from myxtts.text.phonemes import TEXT_RULES
-from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer
+from myxtts.text.tokenizer import EDGE_SYMBOL, TEXT_RULES, Tokenizer
 
 _log = logging.getLogger(__name__)
 

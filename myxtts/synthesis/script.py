@@ -22,9 +22,8 @@ from myxtts.text.markup import (
     split_at_pronunciations,
     without_pronunciations,
 )
-from myxtts.text.phonemes import split_symbols
 from myxtts.text.sentences import shorter_parts
-from myxtts.text.tokenizer import Tokenizer, is_spoken
+from myxtts.text.tokenizer import Tokenizer, is_spoken, split_symbols
 
 FloatArray = npt.NDArray[np.float32]
 

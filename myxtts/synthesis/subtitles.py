@@ -15,8 +15,7 @@ from myxtts.errors import DataError
 from myxtts.files import write_file
 from myxtts.synthesis.script import SpokenLine
 from myxtts.text.languages import language_parts
-from myxtts.text.phonemes import STRESS_MARKS
-from myxtts.text.tokenizer import EDGE_SYMBOL, Tokenizer, is_spoken
+from myxtts.text.tokenizer import EDGE_SYMBOL, STRESS_MARKS, Tokenizer, is_spoken
 
 
 def require_subtitle_file(file: Path) -> None:

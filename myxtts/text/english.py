@@ -6,11 +6,11 @@ import re
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
-from myxtts.text.characters import (
+from myxtts.text.general import (
     LATIN,
     LONGEST_CARDINAL,
     PLAIN_QUOTES_AND_DASHES,
-    any_of,
+    Language,
     ascii_numerals,
     fold_compatibility,
     fold_spaces,
@@ -21,7 +21,7 @@ from myxtts.text.characters import (
     speak_addresses,
     tidy_marks,
 )
-from myxtts.text.general import Language
+from myxtts.text.markup import any_of
 from myxtts.text.sentences import SentenceRules
 
 MARKS = "?!.;:,"
@@ -89,12 +89,12 @@ _STRAY_APOSTROPHE = re.compile(
 _SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 
-def normalise_english(text: str) -> str:
+def normalize_english(text: str) -> str:
     """Return English text as words and light punctuation, keeping its case."""
-    return settle(_normalise_once, text)
+    return settle(_normalize_once, text)
 
 
-def _normalise_once(text: str) -> str:
+def _normalize_once(text: str) -> str:
     text = speak_addresses(_clean(text), ADDRESS_NAMES)
     text = _expand_abbreviations(text)
     text = speak_dates(text)
@@ -512,7 +512,7 @@ def _decade(match: re.Match[str]) -> str:
 ENGLISH = Language(
     code="en",
     names=("English",),
-    normalise=normalise_english,
+    normalize=normalize_english,
     espeak_voice="en-us",
     scripts=LATIN,
     sentences=SentenceRules(starts=SENTENCE_STARTS),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -95,24 +94,6 @@ def _choose_voice(library: Any, voice: str) -> None:
             "such as en-us, fa, de, or set text.tokens to graphemes"
         )
     _chosen_voice = voice
-
-
-def voices_by_language() -> dict[str, str]:
-    """Voices by lower-case English language name; does not load the library.
-
-    For a language with several voices, the one with the shortest name, which is the main one.
-    """
-    import espeakng_loader
-
-    files = [
-        path for path in Path(espeakng_loader.get_data_path(), "lang").rglob("*") if path.is_file()
-    ]
-    names = {}
-    for file in sorted(files, key=lambda file: -len(file.name)):
-        name = re.search(r"^name +([^(\n]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
-        if name:
-            names[name[1].strip().lower()] = file.name.lower()
-    return names
 
 
 def phonemes(text: str, voice: str) -> str:

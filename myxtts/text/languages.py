@@ -6,7 +6,6 @@ then on. Languages without an entry get the general rules and their espeak-ng vo
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import itertools
@@ -16,11 +15,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from myxtts.errors import DataError
-from myxtts.text import espeak
-from myxtts.text.characters import LATIN, languages_of, script_of
+from myxtts.errors import DataError, quoted
 from myxtts.text.english import ENGLISH
-from myxtts.text.general import Language, general_language
+from myxtts.text.general import LATIN, Language, general_language, languages_of, script_of
 from myxtts.text.persian import PERSIAN
 
 # Tags of espeak-ng voices. A table rather than a call: which tags mean the same language is part of
@@ -62,7 +59,6 @@ REGISTRY: Mapping[str, Language] = {
 # Increase it when a tag changes its meaning, so that corpora are read again.
 TAG_RULES = 1
 
-_SHOWN_CHARACTERS = 40
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,7}")
 
 
@@ -74,7 +70,7 @@ def parse_tag(tag: str, where: str = "language") -> str:
     """
     if not _TAG.fullmatch(_plain(tag)):
         raise DataError(
-            f"{where}: found {_beginning(tag)!r}, expected a language tag such as "
+            f"{where}: found {quoted(tag)}, expected a language tag such as "
             f"{', '.join(REGISTRY)} or pt-BR{nearest_tag(tag)}"
         )
     return find_language(tag).code
@@ -101,16 +97,11 @@ def find_language(tag: str) -> Language:
 @functools.lru_cache(maxsize=1_024)
 def nearest_tag(tag: str, codes: tuple[str, ...] | None = None) -> str:
     """`; did you mean 'x'?` for the closest of all codes or the given ones, or an empty string."""
-    known = {
-        name: code for name, code in _codes_by_name().items() if codes is None or code in codes
-    }
-    near = difflib.get_close_matches(_plain(tag), known, n=1, cutoff=0.6)
+    names = {name.lower(): code for code, one in REGISTRY.items() for name in one.names}
+    known = {code: code for code in (*VOICES, *REGISTRY)} | names
+    wanted = [name for name, code in known.items() if codes is None or code in codes]
+    near = difflib.get_close_matches(_plain(tag), wanted, n=1, cutoff=0.6)
     return f"; did you mean '{known[near[0]]}'?" if near else ""
-
-
-def _beginning(tag: str) -> str:
-    """A misread language column may contain whole texts."""
-    return tag if len(tag) <= _SHOWN_CHARACTERS else f"{tag[:_SHOWN_CHARACTERS]}..."
 
 
 def _plain(tag: str) -> str:
@@ -130,29 +121,15 @@ def _known_code(language: str, *subtags: str) -> str | None:
     return None
 
 
-@functools.cache
-def _codes_by_name() -> dict[str, str]:
-    """Tags and English names of languages, in lower case."""
-    names: dict[str, str] = {}
-    with contextlib.suppress(ImportError, OSError):  # a hint must not cause an error
-        names = {
-            name: find_language(voice).code for name, voice in espeak.voices_by_language().items()
-        }
-    names |= {code: code for code in VOICES}
-    for code, entry in REGISTRY.items():
-        names |= {name.lower(): code for name in (code, *entry.names)}
-    return names
-
-
-def normalise(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
+def normalize(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
     """Return the spoken form of text in the given language, such as "en", "en-us" or "fa".
 
     Persian vowel signs tell espeak-ng how to read a word; without them a word has one spelling.
     """
     entry = find_language(language)
-    step = entry.normalise
-    if keep_vowel_signs and entry.normalise_for_phonemes is not None:
-        step = entry.normalise_for_phonemes
+    step = entry.normalize
+    if keep_vowel_signs and entry.normalize_for_phonemes is not None:
+        step = entry.normalize_for_phonemes
     return step(text) or _bare_letters(text)
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from myxtts.errors import DataError
-from myxtts.text.characters import any_of
 
 LONGEST_PAUSE_SECONDS = 60.0
 PRONUNCIATION = re.compile(r"\[\[([^\[\]]*)\]\]")
 
 _PAUSE = re.compile(r"\[\s*pause\b([^\]\n]*)\]", re.IGNORECASE)
 _SECONDS = re.compile(r"\s+(\d{1,4})(?:[.,٫](\d+))?\s*(ms|s|)\s*", re.IGNORECASE)
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a pattern for any of the words, the longest first."""
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
 def split_at_pauses(text: str) -> Iterator[tuple[str, float | None]]:

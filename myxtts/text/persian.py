@@ -9,11 +9,11 @@ from functools import partial
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
-from myxtts.text.characters import (
+from myxtts.text.general import (
     HALF_SPACE,
     LONGEST_CARDINAL,
     PLAIN_QUOTES_AND_DASHES,
-    any_of,
+    Language,
     ascii_numerals,
     fold_compatibility,
     fold_spaces,
@@ -24,7 +24,7 @@ from myxtts.text.characters import (
     speak_addresses,
     tidy_marks,
 )
-from myxtts.text.general import Language
+from myxtts.text.markup import any_of
 from myxtts.text.persian_phonemes import (
     HAMZA_ABOVE,
     KASRA,
@@ -232,17 +232,17 @@ _APOSTROPHE = re.compile(rf"(?<={_LETTER})'(?={_LETTER})")
 _SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 
-def normalise_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
+def normalize_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
     """Return Persian text as words and light punctuation in one standard spelling."""
     # From here on vowel signs are those of the words that are put in for others.
-    spoken = settle(_normalise_once, _DIACRITICS.sub("", _unify_letters(text)))
+    spoken = settle(_normalize_once, _DIACRITICS.sub("", _unify_letters(text)))
     if not keep_vowel_signs:
         return without_signs(spoken)
     written = _UNREAD_SIGNS.sub("", _unify_letters(text))
     return carry_signs(_SIGNS_AFTER_HALF_SPACE.sub(rf"\1{HALF_SPACE}", written), spoken)
 
 
-def _normalise_once(text: str) -> str:
+def _normalize_once(text: str) -> str:
     text = speak_addresses(_clean(text), ADDRESS_NAMES)
     text = _HASHTAG.sub(lambda m: f" هشتگ {m.group()[1:].replace('_', ' ')} ", text)
     text = _unify_punctuation(text)
@@ -532,8 +532,8 @@ def _signs(letter: str, written: str, marks: str) -> str:
 PERSIAN = Language(
     code="fa",
     names=("Persian", "Farsi"),
-    normalise=normalise_persian,
-    normalise_for_phonemes=partial(normalise_persian, keep_vowel_signs=True),
+    normalize=normalize_persian,
+    normalize_for_phonemes=partial(normalize_persian, keep_vowel_signs=True),
     phonemes=persian_phonemes,
     espeak_voice="fa",
     scripts=frozenset({"ARABIC"}),

@@ -17,7 +17,7 @@ import numpy as np
 from num2words import num2words
 
 from myxtts.text import espeak
-from myxtts.text.characters import HALF_SPACE
+from myxtts.text.general import HALF_SPACE
 
 TANVIN = "\u064b"
 FATHA, ZAMMA, KASRA, TASHDID = "\u064e", "\u064f", "\u0650", "\u0651"

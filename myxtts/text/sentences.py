@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from myxtts.text.characters import any_of
-from myxtts.text.markup import PRONUNCIATION
+from myxtts.text.markup import PRONUNCIATION, any_of
 
 # A text may quote another language, so every language has the marks of all of them.
 TERMINATORS = ".!?؟…。"

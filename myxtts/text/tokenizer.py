@@ -1,10 +1,16 @@
-"""Text to token ids, with a vocabulary built from the corpus and saved as JSON."""
+"""Text to symbols and token ids, with a vocabulary built from the corpus and saved as JSON.
+
+A phoneme symbol is a base character with its modifiers: the stress mark before a vowel and the
+length mark or diacritic after it. Each symbol then is a sound that lasts at least one frame, which
+a stress mark alone is not.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -13,10 +19,17 @@ from pathlib import Path
 
 from myxtts.errors import CheckpointError, DataError, plural_count, quoted
 from myxtts.files import read_json, write_file
-from myxtts.text.characters import LATIN, script_of
-from myxtts.text.languages import find_language, nearest_tag, normalise
-from myxtts.text.phonemes import TEXT_RULES, phoneme_symbols
+from myxtts.text import espeak
+from myxtts.text.general import LATIN, script_of
+from myxtts.text.languages import find_language, nearest_tag, normalize
 
+_PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
+_PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
+# Increase it when the same text gives other symbols, so that features are prepared again.
+TEXT_RULES = 3
+STRESS_MARKS = "ˈˌ"
+# espeak-ng returns "(en)word(fa)" for a word in another language.
+_LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")
 PADDING_ID = 0
 EDGE_ID = 1
 # Padding fills up a batch; the edge token is the silence before and after the words.
@@ -28,8 +41,6 @@ _FORMAT = "myxtts-tokenizer-1"
 # Of files that do not say it.
 _FIRST_RULES = 2
 _KINDS = ("phonemes", "graphemes")
-# Weights saved with this name use British phonemes; as a tag, EN means en, which is American.
-_BRITISH_PHONEMES = {"EN": "en-gb"}
 
 
 def is_spoken(symbol: str) -> bool:
@@ -44,7 +55,7 @@ def text_symbols(
 
     Characters that cannot be pronounced are left out: espeak-ng would read their names.
     """
-    words = normalise(text, language, keep_vowel_signs=kind == "phonemes")
+    words = normalize(text, language, keep_vowel_signs=kind == "phonemes")
     for character in unsayable(words, language, kind):
         words = words.replace(character, " ")
     if kind == "phonemes":
@@ -52,23 +63,58 @@ def text_symbols(
     return tuple(" ".join(words.lower().split()))
 
 
+@functools.lru_cache(maxsize=4_096)
+def phoneme_symbols(
+    text: str, language: str, *, ezafe: bool = True, rules: int = TEXT_RULES
+) -> tuple[str, ...]:
+    """Return the symbols of a normalized text: phonemes, ' ' between words, punctuation marks.
+
+    `ezafe` is text.ezafe of the configuration, `rules` the version that a run was trained with.
+    """
+    entry = find_language(language)
+    symbols: list[str] = []
+    for part in _PUNCTUATION.split(text):
+        if _PUNCTUATION.fullmatch(part):
+            symbols.append(part.translate(_PERSIAN_TO_LATIN))
+        elif part.strip():
+            if entry.phonemes is not None:
+                said = entry.phonemes(part, ezafe, rules)
+            else:
+                said = espeak.phonemes(part, entry.espeak_voice)
+            spoken = _LANGUAGE_SWITCH.sub("", said)
+            if symbols and spoken:
+                symbols.append(" ")
+            symbols.extend(split_symbols(spoken))
+    return tuple(symbols)
+
+
+def split_symbols(phonemes: str) -> list[str]:
+    """'mˈɛʒɚː' -> ['m', 'ˈɛ', 'ʒ', 'ɚː']."""
+    symbols: list[str] = []
+    stress = ""
+    for character in phonemes:
+        if character in STRESS_MARKS:
+            stress = character
+        elif character.isspace():
+            symbols.append(" ")
+        elif symbols and symbols[-1] != " " and is_modifier(character):
+            symbols[-1] += character
+        else:
+            symbols.append(stress + character)
+            stress = ""
+    return symbols
+
+
+def is_modifier(character: str) -> bool:
+    """Return whether it belongs to the character before it: a length mark or a diacritic."""
+    return unicodedata.category(character) in ("Lm", "Mn", "Sk")
+
+
 def _names(values: list[str]) -> tuple[str, ...]:
     """Checks a list from a file: no duplicates."""
     if len(set(values)) != len(values):
         raise ValueError("a duplicate in a list")
     return tuple(values)
-
-
-def _canonical(languages: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """Languages of a file as canonical codes, in the same order."""
-    codes: list[str] = []
-    for name in languages:
-        code = _BRITISH_PHONEMES.get(name) if kind == "phonemes" else None
-        code = code or find_language(name).code
-        # Two names of one language were trained as two: the second keeps its name.
-        taken = code in codes or (code != name and code in languages)
-        codes.append(name if taken else code)
-    return tuple(codes)
 
 
 @dataclass(frozen=True)
@@ -170,7 +216,7 @@ class Tokenizer:
             return cls(
                 content["kind"],
                 symbols,
-                _canonical(languages, content["kind"]),
+                languages,
                 content.get("ezafe", False),
                 content.get("rules", _FIRST_RULES),
             )
@@ -223,4 +269,4 @@ def describe_left_out(symbols: Counter[str]) -> str:
 
 @functools.lru_cache(maxsize=4_096)
 def _is_spoken(symbol: str, language: str) -> bool:
-    return normalise(f"1 {symbol} 2", language) != normalise("1 2", language)
+    return normalize(f"1 {symbol} 2", language) != normalize("1 2", language)

@@ -6,7 +6,7 @@ import soundfile
 from myxtts.data.demo import make_demo_corpus, plan_lines, sentences
 from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import DataError
-from myxtts.text.phonemes import phoneme_symbols
+from myxtts.text.tokenizer import phoneme_symbols
 
 
 @pytest.mark.parametrize("language", ["en", "fa"])

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pycrfsuite  # type: ignore[import-not-found, unused-ignore]
 
-from myxtts.text.persian import normalise_persian
+from myxtts.text.persian import normalize_persian
 from myxtts.text.persian_phonemes import clause_features
 
 EZAFE = "/1"
@@ -66,14 +66,14 @@ def main() -> None:
 
 def read_sentences(file: Path) -> list[Sentence]:
     """Read sentences as stretches between punctuation marks; the last word of one has no ezafe."""
-    normalise = functools.cache(normalise_persian)
+    normalize = functools.cache(normalize_persian)
     open_text = gzip.open if file.suffix == ".gz" else open
     sentences: list[Sentence] = []
     with open_text(file, "rt", encoding="utf-8") as lines:
         for line in lines:
             clauses: list[Clause] = [[]]
             for token in line.split():
-                words = [word.strip(MARKS) for word in normalise(token.removesuffix(EZAFE)).split()]
+                words = [word.strip(MARKS) for word in normalize(token.removesuffix(EZAFE)).split()]
                 words = list(filter(None, words))
                 if words:
                     clauses[-1] += [(word, False) for word in words[:-1]]

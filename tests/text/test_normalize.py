@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.text.languages import normalise
+from myxtts.text.languages import normalize
 from myxtts.text.persian_phonemes import VOWEL_SIGNS
 
 LANGUAGES = ["en", "fa", "de", "xx"]
@@ -36,61 +36,61 @@ short_run = settings(max_examples=200, deadline=None)
 @short_run
 @given(ANY_TEXT, ANY_LANGUAGE)
 def test_a_second_pass_changes_nothing(text: str, language: str) -> None:
-    once = normalise(text, language)
-    assert normalise(once, language) == once
+    once = normalize(text, language)
+    assert normalize(once, language) == once
 
 
 @short_run
 @given(ANY_TEXT)
 def test_a_second_pass_keeps_the_vowel_signs(text: str) -> None:
-    once = normalise(text, "fa", keep_vowel_signs=True)
-    assert normalise(once, "fa", keep_vowel_signs=True) == once
+    once = normalize(text, "fa", keep_vowel_signs=True)
+    assert normalize(once, "fa", keep_vowel_signs=True) == once
 
 
 @short_run
 @given(ANY_TEXT)
 def test_words_with_vowel_signs_are_treated_as_without(text: str) -> None:
-    signed = normalise(text, "fa", keep_vowel_signs=True)
-    assert re.sub(f"[{VOWEL_SIGNS}]", "", signed) == normalise(text, "fa")
+    signed = normalize(text, "fa", keep_vowel_signs=True)
+    assert re.sub(f"[{VOWEL_SIGNS}]", "", signed) == normalize(text, "fa")
 
 
 @short_run
 @given(ANY_TEXT, ANY_LANGUAGE)
 def test_speakable_text_is_never_lost(text: str, language: str) -> None:
     if any(char.isalpha() or char.isdigit() for char in text):
-        assert normalise(text, language)
+        assert normalize(text, language)
 
 
 @short_run
 @given(ANY_TEXT, ANY_LANGUAGE)
 def test_spaces_are_single_and_inside(text: str, language: str) -> None:
-    spoken = normalise(text, language)
+    spoken = normalize(text, language)
     assert spoken == " ".join(spoken.split())
 
 
 @short_run
 @given(ANY_TEXT, st.sampled_from(["en", "fa"]))
 def test_no_digit_is_left(text: str, language: str) -> None:
-    assert not any(char.isdigit() for char in normalise(text, language))
+    assert not any(char.isdigit() for char in normalize(text, language))
 
 
 @short_run
 @given(ANY_TEXT)
 def test_english_holds_only_words_and_light_punctuation(text: str) -> None:
-    assert not re.search(r"[^\w\s.,?!;:']|_", _without_combining_signs(normalise(text, "en")))
+    assert not re.search(r"[^\w\s.,?!;:']|_", _without_combining_signs(normalize(text, "en")))
 
 
 @short_run
 @given(ANY_TEXT)
 def test_persian_holds_only_words_and_light_punctuation(text: str) -> None:
-    spoken = _without_combining_signs(normalise(text, "fa"))
+    spoken = _without_combining_signs(normalize(text, "fa"))
     assert not re.search(r"[^\w\s.،؛؟!:\u200c]|_", spoken)
 
 
 @short_run
 @given(st.text(), st.text())
 def test_any_language_code_is_accepted(text: str, language: str) -> None:
-    normalise(text, language)
+    normalize(text, language)
 
 
 @pytest.mark.parametrize(
@@ -122,17 +122,17 @@ def test_any_language_code_is_accepted(text: str, language: str) -> None:
     ],
 )
 def test_examples(text: str, language: str, spoken: str) -> None:
-    assert normalise(text, language) == spoken
+    assert normalize(text, language) == spoken
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_very_long_digit_strings_are_read(language: str) -> None:
-    assert normalise("9" * 5000, language)
+    assert normalize("9" * 5000, language)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_lone_surrogates_are_removed(language: str) -> None:
-    assert normalise("a\ud800b", language) == "ab"
+    assert normalize("a\ud800b", language) == "ab"
 
 
 def _without_combining_signs(text: str) -> str:
