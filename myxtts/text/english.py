@@ -8,7 +8,7 @@ from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
 from myxtts.text.general import (
     LATIN,
-    LONGEST_CARDINAL,
+    MAX_CARDINAL_DIGITS,
     PLAIN_QUOTES_AND_DASHES,
     Language,
     ascii_numerals,
@@ -160,7 +160,7 @@ _SENTENCE_START = re.compile(rf"[\"')\]]*(?:\s*$|\s+[\"'(]*(?:{any_of(SENTENCE_S
 
 
 def stop_after(match: re.Match[str]) -> str:
-    """A full stop when the dot of the matched abbreviation also ends its sentence."""
+    """Return a full stop when the dot of the matched abbreviation also ends its sentence."""
     ends = match.group().endswith(".") and _SENTENCE_START.match(match.string, match.end())
     return "." if ends else ""
 
@@ -259,13 +259,13 @@ def spell_digits(digits: str) -> str:
 
 
 def cardinal(digits: str) -> str:
-    if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
+    if len(digits) > MAX_CARDINAL_DIGITS or (len(digits) > 1 and digits.startswith("0")):
         return spell_digits(digits)
     return _plain(str(num2words(int(digits))))
 
 
 def ordinal(digits: str) -> str:
-    if len(digits) > LONGEST_CARDINAL:
+    if len(digits) > MAX_CARDINAL_DIGITS:
         return spell_digits(digits)
     return _plain(str(num2words(int(digits), to="ordinal")))
 

@@ -29,13 +29,13 @@ _PHONEMES_IPA = 0x02
 _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
 _POSITION_CHARACTER = 1
 # espeak-ng copies the path into a buffer of 160 bytes and truncates longer ones.
-_LONGEST_DATA_PATH = 120
+_MAX_DATA_PATH = 120
 
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
 # Words have six or so on average.
-_MOST_LETTERS_PER_WORD = 18
+_MAX_LETTERS_PER_WORD = 18
 _lock = threading.Lock()
 # Loading a voice takes longer than converting a sentence.
 _chosen_voice: str | None = None
@@ -62,7 +62,7 @@ def _library() -> Any:
 
 
 def _stop() -> None:
-    """The next use starts the library again."""
+    """Stop the library; the next use starts it again."""
     global _chosen_voice
     _library().espeak_Terminate()
     _library.cache_clear()
@@ -71,11 +71,11 @@ def _stop() -> None:
 
 @contextlib.contextmanager
 def _short_path(path: Path) -> Iterator[Path]:
-    """`path` itself, or a link to it that is short enough for espeak-ng.
+    """Yield `path` itself, or a link to it that is short enough for espeak-ng.
 
     The link lives as long as the process: espeak-ng opens dictionaries later.
     """
-    if len(str(path).encode()) <= _LONGEST_DATA_PATH:
+    if len(str(path).encode()) <= _MAX_DATA_PATH:
         yield path
         return
     link = Path(tempfile.mkdtemp(prefix="espeak-")) / "espeak-ng-data"
@@ -97,7 +97,7 @@ def _choose_voice(library: Any, voice: str) -> None:
 
 
 def phonemes(text: str, voice: str) -> str:
-    """IPA phonemes of `text`; clauses are joined by a space and punctuation is lost."""
+    """Return IPA phonemes; clauses are joined by a space and punctuation is lost."""
     with _lock:
         library = _library()
         _choose_voice(library, voice)
@@ -113,7 +113,7 @@ def phonemes(text: str, voice: str) -> str:
 def speak(
     text: str, voice: str, *, words_per_minute: int = 175, pitch: int = 50, pitch_range: int = 50
 ) -> npt.NDArray[np.int16]:
-    """The waveform of `text` at SAMPLE_RATE_HZ; pitch and range are 0 to 100."""
+    """Return the waveform at SAMPLE_RATE_HZ; pitch and range are 0 to 100."""
     parameters = {
         _PARAMETER_RATE: words_per_minute,
         _PARAMETER_PITCH: pitch,
@@ -132,10 +132,10 @@ def speak(
 
 
 def _is_whole(samples: npt.NDArray[np.int16], text: str, words_per_minute: int) -> bool:
-    """Whether this may be all of the text; symbols may be silent, letters are not."""
-    most_letters_per_second = words_per_minute / 60 * _MOST_LETTERS_PER_WORD
+    """Return whether this may be all of the text; symbols may be silent, letters are not."""
+    max_letters_per_second = words_per_minute / 60 * _MAX_LETTERS_PER_WORD
     letters = sum(map(str.isalpha, text))
-    return bool(samples.any()) and samples.size > letters / most_letters_per_second * SAMPLE_RATE_HZ
+    return bool(samples.any()) and samples.size > letters / max_letters_per_second * SAMPLE_RATE_HZ
 
 
 def _spoken(text: str, voice: str, parameters: Mapping[int, int]) -> npt.NDArray[np.int16]:

@@ -40,11 +40,11 @@ class Language:
 
     @property
     def base(self) -> str:
-        """The language without its variety, such as en for en-gb."""
+        """Return the language without its variety, such as en for en-gb."""
         return self.code.partition("-")[0]
 
     def variety(self, code: str, espeak_voice: str) -> Language:
-        """Another variety of the same language."""
+        """Return another variety of the same language."""
         return dataclasses.replace(self, code=code, espeak_voice=espeak_voice)
 
     def demo_sentences(self) -> list[str]:
@@ -58,7 +58,7 @@ class Language:
 
 HALF_SPACE = "\u200c"
 JOINERS = "\u200c\u200d"
-LONGEST_CARDINAL = 15
+MAX_CARDINAL_DIGITS = 15
 
 PLAIN_QUOTES_AND_DASHES = str.maketrans(
     {
@@ -223,12 +223,12 @@ _SCRIPTS = {
 
 
 def scripts_of(code: str) -> frozenset[str]:
-    """The scripts of a language without a registry entry."""
+    """Return the scripts of a language without a registry entry."""
     return _SCRIPTS.get(code.partition("-")[0], LATIN)
 
 
 def languages_of(script: str) -> list[str]:
-    """Languages of the table that are written in a script; Latin has none of its own."""
+    """Return the languages of the table with a script; Latin has none of its own."""
     return [code for code, scripts in _SCRIPTS.items() if script in scripts]
 
 
@@ -313,7 +313,7 @@ def _general_number(group: str, point: str) -> re.Pattern[str]:
 
 
 def _number_words(written: str, converter: str) -> str | None:
-    """Words for a number with an ASCII decimal point, or None if num2words cannot convert it."""
+    """Return a number with an ASCII decimal point in words, or None if num2words cannot."""
     base = converter.partition("_")[0]
     if "." in written and base in UNUSABLE_DECIMALS:
         return None
@@ -321,7 +321,7 @@ def _number_words(written: str, converter: str) -> str | None:
         words = _number_words(written[1:], converter)
         return words and "-" + words
     whole = written.partition(".")[0].lstrip("-")
-    by_digit = len(whole) > LONGEST_CARDINAL or (len(whole) > 2 and whole.startswith("0"))
+    by_digit = len(whole) > MAX_CARDINAL_DIGITS or (len(whole) > 2 and whole.startswith("0"))
     pieces = list(written.replace(".", "").lstrip("-")) if by_digit else [written]
     try:
         words = " ".join(str(num2words(_value(piece), lang=converter)) for piece in pieces)

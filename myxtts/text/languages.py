@@ -63,7 +63,7 @@ _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,7}")
 
 
 def parse_tag(tag: str, where: str = "language") -> str:
-    """The canonical code of a tag; errors name `where` it was given.
+    """Return the canonical code of a tag; errors name `where` it was given.
 
     The espeak-ng voices decide which part of a tag counts: en_US is en, pt-BR is pt-br, fa-IR and
     fa-Arab are fa. For an unknown language the whole tag counts.
@@ -78,7 +78,7 @@ def parse_tag(tag: str, where: str = "language") -> str:
 
 @functools.lru_cache(maxsize=1_024)
 def find_language(tag: str) -> Language:
-    """The entry for a tag; unknown tags get the general rules."""
+    """Return the entry for a tag; unknown tags get the general rules."""
     plain = _plain(tag)
     if not _TAG.fullmatch(plain):
         return general_language(tag, tag)
@@ -96,7 +96,7 @@ def find_language(tag: str) -> Language:
 
 @functools.lru_cache(maxsize=1_024)
 def nearest_tag(tag: str, codes: tuple[str, ...] | None = None) -> str:
-    """`; did you mean 'x'?` for the closest of all codes or the given ones, or an empty string."""
+    """Return `; did you mean 'x'?` for the closest of all or the given codes, or nothing."""
     names = {name.lower(): code for code, one in REGISTRY.items() for name in one.names}
     known = {code: code for code in (*VOICES, *REGISTRY)} | names
     wanted = [name for name, code in known.items() if codes is None or code in codes]
@@ -109,7 +109,7 @@ def _plain(tag: str) -> str:
 
 
 def _known_code(language: str, *subtags: str) -> str | None:
-    """The longest prefix of a tag that has an entry or a voice."""
+    """Return the longest prefix of a tag that has an entry or a voice."""
     # Extensions, as in fa-u-nu-latn, do not affect speech.
     parts = list(itertools.takewhile(lambda part: len(part) > 1 or part == "x", subtags))
     for length in range(len(parts), -1, -1):
@@ -143,8 +143,10 @@ class LanguagePart(NamedTuple):
 
 
 def language_parts(text: str, main: str, languages: Sequence[str]) -> list[LanguagePart]:
-    """Words that are not written in a script of `main` belong to the first of the other languages
-    that is written in theirs; numbers and marks belong to what is before them.
+    """Split a text by language.
+
+    Words that are not written in a script of `main` belong to the first of the other languages
+    with theirs. Numbers and marks belong to what is before them.
     """
     parts: list[LanguagePart] = []
     for word in text.split():
@@ -159,7 +161,7 @@ def language_parts(text: str, main: str, languages: Sequence[str]) -> list[Langu
 
 
 def main_language(parts: Sequence[tuple[str, str]], default: str) -> str:
-    """The language of most letters, of parts as from `language_parts`."""
+    """Return the language of most letters in parts as from `language_parts`."""
     letters: Counter[str] = Counter()
     for text, language in parts:
         letters[language] += sum(map(str.isalpha, text))
@@ -168,7 +170,7 @@ def main_language(parts: Sequence[tuple[str, str]], default: str) -> str:
 
 
 def _language_of(word: str, main: str, languages: Sequence[str]) -> str | None:
-    """None for a word without letters."""
+    """Return the language of a word, or None without letters."""
     scripts = Counter(script_of(character) for character in word if character.isalpha())
     if not scripts:
         return None
@@ -179,7 +181,7 @@ def _language_of(word: str, main: str, languages: Sequence[str]) -> str | None:
 
 
 def other_script(text: str, language: str, *, takes_latin: bool = False) -> str | None:
-    """The script of most letters, if it is none of the language's.
+    """Return the script of most letters, if it is none of the language's.
 
     With `takes_latin` Latin words are fine: espeak-ng reads them in every language.
     """
@@ -194,7 +196,7 @@ def other_script(text: str, language: str, *, takes_latin: bool = False) -> str 
 
 
 def suggested_language(script: str) -> str:
-    """A language that is written so: the one with its own rules here, or several to choose from."""
+    """Return a language with a script: the one with rules here, or several to choose from."""
     own = [code for code, language in REGISTRY.items() if script in language.scripts]
     known = own[:1] or languages_of(script)
     return known[0] if len(known) == 1 else f"TAG ({', '.join(known) or 'such as en'})"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from myxtts.errors import DataError
 
-LONGEST_PAUSE_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 60.0
 PRONUNCIATION = re.compile(r"\[\[([^\[\]]*)\]\]")
 
 _PAUSE = re.compile(r"\[\s*pause\b([^\]\n]*)\]", re.IGNORECASE)
@@ -24,7 +24,7 @@ def any_of(words: Iterable[str]) -> str:
 
 
 def split_at_pauses(text: str) -> Iterator[tuple[str, float | None]]:
-    """Stretches of text, each with the seconds of the pause after it; None at the end."""
+    """Yield spans of text, each with the seconds of the pause after it; None at the end."""
     start = 0
     for match in _PAUSE.finditer(text):
         yield text[start : match.start()], _seconds(match)
@@ -33,14 +33,14 @@ def split_at_pauses(text: str) -> Iterator[tuple[str, float | None]]:
 
 
 def split_at_pronunciations(text: str) -> Iterator[tuple[str, bool]]:
-    """Stretches of words, and of IPA (True)."""
+    """Yield spans of words, and of IPA (True)."""
     for index, part in enumerate(PRONUNCIATION.split(text)):
         if part.strip():
             yield part, index % 2 == 1
 
 
 def without_pronunciations(text: str) -> str:
-    """As a reader sees it."""
+    """Return the text as a reader sees it."""
     return " ".join(PRONUNCIATION.sub(r"\1", text).split())
 
 
@@ -49,9 +49,9 @@ def _seconds(match: re.Match[str]) -> float:
     seconds = 0.0 if number is None else float(f"{number[1]}.{number[2] or 0}")
     if number is not None and number[3].lower() == "ms":
         seconds /= 1_000
-    if number is None or seconds > LONGEST_PAUSE_SECONDS:
+    if number is None or seconds > MAX_PAUSE_SECONDS:
         raise DataError(
-            f"{match.group()[:60]}: expected seconds from 0 to {LONGEST_PAUSE_SECONDS:g}, such as "
+            f"{match.group()[:60]}: expected seconds from 0 to {MAX_PAUSE_SECONDS:g}, such as "
             "[pause 0.5]"
         )
     return seconds
@@ -92,7 +92,7 @@ class Lexicon:
         return cls(sayings)
 
     def apply(self, text: str) -> str:
-        """Words replaced by how they are said; IPA as in `text.markup`, which is left as it is."""
+        """Replace words by how they are said; IPA between double brackets is left as it is."""
 
         def saying(match: re.Match[str]) -> str:
             word = match.group()
@@ -113,11 +113,11 @@ def _as_markup(saying: str) -> str:
     return f"[[{saying[1:-1]}]]" if is_ipa else saying
 
 
-_LARGEST_FILE_BYTES = 1 << 24
+_MAX_FILE_BYTES = 1 << 24
 
 
 def read_text(file: Path) -> str:
-    """UTF-8, with or without a byte-order mark."""
+    """Read UTF-8, with or without a byte-order mark."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -127,9 +127,9 @@ def read_text(file: Path) -> str:
 
 def read_standard_input() -> str:
     name = "standard input"
-    content = sys.stdin.buffer.read(_LARGEST_FILE_BYTES + 1)
-    if len(content) > _LARGEST_FILE_BYTES:
-        raise DataError(f"{name}: more than {_LARGEST_FILE_BYTES} bytes; split it into parts")
+    content = sys.stdin.buffer.read(_MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
+        raise DataError(f"{name}: more than {_MAX_FILE_BYTES} bytes; split it into parts")
     return _decoded(content, name)
 
 

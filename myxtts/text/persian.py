@@ -11,7 +11,7 @@ from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
 from myxtts.text.general import (
     HALF_SPACE,
-    LONGEST_CARDINAL,
+    MAX_CARDINAL_DIGITS,
     PLAIN_QUOTES_AND_DASHES,
     Language,
     ascii_numerals,
@@ -302,13 +302,13 @@ def _words(number: int) -> str:
 def _cardinal(written: str) -> str:
     digits = written.replace("٬", "")
     # Beyond this length num2words silently drops digits.
-    if len(digits) > LONGEST_CARDINAL or (len(digits) > 1 and digits.startswith("0")):
+    if len(digits) > MAX_CARDINAL_DIGITS or (len(digits) > 1 and digits.startswith("0")):
         return _spell_digits(digits)
     return _words(int(digits))
 
 
 def _ordinal(written: str) -> str:
-    """The ordinal; not from num2words, which gives سیم for the thirtieth."""
+    """Return the ordinal; not from num2words, which gives سیم for the thirtieth."""
     words = without_signs(_cardinal(written.lstrip("0") or "0"))
     if words.endswith("سه"):
         return words.removesuffix("سه") + "سوم"
@@ -318,7 +318,7 @@ def _ordinal(written: str) -> str:
 
 
 def _number(written: str) -> str:
-    """An integer or decimal; num2words reads 0.05 as a half, so decimals are handled here."""
+    """Return an integer or decimal in words; num2words reads 0.05 as a half."""
     whole, *fractions = _POINT.split(written)
     if not fractions:
         return _cardinal(whole)
@@ -351,7 +351,7 @@ def _dotted_abbreviation(match: re.Match[str]) -> str:
 
 
 def _stop_after(match: re.Match[str]) -> str:
-    """A full stop when the dot of the matched abbreviation also ends the text."""
+    """Return a full stop when the dot of the matched abbreviation also ends the text."""
     return "." if match.group().endswith(".") and match.end() == len(match.string) else ""
 
 
@@ -484,7 +484,7 @@ def _speak_symbols(text: str) -> str:
 
 
 def carry_signs(written: str, spoken: str) -> str:
-    """`spoken`, which has no vowel signs, with those of the same words in `written`.
+    """Return `spoken`, which has no vowel signs, with those of the same words in `written`.
 
     Both use the same letters. Signs without a letter are dropped.
     """
@@ -522,7 +522,7 @@ def _with_signs(word: str, source: list[tuple[str, str]] | None) -> str:
 
 
 def _signs(letter: str, written: str, marks: str) -> str:
-    """At most one vowel and a tashdid; tanvin counts as a vowel."""
+    """Return at most one vowel and a tashdid; tanvin counts as a vowel."""
     if not _PERSIAN_LETTER.match(letter):
         return ""
     vowel = next((sign for sign in written if sign in VOWEL_MARKS), "")

@@ -77,7 +77,7 @@ _ENDINGS = {
     "ی": "i", "م": "am", "ش": "aʃ", "ام": "am", "اش": "aʃ", "ای": "i", "ات": "ɑt",
     "مان": "emɑn", "تان": "etɑn", "شان": "eʃɑn",
 }  # fmt: skip
-_SHORTEST_STEM = 4
+_MIN_STEM = 4
 
 # Their last consonant is doubled before a vowel.
 _DOUBLED = frozenset(
@@ -199,7 +199,7 @@ def _known(core: str) -> str | None:
         return exceptions[core]
     for ending, said in _ENDINGS.items():
         stem = core.removesuffix(ending).removesuffix(HALF_SPACE)
-        if core.endswith(ending) and len(stem) >= _SHORTEST_STEM and stem in exceptions:
+        if core.endswith(ending) and len(stem) >= _MIN_STEM and stem in exceptions:
             glide = "j" if exceptions[stem][-1] in _VOWELS and said[0] in _VOWELS else ""
             return exceptions[stem] + glide + said
     return None
@@ -220,7 +220,7 @@ def _longest_phrases() -> dict[str, int]:
 
 
 def _may_take_ezafe(word: _Word, phonemes: str) -> bool:
-    """After ā and u an ezafe is always written, as ی."""
+    """Return False after ā and u, where an ezafe is always written, as ی."""
     return not (word.letters[-1] in "اآو" and phonemes[-1:] in ("ɑ", "u"))
 
 
@@ -244,7 +244,7 @@ def _ezafe(letters: str, phonemes: str) -> str:
 
 
 def letters_and_marks(word: str) -> list[tuple[str, str]]:
-    """Each letter of a word with its signs."""
+    """Return each letter of a word with its signs."""
     return _LETTER_AND_MARKS.findall(word)
 
 

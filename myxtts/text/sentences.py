@@ -67,7 +67,7 @@ class SentenceRules:
     def split_with_breaks(self, text: str) -> list[SplitSentence]:
         sentences: list[SplitSentence] = []
         for piece in self._pieces(text):
-            if sentences and self._goes_on(sentences[-1], piece.text):
+            if sentences and self._continues(sentences[-1], piece.text):
                 joined = f"{sentences.pop().text} {piece.text}"
                 sentences.append(SplitSentence(joined, piece.break_after))
             else:
@@ -92,8 +92,8 @@ class SentenceRules:
         ends = f"{self.terminators}:{_CLOSING}"
         return _WRAPPED if is_wrapped and text[match.start() - 1] not in ends else match.group()
 
-    def _goes_on(self, before: SplitSentence, following: str) -> bool:
-        """Whether what looks like the end of a sentence is none."""
+    def _continues(self, before: SplitSentence, following: str) -> bool:
+        """Return whether a sentence continues after what looks like its end."""
         if before.break_after == _WRAPPED:
             return True
         if "\n" in before.break_after:
@@ -115,9 +115,9 @@ class SentenceRules:
             return is_within and not following[0].isupper()
         # "Stop!" he said.
         is_quotation = before.text[-1] in _CLOSING
-        return is_quotation and (is_lower or self._goes_on_after_quotation(following))
+        return is_quotation and (is_lower or self._continues_after_quotation(following))
 
-    def _goes_on_after_quotation(self, following: str) -> bool:
+    def _continues_after_quotation(self, following: str) -> bool:
         return following.split()[0].rstrip(".،:!؟") in self.after_quotations
 
     @functools.cached_property
@@ -138,16 +138,16 @@ class SentenceRules:
         return re.compile(words if self.starts else r"(?!)")
 
 
-def shorter_parts(sentence: str, most_characters: int) -> list[str]:
-    """Cuts a sentence that is too long, after a clause if there is one, else between words."""
+def shorter_parts(sentence: str, max_characters: int) -> list[str]:
+    """Cut a sentence that is too long, after a clause if there is one, else between words."""
     parts: list[str] = []
-    while len(sentence) > most_characters:
-        beginning = sentence[: most_characters + 1]
+    while len(sentence) > max_characters:
+        beginning = sentence[: max_characters + 1]
         clauses = [match.end() for match in _CLAUSE_END.finditer(beginning)]
         # A clause that is very short would be spoken by itself.
-        late = [end for end in clauses if end > most_characters // 4]
+        late = [end for end in clauses if end > max_characters // 4]
         cut = late[-1] if late else beginning.rfind(" ")
-        cut = cut if cut > 0 else most_characters
+        cut = cut if cut > 0 else max_characters
         # A pronunciation between double brackets stays whole.
         for said in PRONUNCIATION.finditer(sentence):
             if said.start() < cut < said.end():

@@ -44,7 +44,7 @@ _KINDS = ("phonemes", "graphemes")
 
 
 def is_spoken(symbol: str) -> bool:
-    """Whether it is neither a space nor a punctuation mark."""
+    """Return whether it is neither a space nor a punctuation mark."""
     return any(character.isalnum() for character in symbol)
 
 
@@ -89,7 +89,7 @@ def phoneme_symbols(
 
 
 def split_symbols(phonemes: str) -> list[str]:
-    """'mˈɛʒɚː' -> ['m', 'ˈɛ', 'ʒ', 'ɚː']."""
+    """Split phonemes: 'mˈɛʒɚː' -> ['m', 'ˈɛ', 'ʒ', 'ɚː']."""
     symbols: list[str] = []
     stress = ""
     for character in phonemes:
@@ -111,7 +111,7 @@ def is_modifier(character: str) -> bool:
 
 
 def _names(values: list[str]) -> tuple[str, ...]:
-    """Checks a list from a file: no duplicates."""
+    """Check that a list from a file has no duplicates."""
     if len(set(values)) != len(values):
         raise ValueError("a duplicate in a list")
     return tuple(values)
@@ -136,7 +136,7 @@ class Tokenizer:
         return cls(kind, _SPECIAL_SYMBOLS, (), ezafe).grown(symbols, languages)
 
     def grown(self, symbols: Iterable[str], languages: Iterable[str]) -> Tokenizer:
-        """With new items appended in sorted order, so that existing ids stay the same."""
+        """Append new items in sorted order, so that existing ids stay the same."""
         new_symbols = sorted(set(symbols) - set(self.symbols))
         new_languages = sorted(set(languages) - set(self.languages))
         return dataclasses.replace(
@@ -155,11 +155,11 @@ class Tokenizer:
         return text_symbols(text, language, self.kind, ezafe=self.ezafe, rules=self.rules)
 
     def encode(self, text: str, language: str) -> list[int]:
-        """Token ids with an edge token at both ends; unknown symbols are left out."""
+        """Return token ids with an edge token at both ends, without unknown symbols."""
         return self.encode_symbols(self.symbols_of(text, language), text)
 
     def encode_symbols(self, symbols: Iterable[str], text: str) -> list[int]:
-        """The same for symbols of a `text`, which an error shows."""
+        """Encode the symbols of a `text`, which an error shows."""
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
             raise DataError(
@@ -169,11 +169,11 @@ class Tokenizer:
         return [EDGE_ID, *(self._symbol_ids[symbol] for symbol in known), EDGE_ID]
 
     def unknown(self, symbols: Iterable[str]) -> list[str]:
-        """Symbols that are not in the vocabulary."""
+        """Return symbols that are not in the vocabulary."""
         return sorted(set(symbols) - set(self.symbols))
 
     def own_language(self, tag: str) -> str:
-        """The language of this vocabulary that a tag means."""
+        """Return the language of this vocabulary that a tag means."""
         for code in (tag, find_language(tag).code):
             if code in self.languages:
                 return code
@@ -183,9 +183,7 @@ class Tokenizer:
         )
 
     def language_or_default(self, tag: str | None, default: str) -> str:
-        """The language that a tag means; without one, the default if it is in this vocabulary, or
-        else its first.
-        """
+        """Return the language that a tag means; without one the default, or else the first."""
         if tag is not None:
             return self.own_language(tag)
         return default if default in self.languages else self.languages[0]
@@ -231,7 +229,7 @@ class Tokenizer:
 
 
 def unsayable(words: str, language: str, kind: str) -> list[str]:
-    """Characters of a normalised text that would be silent or read as the name of a letter.
+    """Return characters of a normalized text that would be silent or read as the name of a letter.
 
     `kind` is text.tokens of the configuration. Graphemes must be letters of the language's script;
     espeak-ng also reads Latin words, and numbers and signs that it knows.
@@ -256,7 +254,7 @@ _SHOWN_SYMBOLS = 10
 
 
 def left_out_symbols(text: str, language: str) -> Counter[str]:
-    """Emoji, arrows, stars and the like that have no words in this language."""
+    """Count emoji, arrows, stars and the like that have no words in this language."""
     symbols = Counter(it for it in text if unicodedata.category(it) in ("So", "Sm", "Sc"))
     return Counter({it: count for it, count in symbols.items() if not _is_spoken(it, language)})
 

@@ -152,7 +152,7 @@ def test_a_program_that_was_started_without_standard_output(monkeypatch):
         say("to nobody")
 
 
-def test_a_program_without_standard_error_goes_on_when_its_output_fails(user_environment):
+def test_a_program_without_standard_error_continues_when_its_output_fails(user_environment):
     """And no file that it opens gets the number that libraries write their messages to."""
     program = (
         "import sys; from myxtts.cli import console\n"

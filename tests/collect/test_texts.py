@@ -55,7 +55,7 @@ def read_from_script(clips):
     return [(one.status, one.reason) for one in clips]
 
 
-def test_clips_of_another_voice_tell_where_their_neighbours_begin_and_end():
+def test_clips_of_another_voice_tell_where_their_neighbors_begin_and_end():
     clips = [clip(number, text.lower().rstrip(".")) for number, text in enumerate(SENTENCES)]
     other = clips[4]
     without = [one for one in clips if one is not other]
@@ -119,7 +119,7 @@ def test_what_was_skipped_is_in_no_clip(script):
     assert not any(place.certain_edges for place in places)
 
 
-def test_neighbours_without_a_gap_have_certain_edges(script):
+def test_neighbors_without_a_gap_have_certain_edges(script):
     places = places_of(script, "they drank shook their heads", "and spoke of the harvest instead")
     assert [place.certain_edges for place in places] == [True, True]
 

@@ -258,7 +258,7 @@ def test_two_at_once_make_one_cache(made_by_two):
 
 @pytest.mark.program
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_after_kills_a_run_goes_on_to_the_same_bytes(demo_corpus, made_by_two, tmp_path, times):
+def test_after_kills_a_run_continues_to_the_same_bytes(demo_corpus, made_by_two, tmp_path, times):
     assert kill_at_random(demo_corpus, tmp_path, times) > 0
     with start_program(demo_corpus, tmp_path) as process:
         assert process.wait() == 0

@@ -66,7 +66,7 @@ def test_python_runs_in_the_folder(run_page):
     assert (folder / "written").exists()
 
 
-def test_python_goes_on_from_the_block_before(run_page):
+def test_python_continues_from_the_block_before(run_page):
     folder = run_page(
         "<!-- run: python -->\n\n    name = 'written'\n\n"
         "<!-- run -->\n\n    true\n\n"

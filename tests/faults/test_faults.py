@@ -266,7 +266,7 @@ def test_a_second_ctrl_c_leaves_the_last_checkpoint_whole(train, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a file system of its own")
-def test_a_run_on_a_full_disk_goes_on_and_says_so_at_the_end(
+def test_a_run_on_a_full_disk_continues_and_says_so_at_the_end(
     start, miniature, tmp_path, demo_corpus
 ):
     """A file system of 8 MB, which a filler takes up after the first checkpoint."""

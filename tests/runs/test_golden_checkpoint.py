@@ -34,7 +34,7 @@ def test_it_was_not_trained_for_guidance():
         TTS(GOLDEN).tts("A small boat.", "nobody.wav", options=options)
 
 
-def test_training_goes_on_from_it():
+def test_training_continues_from_it():
     checkpoint = find_checkpoint(GOLDEN)
     config = checkpoint.config()
     model = XTTS(

@@ -120,7 +120,7 @@ class TestEveryEntry:
         assert language.espeak_voice in VOICES.values()
         assert any(map(is_spoken, text_symbols(language.greeting, code, "phonemes")))
 
-    def test_normalises_numbers_and_a_second_time_nothing(self, code):
+    def test_normalizes_numbers_once(self, code):
         language = REGISTRY[code]
         for normalize in (language.normalize, language.normalize_for_phonemes):
             if normalize is not None:

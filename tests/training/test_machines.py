@@ -30,7 +30,7 @@ def test_two_machines_give_the_weights_of_one(start_machines, miniature, corpus,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_machine_leaves_a_checkpoint_that_one_goes_on_from(start_machines, tmp_path, lost):
+def test_a_lost_machine_leaves_a_checkpoint_that_one_continues_from(start_machines, tmp_path, lost):
     run_dir = tmp_path / "run"
     machines = start_machines(
         *(2, "--run-dir", run_dir, "--max-steps", 100_000, "--set=saving.log_every=1"),

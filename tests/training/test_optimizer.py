@@ -231,7 +231,7 @@ def test_frozen_weights_change_in_nothing_and_count_in_nothing():
         np.testing.assert_array_equal(state[name], value, err_msg=name)
 
 
-def test_what_is_frozen_may_be_another_when_a_run_goes_on(tmp_path):
+def test_what_is_frozen_may_be_another_when_a_run_continues(tmp_path):
     _, _, optimizer = make(freeze="v2")
     for step in range(1, 4):
         optimizer.apply(optimizer.flatten(gradients(step)[:2]), LOSS, UPDATE)

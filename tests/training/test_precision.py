@@ -87,7 +87,7 @@ def test_most_products_have_the_type_and_everything_that_stays_is_float32(traine
 
 
 @pytest.mark.parametrize(("precision", "other"), [("float16", "float32"), ("bfloat16", "float16")])
-def test_a_run_speaks_and_goes_on_in_another_precision(
+def test_a_run_speaks_and_continues_in_another_precision(
     trained, miniature, corpus, demo_corpus, precision, other
 ):
     _, run_dir = trained(precision)

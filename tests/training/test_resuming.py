@@ -67,7 +67,9 @@ def test_an_evaluation_lost_to_a_kill_is_made_up(
     assert kept[0] == kept[1]
 
 
-def test_an_interval_of_the_log_goes_on_over_a_checkpoint(miniature, corpus, tmp_path, monkeypatch):
+def test_an_interval_of_the_log_continues_over_a_checkpoint(
+    miniature, corpus, tmp_path, monkeypatch
+):
     config = miniature(log_every=4, save_every=3, evaluate_every=100, max_steps=6)
     XTTSTrainer(config, corpus, tmp_path / "whole").fit()
     kill_before_line(monkeypatch, 4)

@@ -83,7 +83,7 @@ def test_a_folder_that_holds_a_run_is_not_trained_into_again(run, miniature):
         myxtts.train(miniature(max_steps=4), folder)
 
 
-def test_resuming_goes_on_and_starting_from_it_does_not_change_it(run, miniature, tmp_path):
+def test_resuming_continues_and_starting_from_it_does_not_change_it(run, miniature, tmp_path):
     folder, _, _ = run
     before = RunDir(folder).newest_checkpoint().weights_checksum()
     started = myxtts.train(miniature(max_steps=1), tmp_path / "other", init_from=folder)

@@ -224,7 +224,7 @@ def test_frozen_parts_are_the_same_to_the_bit_and_the_others_are_not(persian):
     assert lines[0] == (f"Frozen: {frozen:,} of {total:,} weights (voice_encoder, decoder.block_*)")
 
 
-def test_such_a_run_goes_on_with_another_freeze(persian, miniature, tmp_path):
+def test_such_a_run_continues_with_another_freeze(persian, miniature, tmp_path):
     config, _, run_dir, _, _, _ = persian
     saved = find_checkpoint(run_dir)
     config = miniature(train_data=config.data.train_data, max_steps=4, freeze="text_encoder")

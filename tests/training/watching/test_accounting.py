@@ -62,7 +62,7 @@ def test_every_second_is_in_one_bucket():
     ]
 
 
-def test_time_goes_on_counting_after_an_error():
+def test_time_continues_counting_after_an_error():
     clock = Clock()
     account = TimeAccount(clock)
     with contextlib.suppress(ValueError), account.spending("compute"):

@@ -44,7 +44,7 @@ def test_what_is_configured_stays():
     assert with_best_metric(config, ["en"]) == config
 
 
-def test_a_resumed_run_goes_on_by_what_it_began_with():
+def test_a_resumed_run_continues_by_what_it_began_with():
     began = XTTSConfig(best_metric="wer", measure_every=2)
     assert with_best_metric_of(began, XTTSConfig()) == began
     assert with_best_metric_of(began, XTTSConfig(measure_every=3)).evaluation.measure_every == 3
