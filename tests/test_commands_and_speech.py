@@ -54,7 +54,7 @@ def test_files_are_where_they_were_promised():
         "examples/gpu_strategy_demo.py",
     ):
         assert (ROOT / file).is_file(), file
-    for page in ("gpu-pipeline.md", "static-shapes.md", "devices.md", "gpu-memory.md"):
+    for page in ("gpu-pipeline.md", "static-shapes.md"):
         for language in ("en", "fa"):
             assert (ROOT / "docs" / language / page).is_file(), (language, page)
 
