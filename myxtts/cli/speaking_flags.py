@@ -51,6 +51,13 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
         help=f"speaking rate: 1.2 is 20%% faster (default: {_DEFAULTS.speed:g})",
     )
     group.add_argument(
+        "--loudness",
+        type=float,
+        default=_DEFAULTS.loudness,
+        metavar="DBFS",
+        help=f"RMS level of the speech (default: {_DEFAULTS.loudness:g}); peaks stay below -1 dBFS",
+    )
+    group.add_argument(
         "--seed",
         type=int,
         default=_DEFAULTS.seed,
@@ -67,6 +74,7 @@ def speech_options(options: argparse.Namespace) -> SpeechOptions:
             text_guidance=options.text_guidance,
             voice_guidance=options.voice_guidance,
             speed=options.speed,
+            loudness=options.loudness,
             seed=options.seed,
         )
     except SpeechOptionError as error:

@@ -14,6 +14,7 @@ _ALLOWED: dict[str, tuple[Any, float, float]] = {
     "text_guidance": (Real | None, 0, 10),
     "voice_guidance": (Real | None, 0, 10),
     "speed": (Real, 0.25, 4),
+    "loudness": (Real, -60, -6),
     "seed": (Integral, 0, 2**31 - 1),
 }
 
@@ -40,16 +41,18 @@ class SpeechOptions:
     """The same towards the voice; None uses training.voice_guidance of the run."""
     speed: float = 1.0
     """Speaking rate: 1.2 is 20 % faster."""
+    loudness: float = -20.0
+    """RMS level of speech in dBFS, without pauses; peaks stay below -1 dBFS."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, (kind, least, most) in _ALLOWED.items():
+        for name, (kind, minimum, maximum) in _ALLOWED.items():
             value = getattr(self, name)
-            allowed = f"{least:.10g} to {most:.10g}"
+            allowed = f"{minimum:.10g} to {maximum:.10g}"
             if isinstance(value, bool) or not isinstance(value, kind):
                 number = "a whole number" if kind is Integral else "a number"
                 raise SpeechOptionError(name, f"found {value!r}, allowed: {number}, {allowed}")
-            if value is not None and not least <= value <= most:
+            if value is not None and not minimum <= value <= maximum:
                 # An integer may be too large to format as a float.
                 found = f"{value:.10g}" if isinstance(value, float) else value
                 raise SpeechOptionError(name, f"found {found}, allowed: {allowed}")

@@ -92,9 +92,11 @@ class Engine:
         lines = self.tts.lines(
             text, language=language, voice=voice, options=options, is_wanted=wanted.is_set
         )
+        yield self.tts.edge
         for spoken in lines:
             pause = int(spoken.line.pause_seconds * self.tts.sample_rate_hz)
             yield np.append(spoken.samples, np.zeros(pause, np.float32))
+        yield self.tts.edge
 
     @contextlib.contextmanager
     def http_errors(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Speaks lines of token ids: sampler, vocoder and level. Threads that wait are served together."""
+"""Speaks lines of token ids: sampler, vocoder and level. Waiting threads are served together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from myxtts.audio.files import FloatArray, loudness_gain
+from myxtts.audio.files import FloatArray, window_levels
 from myxtts.audio.griffin_lim import StreamingVocoder, Vocoder
 from myxtts.audio.mel import seconds_of_frames
 from myxtts.config.config import AudioConfig
@@ -108,9 +109,9 @@ class WorkQueue(Generic[_Item, _Result]):
                 one.is_done = True
 
 
+# Of the fades at both ends of a line, which avoid clicks, and of the view ahead of the limiter.
 _FADE_SECONDS = 0.005
-_SPOKEN_LOUDNESS_DBFS = -23.0
-# Lines that are computed before the first of them is given: enough to fill batches, few enough
+# Lines that are computed before the first of them is yielded: enough to fill batches, few enough
 # for a text of any length.
 _LINES_AT_ONCE = 16
 # Positions of the windows of a stream; the last number is that of all others. 40 are about 0.9 s,
@@ -118,9 +119,13 @@ _LINES_AT_ONCE = 16
 _WINDOW_POSITIONS = (40, 80, 160)
 # The level of a sentence is measured on at least as much of it, and the first window has more.
 _LEVEL_SECONDS = 0.25
-# So much of a sentence tells its level; less may be a soft or a loud part of it.
-_TELLING_SECONDS = 0.6
-_LARGEST_SAMPLE = 0.99
+# A shorter chunk may be a soft or a loud part of its sentence.
+_RELIABLE_LEVEL_SECONDS = 0.6
+# Models speak at about the level of their training clips.
+_USUAL_LEVEL_DBFS = -23.0
+_SILENCE_BELOW_LOUDEST_DB = 40.0
+# Below -1 dBFS, with room for what lossy formats add.
+_MAX_PEAK = 10 ** (-1.2 / 20)
 
 
 class _Job(NamedTuple):
@@ -130,7 +135,7 @@ class _Job(NamedTuple):
 
 
 class Speaker:
-    """Thread-safe. Knows nothing of text, files or saved voices."""
+    """Thread-safe, and independent of text, files and saved voices."""
 
     def __init__(self, sampler: SpeechSampler, vocoder: Vocoder, audio: AudioConfig) -> None:
         self._sampler, self._vocoder, self._audio = sampler, vocoder, audio
@@ -143,7 +148,7 @@ class Speaker:
         options: SpeechOptions,
         is_wanted: Callable[[], bool] = always_wanted,
     ) -> Iterator[SpokenLine]:
-        """One line after the other; memory does not grow with their number.
+        """Yield one line after the other; memory does not grow with their number.
 
         Ends with UnwantedError once `is_wanted` says no.
         """
@@ -155,23 +160,20 @@ class Speaker:
                 yield next(spoken) if line.token_ids else _silent(line)
 
     def stream(self, line: Line, voice: Voice, options: SpeechOptions) -> Iterator[FloatArray]:
-        """The samples of one line in chunks; they have the level of the first."""
+        """Yield the samples of one line in chunks; they have the level of the first."""
         if not line.token_ids:
             return
-        chunks = self._chunks(line, voice, options)
-        fade = int(_FADE_SECONDS * self._audio.sample_rate_hz)
-        gain, held = None, np.zeros(0, np.float32)
-        for chunk in self._in_turn(chunks):
-            if gain is None:
-                gain = self._gain_by_start(chunk)
-                chunk = np.concatenate([_faded_in(chunk[:fade]), chunk[fade:]])
-            # A later part may be louder than the one that the level was measured on.
-            levelled = np.clip(chunk * np.float32(gain), -_LARGEST_SAMPLE, _LARGEST_SAMPLE)
-            samples = np.concatenate([held, levelled])
-            # The end of a chunk may be the end of the line, which is faded out.
-            held = samples[max(0, samples.size - fade) :]
-            yield samples[: samples.size - held.size]
-        yield _faded_in(held[::-1])[::-1]
+        rate = self._audio.sample_rate_hz
+        leveler: Leveler | None = None
+        for chunk in self._in_turn(self._chunks(line, voice, options)):
+            if leveler is None:
+                # An unreliable level is drawn toward the usual one.
+                share = min(chunk.size / rate / _RELIABLE_LEVEL_SECONDS, 1.0)
+                level = share * speech_level_dbfs(chunk, rate) + (1.0 - share) * _USUAL_LEVEL_DBFS
+                leveler = Leveler(options.loudness - level, rate)
+            yield leveler.push(chunk)
+        if leveler is not None:
+            yield leveler.finish()
 
     def _in_turn(self, chunks: Iterator[FloatArray]) -> Iterator[FloatArray]:
         """Other threads take their turn between chunks; the first is long enough for its level."""
@@ -204,7 +206,7 @@ class Speaker:
             return self._sampler.voice(log_mel)
 
     def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
-        """Runs every shape up to these lengths once; one sampling step is like another."""
+        """Run every shape up to these lengths once; one sampling step is like another."""
         options = replace(options, steps=1)
         noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
         voice = self.voice(noise.astype(np.float32))
@@ -221,35 +223,66 @@ class Speaker:
         return [
             SpokenLine(
                 job.line,
-                self._levelled(self._vocoder.samples(mel, seed=options.seed)),
+                self._leveled(self._vocoder.samples(mel, seed=options.seed), options.loudness),
                 seconds_of_frames(plan.token_positions * frames, self._audio),
             )
             for job, plan, mel in zip(jobs, plans, mels, strict=True)
         ]
 
-    def _levelled(self, waveform: FloatArray) -> FloatArray:
-        """At the usual level, and faded in and out to avoid clicks."""
-        fade = min(int(_FADE_SECONDS * self._audio.sample_rate_hz), waveform.size // 2)
-        levelled = waveform * np.float32(self._gain(waveform))
-        start, middle, end = np.split(levelled, [fade, waveform.size - fade])
-        return np.concatenate([_faded_in(start), middle, _faded_in(end[::-1])[::-1]])
+    def _leveled(self, waveform: FloatArray, loudness: float) -> FloatArray:
+        rate = self._audio.sample_rate_hz
+        leveler = Leveler(loudness - speech_level_dbfs(waveform, rate), rate)
+        return np.concatenate([leveler.push(waveform), leveler.finish()])
 
-    def _gain_by_start(self, chunk: FloatArray) -> float:
-        """Of a sentence whose rest is not known yet.
 
-        A model speaks at about the level of its training clips, so as much of the gain as a short
-        chunk cannot tell is none.
-        """
-        seconds = chunk.size / self._audio.sample_rate_hz
-        return float(self._gain(chunk) ** min(seconds / _TELLING_SECONDS, 1.0))
+def speech_level_dbfs(waveform: FloatArray, sample_rate_hz: int) -> float:
+    """Return the RMS level without pauses; the usual level for silence."""
+    levels = window_levels(waveform, sample_rate_hz)
+    if levels.size == 0 or levels.max() <= 0:
+        return _USUAL_LEVEL_DBFS
+    spoken = levels[levels > levels.max() * 10 ** (-_SILENCE_BELOW_LOUDEST_DB / 20)]
+    return float(10 * np.log10(np.mean(np.square(spoken))))
 
-    def _gain(self, waveform: FloatArray) -> float:
-        return loudness_gain(waveform, self._audio.sample_rate_hz, _SPOKEN_LOUDNESS_DBFS)
+
+class Leveler:
+    """Amplifies the chunks of a line, limits their peaks and fades the line in and out.
+
+    The limiter's gain changes smoothly and sees as far ahead as a fade is long. So much of each
+    chunk waits for the next one. No sample is lost.
+    """
+
+    def __init__(self, gain_db: float, sample_rate_hz: int) -> None:
+        self._gain = np.float32(10 ** (gain_db / 20))
+        self._reach = int(_FADE_SECONDS * sample_rate_hz)
+        self._ramp = np.linspace(0.0, 1.0, self._reach, endpoint=False, dtype=np.float32)
+        self._to_fade_in = self._ramp
+        # Finished samples that the gain still depends on, and then those that wait.
+        self._window = np.zeros(self._reach, np.float32)
+
+    def push(self, chunk: FloatArray) -> FloatArray:
+        samples = chunk * self._gain
+        fading = self._to_fade_in[: samples.size]
+        samples[: fading.size] *= fading
+        self._to_fade_in = self._to_fade_in[fading.size :]
+        return self._limited(samples)
+
+    def finish(self) -> FloatArray:
+        """Return the samples that waited, faded out."""
+        rest = self._limited(np.zeros(self._reach, np.float32))
+        return rest * self._ramp[::-1][self._reach - rest.size :]
+
+    def _limited(self, samples: FloatArray) -> FloatArray:
+        reach = self._reach
+        window = np.concatenate([self._window, samples])
+        self._window = window[-2 * reach :]
+        finished = window[reach : max(window.size - reach, reach)]
+        if finished.size == 0 or np.abs(window).max() <= _MAX_PEAK:
+            return finished
+        # The mean of minima that all include a sample is no larger than its own allowed gain.
+        allowed = _MAX_PEAK / np.maximum(np.abs(window), np.float32(_MAX_PEAK))
+        minima = sliding_window_view(allowed, reach + 1).min(-1)
+        return finished * sliding_window_view(minima, reach + 1).mean(-1)
 
 
 def _silent(line: Line) -> SpokenLine:
     return SpokenLine(line, np.zeros(0, np.float32), np.zeros(0))
-
-
-def _faded_in(waveform: FloatArray) -> FloatArray:
-    return waveform * np.linspace(0.0, 1.0, waveform.size, endpoint=False, dtype=np.float32)

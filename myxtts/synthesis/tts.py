@@ -44,6 +44,8 @@ from myxtts.version import VERSION
 # done, total
 OnProgress = Callable[[int, int], None]
 
+# Of silence at both ends of a file: ASR models and players miss words without it.
+EDGE_SECONDS = 0.1
 # Computing a mel takes dozens of times its own memory, so long recordings are cut.
 _MAX_MEL_SECONDS = 60
 _REMEMBERED_VOICES = 64
@@ -71,12 +73,15 @@ class TTS:
         *,
         vocoder: Vocoder | str | Path | None = None,
         compiled: bool = True,
+        loudness: float = SpeechOptions.loudness,
     ) -> None:
         """`run` is the folder of a run; None is the included base model.
 
         `vocoder` is one, "griffin-lim" or the folder of a run; None is the included one. Without
         `compiled` the first sentence is spoken seconds earlier, and all others more slowly.
+        `loudness` is used where no `options` are given.
         """
+        self._default_options = SpeechOptions(loudness=loudness)
         folder = run_or_base(run)
         model = load_model(folder, compiled=compiled)
         self.config, self.tokenizer, self.step = model.config, model.tokenizer, model.step
@@ -101,6 +106,11 @@ class TTS:
     @property
     def sample_rate_hz(self) -> int:
         return self.config.audio.sample_rate_hz
+
+    @property
+    def edge(self) -> FloatArray:
+        """The silence at both ends of every file."""
+        return self._silence(EDGE_SECONDS)
 
     @property
     def traces(self) -> int:
@@ -160,7 +170,7 @@ class TTS:
     def warm_up(self, options: SpeechOptions | None = None) -> None:
         """Run every usual shape once, so that the first sentence takes as long as the others."""
         self._speaker.warm_up(
-            options or SpeechOptions(), tokens=_WARM_TOKENS, positions=_WARM_POSITIONS
+            options or self._default_options, tokens=_WARM_TOKENS, positions=_WARM_POSITIONS
         )
 
     def tts(
@@ -207,6 +217,8 @@ class TTS:
     ) -> Path:
         """Write wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
 
+        The file has a tenth of a second of silence at both ends.
+
         `subtitles` is a file for the times of sentences and words: srt, vtt or json.
         `on_progress` counts sentences.
         `on_samples` is given what is written, in chunks as from `stream`; then there are no
@@ -216,18 +228,20 @@ class TTS:
         require_writable(file)
         if subtitles is not None:
             require_subtitle_file(Path(subtitles))
-        options = options or SpeechOptions()
+        options = options or self._default_options
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         tags = tags_of(self._run_name, self.step, chosen.name)
         with audio_writer(file, self.sample_rate_hz, tags) as write:
+            write(self.edge)
             if on_samples is not None:
                 for chunk in self._stream(lines, chosen.voice, options):
                     on_samples(chunk)
                     write(chunk)
+                write(self.edge)
                 return file
             timed: list[TimedLine] = []
-            start_seconds = 0.0
+            start_seconds = EDGE_SECONDS
             for done, one in enumerate(self._speaker.speak(lines, chosen.voice, options)):
                 on_progress(done, len(lines))
                 samples = self._with_pause(one)
@@ -235,6 +249,7 @@ class TTS:
                 if subtitles is not None and one.line.token_ids:
                     timed.append(timed_line(one, self.tokenizer, start_seconds))
                 start_seconds += samples.size / self.sample_rate_hz
+            write(self.edge)
             on_progress(len(lines), len(lines))
             if subtitles is not None:
                 write_subtitles(Path(subtitles), timed)
@@ -256,7 +271,7 @@ class TTS:
         With a trained vocoder the first chunk comes before its sentence is done. The level of a
         sentence is that of its first chunk.
         """
-        options = options or SpeechOptions()
+        options = options or self._default_options
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         return self._stream(lines, chosen.voice, options)
@@ -277,7 +292,7 @@ class TTS:
 
         Once `is_wanted` says no, nothing more is computed and UnwantedError is raised.
         """
-        options = options or SpeechOptions()
+        options = options or self._default_options
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         return self._speaker.speak(lines, chosen.voice, options, is_wanted)
