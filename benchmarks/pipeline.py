@@ -48,9 +48,8 @@ from myxtts.devices.strategy import find_accelerators  # noqa: E402
 from myxtts.training.acoustic import AcousticTask  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
+from myxtts.training.time_account import RunMetrics, TimeAccount  # noqa: E402
 from myxtts.training.trainer import XTTSTrainer  # noqa: E402
-from myxtts.training.watching.accounting import TimeAccount  # noqa: E402
-from myxtts.training.watching.metrics import RunMetrics  # noqa: E402
 
 _BLOCK_STEPS = 20
 _FAR = 10**9

@@ -12,7 +12,7 @@ __version__ = VERSION
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig as XTTSConfig
     from myxtts.synthesis.tts import TTS as TTS
-    from myxtts.training.run import train as train
+    from myxtts.training.train import train as train
 else:
 
     def __getattr__(name: str) -> Any:
@@ -21,7 +21,7 @@ else:
 
             return XTTSConfig
         if name == "train":
-            from myxtts.training.run import train
+            from myxtts.training.train import train
 
             return train
         if name == "TTS":

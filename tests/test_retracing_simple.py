@@ -12,10 +12,9 @@ import tensorflow as tf
 from myxtts.data.corpus import open_corpus
 from myxtts.data.shapes import Shape
 from myxtts.errors import DataError, DeviceError
-from myxtts.training.stepping import Stepper
+from myxtts.training.step import RetracingMonitor, Stepper
+from myxtts.training.time_account import TimeAccount
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.accounting import TimeAccount
-from myxtts.training.watching.retracing import RetracingMonitor
 
 FIXED = ["--enable-static-shapes", "--max-text-length", "72", "--max-mel-frames", "400"]
 
@@ -136,7 +135,7 @@ def test_warm_up_changes_nothing_and_too_little_memory_is_one_line(miniature, co
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("where", ["find_first_weights", "compile_validation"])
+@pytest.mark.parametrize("where", ["initialize", "compile_validation"])
 def test_too_little_memory_before_the_first_step_is_one_line(
     miniature, corpus, tmp_path, monkeypatch, where
 ):

@@ -26,7 +26,7 @@ from rich.table import Column
 from rich.text import Text
 
 from myxtts.errors import printable
-from myxtts.training.watching.observer import Observer
+from myxtts.training.report import Observer
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0
@@ -304,7 +304,7 @@ def _open_missing_descriptors() -> None:
 
 
 if TYPE_CHECKING:
-    from myxtts.training.watching.report import RunReport
+    from myxtts.training.report import RunReport
 
 # Evaluations and checkpoints in between should not make the ETA jump.
 _SECONDS_OF_PACE = 600.0
@@ -316,7 +316,7 @@ class LiveRun(Observer):
     def __init__(self, clock: Callable[[], float] = time.monotonic, paths: str = "") -> None:
         self._paths = paths
         self._progress = Progress(print_line=say, seconds_of_pace=_SECONDS_OF_PACE, clock=clock)
-        self._time_of_steps: Callable[[int], float] = float
+        self._relative_time: Callable[[int], float] = float
         self._rate = ""
         self._has_metrics = False
 
@@ -348,12 +348,12 @@ class LiveRun(Observer):
         if self._progress.prints_lines and done in (0, total):
             say(f"... {what}: {done:,}/{total:,}")
 
-    def on_training(self, time_of_steps: Callable[[int], float]) -> None:
-        self._time_of_steps = time_of_steps
+    def on_training(self, relative_time: Callable[[int], float]) -> None:
+        self._relative_time = relative_time
 
     def on_progress(self, step: int, total: int) -> None:
         self._progress.begin("step", "step")
-        self._progress.update(step, total, self._time_of_steps, self._rate)
+        self._progress.update(step, total, self._relative_time, self._rate)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
         # Zero in the line that a killed run still owed its last checkpoint.
@@ -386,7 +386,7 @@ class LiveRun(Observer):
         say(f"step {step:,}  metrics: {measures}")
 
     def on_end(self, report: RunReport, next_command: str) -> None:
-        from myxtts.training.describing import describe_end
+        from myxtts.training.report import describe_end
 
         self._progress.stop()
         for line in describe_end(report, next_command, self._paths):

@@ -37,8 +37,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _, start = find_start(options)
-    config = configuration_of_run(options, start)
+    _, resumed, init_from = find_start(options)
+    config = configuration_of_run(options, resumed, init_from)
     from myxtts.data.shapes import with_recommended_batch_size
     from myxtts.data.statistics import advise, diagnose
 
@@ -62,8 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
     """The placement that `train` would choose and whether it uses XLA, without TensorFlow."""
     from myxtts.devices.machine import describe_machine
-    from myxtts.devices.placement import expected_gpu_count, expects_xla, place
-    from myxtts.devices.strategy import find_cluster
+    from myxtts.devices.placement import expected_gpu_count, expects_xla, find_cluster, place
 
     cluster = find_cluster()
     gpus_here = describe_machine().gpus_to_be_expected

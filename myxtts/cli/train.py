@@ -27,12 +27,13 @@ from myxtts.config.config import (
     XTTSConfig,
     section_of,
 )
-from myxtts.config.loading import read_layer_for_resuming
+from myxtts.config.loading import config_to_start_with, read_layer_for_resuming
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.checkpoint import Checkpoint
-from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.runs.run_dir import RunDir, find_checkpoint, run_to_start_from
 from myxtts.training.interruption import exit_code_of_signal
-from myxtts.training.opening import DEMO_CORPUS, Start
+from myxtts.training.report import Observer, describe_plan, plan_as_json
+from myxtts.training.train import DEMO_CORPUS, RUNS, plan_run, train
 
 _AUTO = "auto"
 
@@ -63,49 +64,56 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    run_dir, start = find_start(options)
-    config = configuration_of_run(options, start)
+    run_dir, resumed, source = find_start(options)
+    config = _given_configuration(options, resumed)
+    if options.json and (not options.dry_run or config.data.train_data is None):
+        raise ConfigError(
+            "--json: needs --dry-run and a corpus: myxtts train CORPUS --dry-run --json"
+        )
+    start: dict[str, Any] = {"init_from": source, "init_partially": options.init_partially}
     if options.json:
-        return _print_plan(config, start, options.dry_run)
+        say_json(plan_as_json(plan_run(config, Observer(), resume=resumed, **start)))
+        return 0
     continue_without_streams()
     with LiveRun(paths=_path_flags(config)) as live:
         if str(options.resume) == _AUTO:
             new = "no saved run found, starting a new one"
-            say(f"--resume auto: {f'resuming {run_dir}' if start.resumed else new}")
+            say(f"--resume auto: {f'resuming {run_dir}' if resumed else new}")
         if options.dry_run:
-            from myxtts.training.describing import describe_length
-            from myxtts.training.opening import open_run
-
-            with open_run(config, start, live) as opened:
-                say(describe_length(opened))
-                return 0
-        from myxtts.training.run import train_from
-
-        report = train_from(start, config, RunDir(run_dir) if run_dir else None, live)
+            plan = plan_run(config, live, resume=resumed, **start)
+            schedule = plan.corpus.train.schedule
+            for line in describe_plan(plan):
+                say(line)
+            say(f"Length: {schedule.planned_length(plan.config.training)}")
+            return 0
+        report = train(
+            config,
+            run_dir,
+            resume=resumed,
+            allow_changed_corpus=options.allow_changed_corpus,
+            observer=live,
+            **start,
+        )
     name = report.interrupted_by
     return exit_code_of_signal(signal.Signals[name]) if name else 0
 
 
-def _print_plan(config: XTTSConfig, start: Start, dry_run: bool) -> int:
-    if not dry_run or config.data.train_data is None:
-        raise ConfigError(
-            "--json: needs --dry-run and a corpus: myxtts train CORPUS --dry-run --json"
-        )
-    from myxtts.training.describing import plan_of
-    from myxtts.training.opening import open_run
-    from myxtts.training.watching.observer import Observer
+def configuration_of_run(
+    options: argparse.Namespace, resumed: Checkpoint | None, source: Checkpoint | None
+) -> XTTSConfig:
+    """Return the configuration that a run would have.
 
-    with open_run(config, start, Observer()) as opened:
-        say_json(plan_of(opened))
-    return 0
-
-
-def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfig:
-    """Every flag that is not about the run itself is a setting.
-
-    A resumed run keeps its saved settings unless flags change them. A run initialised from
+    A resumed run keeps its saved settings unless flags change them. A run initialized from
     another one defaults to its model and its way of training.
     """
+    config = _given_configuration(options, resumed)
+    if source is None:
+        return config
+    return config_to_start_with(source.config(), config, partially=options.init_partially)
+
+
+def _given_configuration(options: argparse.Namespace, resumed: Checkpoint | None) -> XTTSConfig:
+    """Every flag that is not about the run itself is a setting."""
     settings = {
         _SETTING_OF_FLAG.get(flag, flag): value
         for flag, value in vars(options).items()
@@ -114,10 +122,10 @@ def configuration_of_run(options: argparse.Namespace, start: Start) -> XTTSConfi
     if "epochs" in settings and "max_steps" not in settings:
         # Otherwise max_steps in the file would override the flag.
         settings["max_steps"] = None
-    base = read_layer_for_resuming(start.resumed.config_file) if start.resumed else None
-    config = start.adapt(configuration(options, settings, base, flag_names=_FLAG_NAMES))
-    if start.resumed and options.config is None:
-        _require_paths(start.resumed, config)
+    base = read_layer_for_resuming(resumed.config_file) if resumed else None
+    config = configuration(options, settings, base, flag_names=_FLAG_NAMES)
+    if resumed and options.config is None:
+        _require_paths(resumed, config)
     return config
 
 
@@ -149,19 +157,19 @@ def _path_flags(config: XTTSConfig) -> str:
     return "".join(f"{flag}{shlex.quote(path)} " for flag, path in flags if path)
 
 
-def find_start(options: argparse.Namespace) -> tuple[Path | None, Start]:
-    """The run folder, if one is given or found, and what the run starts from."""
+def find_start(
+    options: argparse.Namespace,
+) -> tuple[Path | None, Checkpoint | None, Checkpoint | None]:
+    """Return the run folder, the checkpoint to resume and the one to initialize from, if any."""
     resumed = _run_to_resume(options)
     if resumed is not None:
-        return resumed, Start(
-            resumed=find_checkpoint(resumed), allow_changed_corpus=options.allow_changed_corpus
-        )
+        return resumed, find_checkpoint(resumed), None
     if options.init_from is not None:
-        start = Start.from_run(options.init_from, partially=options.init_partially)
-        return options.run_dir, start
+        folder = run_to_start_from(options.init_from)
+        return options.run_dir, None, find_checkpoint(folder, for_synthesis=True)
     if options.init_partially:
         raise CheckpointError("--init-partially: needs --init-from RUN")
-    return options.run_dir, Start()
+    return options.run_dir, None, None
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
@@ -183,8 +191,6 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
 
 def _newest_run(run_dir: Path | None) -> Path | None:
     """--run-dir, or else the newest run in runs/, if it has a checkpoint."""
-    from myxtts.training.run import RUNS
-
     if run_dir is None:
         newest = RunDir.newest_in(RUNS)
         return newest.path if newest else None

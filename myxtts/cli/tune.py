@@ -18,12 +18,12 @@ from myxtts.cli.parser import (
     flag_group,
     given,
 )
+from myxtts.devices.placement import find_cluster
 from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.schema import Layer
-    from myxtts.training.tuning.deciding import Recommendation
-    from myxtts.training.tuning.tuner import Tuning
+    from myxtts.training.tune import Recommendation, Tuning
 
 _DEFAULT_MINUTES = 3.0
 _LEAST_MINUTES, _MOST_MINUTES = 0.05, 600.0
@@ -87,40 +87,34 @@ def run(options: argparse.Namespace) -> int:
             f"{_MOST_MINUTES:g}"
         )
     _require_new_file(options.out)
-    from myxtts.data.metadata import require_corpora
+    from myxtts.training.report import Observer
+    from myxtts.training.train import plan_run
 
-    require_corpora(config)
-    from myxtts.devices.startup import load_tensorflow
-
+    if find_cluster() is not None:
+        raise ConfigError("tune: measures one machine; start it outside the cluster")
     with Progress(quiet=options.json) as progress:
 
-        def on_prepare(part: str, done: int, total: int) -> None:
-            progress.begin(f"preparing {part} clips", "clip")
-            progress.count(done, total)
+        class Preparation(Observer):
+            def on_phase(self, message: str) -> None:
+                progress.begin(message)
+
+            def on_prepare(self, part: str, done: int, total: int) -> None:
+                progress.begin(f"preparing {part} clips", "clip")
+                progress.count(done, total)
 
         def on_measurement(what: str, gone_seconds: float, seconds: float) -> None:
             progress.begin(what)
             left = clock_time(max(0.0, seconds - gone_seconds))
             progress.describe(f"{what}, at most {left} left,")
 
-        progress.begin("loading TensorFlow")
-        load_tensorflow()
-        from myxtts.devices.strategy import place_of
-        from myxtts.training.device_setup import set_up_devices
-        from myxtts.training.opening import Start
-        from myxtts.training.starting import open_corpus_for, recommended_batches
-        from myxtts.training.tuning.tuner import Tuner
+        plan = plan_run(config, Preparation())
+        from myxtts.training.tune import Tuner
 
-        strategy, data_device, _ = set_up_devices(config)
-        if place_of(strategy).workers > 1:
-            raise ConfigError("tune: measures one machine; start it outside the cluster")
-        corpus = open_corpus_for(strategy, config, Start(), on_prepare)
-        chosen, corpus = recommended_batches(strategy, config, corpus)
         tuner = Tuner(
-            chosen,
-            corpus,
-            strategy,
-            data_device=data_device,
+            plan.config,
+            plan.corpus,
+            plan.devices.strategy,
+            data_device=plan.devices.data_device,
             seconds=60 * options.minutes,
             on_progress=on_measurement,
         )

@@ -86,12 +86,39 @@ def open_corpus(
     plan_file: Path | None = None,
     vocabulary: Tokenizer | None = None,
 ) -> Corpus:
-    """Read, check and prepare the training and validation clips, and plan their shapes.
+    """Read, check and prepare the training and validation clips, and plan their shapes."""
+    return plan_corpus(
+        *open_caches(config, on_progress),
+        config,
+        replicas=replicas,
+        xla=xla,
+        plan_file=plan_file,
+        vocabulary=vocabulary,
+    )
+
+
+def open_caches(
+    config: XTTSConfig, on_progress: OnProgress = lambda what, done, total: None
+) -> tuple[FeatureCache, FeatureCache]:
+    """Read, check and prepare the training and validation clips."""
+    return _open_part(config, "train", on_progress), _open_part(config, "eval", on_progress)
+
+
+def plan_corpus(
+    train: FeatureCache,
+    validation: FeatureCache,
+    config: XTTSConfig,
+    *,
+    replicas: int = 1,
+    xla: bool = False,
+    plan_file: Path | None = None,
+    vocabulary: Tokenizer | None = None,
+) -> Corpus:
+    """Plan the shapes and batches of the clips.
 
     A resumed run uses the shapes in its `plan_file`. A run that starts from weights uses their
     `vocabulary`, extended at its end.
     """
-    train, validation = (_open_part(config, subset, on_progress) for subset in ("train", "eval"))
     tokenizer = _tokenizer_of(train, validation)
     if vocabulary is not None and vocabulary.kind == tokenizer.kind:
         tokenizer = tokenizer.with_ids_of(vocabulary)
@@ -113,13 +140,6 @@ def open_corpus(
             )
     plan = plan or _plan(train, config, replicas, xla)
     return _corpus(train, validation, tokenizer, plan, config)
-
-
-def replanned_corpus(corpus: Corpus, config: XTTSConfig, *, replicas: int, xla: bool) -> Corpus:
-    """Return the same clips, planned for another number of replicas."""
-    train, validation = corpus.train.cache, corpus.validation.cache
-    plan = _plan(train, config, replicas, xla)
-    return _corpus(train, validation, corpus.tokenizer, plan, config)
 
 
 def replanned(

@@ -3,101 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import dataclasses
 import logging
-import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
-from myxtts.devices.placement import gpus_that_train, parse_visible_gpus
+from myxtts.config.config import XTTSConfig
+from myxtts.devices.memory import recommend_limits, setup_gpu_memory_isolation
+from myxtts.devices.placement import (
+    Cluster,
+    find_cluster,
+    gpus_that_train,
+    named_model_gpus,
+    parse_visible_gpus,
+)
+from myxtts.devices.placement import place as place_gpus
 from myxtts.errors import DeviceError
-
-# Tasks on one machine use this port and the following ones.
-_SLURM_FIRST_PORT = 12_345
-
-
-@dataclass(frozen=True)
-class Cluster:
-    source: Literal["TF_CONFIG", "Slurm"]
-    workers: int
-    index: int
-    """Rank of this process; 0 is the chief, which alone writes to the run folder."""
-
-    def resolver(self, gpus: int) -> Any:
-        """For tf.distribute, with `gpus` GPUs of this process, or its CPU if 0."""
-        import tensorflow as tf
-
-        resolvers = tf.distribute.cluster_resolver
-        if self.source == "TF_CONFIG":
-            found = resolvers.TFConfigClusterResolver()
-        else:
-            # Slurm itself binds GPUs to tasks (--gpus-per-task); these numbers are only
-            # counters.
-            found = resolvers.SlurmClusterResolver(
-                port_base=_SLURM_FIRST_PORT,
-                gpus_per_node=self.workers,
-                gpus_per_task=1,
-                auto_set_gpu=False,
-            )
-        members = found.cluster_spec()
-        if self.source == "Slurm":
-            task_type, task_id = found.get_task_info()
-        else:
-            task_type, task_id = found.task_type, found.task_id
-        return resolvers.SimpleClusterResolver(
-            members,
-            task_type=task_type,
-            task_id=task_id,
-            rpc_layer="grpc",
-            num_accelerators={"GPU": gpus},
-        )
-
-
-def find_cluster(environment: Mapping[str, str] = os.environ) -> Cluster | None:
-    """None if this process trains alone. Does not load TensorFlow."""
-    if environment.get("TF_CONFIG", "").strip():
-        cluster = _from_tf_config(environment["TF_CONFIG"])
-    elif "SLURM_PROCID" in environment and "SLURM_STEP_NUM_TASKS" in environment:
-        cluster = Cluster(
-            "Slurm", int(environment["SLURM_STEP_NUM_TASKS"]), int(environment["SLURM_PROCID"])
-        )
-    else:
-        return None
-    return cluster if cluster.workers > 1 else None
-
-
-def _from_tf_config(text: str) -> Cluster:
-    try:
-        content = json.loads(text)
-        members = content.get("cluster", {})
-        # If there is a chief, it has rank 0 and the workers follow.
-        jobs = [job for job in ("chief", "worker") for _ in members.get(job, [])]
-        others = set(members) - {"chief", "worker"}
-        task = content.get("task", {})
-        place = [job == task.get("type") for job in jobs]
-        index = place.index(True) + int(task["index"]) if jobs else 0
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DeviceError(
-            f"TF_CONFIG: found {text!r} ({type(error).__name__}: {error}), expected JSON such as "
-            '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
-            '"task": {"type": "worker", "index": 0}}'
-        ) from None
-    if others:
-        raise DeviceError(
-            f"TF_CONFIG: found the jobs {', '.join(sorted(others))}, allowed: worker and chief; "
-            "training is mirrored, without parameter servers"
-        )
-    if jobs and not 0 <= index < len(jobs):
-        raise DeviceError(
-            f"TF_CONFIG: found task index {task['index']}, allowed: 0 to {place.count(True) - 1}"
-        )
-    return Cluster("TF_CONFIG", len(jobs), index)
-
 
 _chosen: Accelerators | None = None
 
@@ -397,3 +323,73 @@ def reason_for_strategy(accelerators: Accelerators, multi_gpu: bool) -> str:
         return "there is no GPU"
     what = "virtual device" if accelerators.kind == "virtual" else "GPU"
     return f"there is 1 {what}" if count == 1 else f"there are {count} {what}s, multi_gpu {wish}"
+
+
+class Devices(NamedTuple):
+    """The devices of a run."""
+
+    strategy: tf.distribute.Strategy
+    data_device: str | None
+    """The device that computes features; None: they come from the cache."""
+    reason: str
+    """Why this strategy was chosen."""
+
+
+def set_up_devices(config: XTTSConfig) -> Devices:
+    """Set up the devices of a configuration, before any other TensorFlow work."""
+    training = config.training
+    accelerators = find_accelerators(training.virtual_devices, training.visible_gpus)
+    if config.data.enable_memory_isolation:
+        _isolate_memory(config, accelerators)
+    cluster = find_cluster()
+    placement = place_gpus(config, accelerators.gpu_count, cluster.workers if cluster else 1)
+    for setting in placement.without_effect:
+        logger.warning("%s", setting)
+    if placement.missing is not None:
+        _refuse_if_strict(f"--model-gpu: {placement.missing}", config)
+        logger.warning("model %s; continuing with the available devices", placement.missing)
+    if placement.not_mirrored is not None:
+        _refuse_if_strict(f"--multi-gpu: {placement.not_mirrored}", config)
+        logger.warning("--multi-gpu does nothing: it %s", placement.not_mirrored)
+    if placement.problem is not None:
+        turn_multi_gpu_mode_off(placement.problem, config)
+    data_gpu = placement.data_gpu
+    data_device = None if data_gpu is None else accelerators.devices[data_gpu]
+    reason = placement.reason or reason_for_strategy(accelerators, training.multi_gpu)
+    if cluster is not None:
+        reason = f"this is worker {cluster.index} of {cluster.workers} by {cluster.source}"
+        strategy = machines_strategy(cluster, accelerators, training.multi_gpu)
+    elif placement.reason is not None:
+        chosen = tuple(accelerators.devices[number] for number in placement.model_gpus)
+        accelerators = dataclasses.replace(accelerators, devices=chosen)
+        strategy = choose_strategy(accelerators, multi_gpu=len(chosen) > 1, reason=reason)
+    else:
+        strategy = choose_strategy(accelerators, training.multi_gpu)
+    return Devices(strategy, data_device, reason)
+
+
+def _isolate_memory(config: XTTSConfig, accelerators: Accelerators) -> None:
+    if accelerators.kind == "virtual":
+        logger.warning("GPU memory isolation is off: virtual devices have no memory of their own")
+        return
+    data = config.data
+    data_gpu_id = 0 if data.data_gpu is None else data.data_gpu
+    model_gpu_id = named_model_gpus(config)[0]
+    recommended = recommend_limits(data_gpu_id, model_gpu_id)
+    data_mb, model_mb = data.data_gpu_memory_mb, data.model_gpu_memory_mb
+    setup_gpu_memory_isolation(
+        data_gpu_id=data_gpu_id,
+        model_gpu_id=model_gpu_id,
+        data_gpu_memory_limit=recommended.data_mb if data_mb is None else data_mb,
+        model_gpu_memory_limit=recommended.model_mb if model_mb is None else model_mb,
+    )
+
+
+def turn_multi_gpu_mode_off(problem: str, config: XTTSConfig) -> None:
+    _refuse_if_strict(f"multi-GPU mode: {problem}", config)
+    logger.warning("multi-GPU mode is off: %s; continuing in single-GPU buffered mode", problem)
+
+
+def _refuse_if_strict(problem: str, config: XTTSConfig) -> None:
+    if config.training.strict_devices:
+        raise DeviceError(f"{problem}; leave out --strict-devices to continue without it")

@@ -10,9 +10,13 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -72,6 +76,7 @@ _VERSION = 1
 # For the manifest, directories and partly filled blocks.
 _SPARE_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 22
+_LOWEST_PRIORITY = 19
 
 Content = bytes | Tensors
 
@@ -439,3 +444,66 @@ def _read_info(file: Path) -> CheckpointInfo:
     # A newer version may write what this one does not know.
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
+
+
+class CheckpointWriter:
+    """Saves checkpoints while training continues: one thread, one checkpoint at a time.
+
+    A full disk costs a checkpoint, not the run: it is a warning, and the next one tries again. Only
+    at the end of the run is it an error.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        files_of_run: Mapping[str, bytes],
+        keep: int,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before` is called in the thread before each checkpoint."""
+        self._store = store
+        self._files_of_run = files_of_run
+        self._keep = keep
+        self._before = before
+        self._thread = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
+        self._pending: Future[Path] | None = None
+
+    def __enter__(self) -> CheckpointWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        try:
+            # An error already being raised says more than one about the checkpoint.
+            with contextlib.suppress(*([CheckpointError] if kind is not None else [])):
+                self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def save(self, info: CheckpointInfo, training_state: Tensors) -> None:
+        """Start writing, after the previous checkpoint is done. The arrays must not change."""
+        with contextlib.suppress(CheckpointError):  # already logged as a warning
+            self.wait()
+        self._pending = self._thread.submit(self._write, info, training_state)
+
+    def wait(self) -> Path | None:
+        """Return the last checkpoint, once it is complete; raise the error if it failed."""
+        return self._pending.result() if self._pending is not None else None
+
+    def _write(self, info: CheckpointInfo, training_state: Tensors) -> Path:
+        self._before()
+        try:
+            return save_checkpoint(
+                self._store, info, training_state, self._files_of_run, self._keep
+            )
+        except CheckpointError as error:
+            _log.warning("step %d was not saved: %s", info.step, error)
+            raise
+
+
+def _lower_priority() -> None:
+    """Give this thread the lowest priority, so that it does not slow the training step."""
+    if sys.platform == "linux":  # elsewhere priorities apply to whole processes
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)

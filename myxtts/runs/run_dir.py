@@ -2,7 +2,6 @@
 
 RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
     init_from.json                              what it loaded from another run's weights
-    details.txt                                 shapes and settings in words
     metrics.jsonl  measures.jsonl  events/      logged metrics
     samples/  report.json  evaluation/          speech samples and reports
     checkpoints/  best/                         saved weights
@@ -149,10 +148,6 @@ class RunDir(os.PathLike[str]):
     @property
     def start_report_file(self) -> Path:
         return self.path / "init_from.json"
-
-    @property
-    def details_file(self) -> Path:
-        return self.path / "details.txt"
 
     @property
     def metrics_file(self) -> Path:

@@ -19,23 +19,21 @@ from myxtts.devices.strategy import any_replica, name_of, place_of
 from myxtts.errors import DataError, DeviceError
 from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo
 from myxtts.runs.run_dir import RunDir
+from myxtts.training.divergence import DivergenceMonitor
 from myxtts.training.interruption import Interruption
-from myxtts.training.keeping import Keeper
-from myxtts.training.optimizer import FlatAdamW
-from myxtts.training.replicas import LOST_MACHINE_ERRORS
-from myxtts.training.stepping import Stepper
-from myxtts.training.task import Task
-from myxtts.training.watching.accounting import TimeAccount, advice
-from myxtts.training.watching.divergence import DivergenceMonitor
-from myxtts.training.watching.metrics import RunMetrics
-from myxtts.training.watching.observer import Observer
-from myxtts.training.watching.report import (
+from myxtts.training.optimizer import Optimizer
+from myxtts.training.output import NullOutput, RunOutput
+from myxtts.training.report import (
     COMPLETE,
     INTERRUPTED,
     RUNNING,
     STOPPED_EARLY,
+    Observer,
     RunReport,
 )
+from myxtts.training.step import LOST_MACHINE_ERRORS, Stepper
+from myxtts.training.task import Task
+from myxtts.training.time_account import RunMetrics, TimeAccount, advice
 
 
 class UnreadableBatchError(DataError):
@@ -63,12 +61,12 @@ class TrainingLoop:
     config: XTTSConfig
     corpus: Corpus
     task: Task
-    optimizer: FlatAdamW
+    optimizer: Optimizer
     strategy: tf.distribute.Strategy
     total_steps: int
     feed: Feed
     stepper: Stepper
-    keeper: Keeper
+    output: RunOutput | NullOutput
     divergence: DivergenceMonitor
     account: TimeAccount
     seconds: Callable[[], Mapping[str, float]]
@@ -80,33 +78,34 @@ class TrainingLoop:
     interruption: Interruption
     metrics: RunMetrics
     resumed: Checkpoint | None
-    """What the run goes on from, which may have been killed before it was evaluated."""
+    """The checkpoint that the run resumes from; it may have been killed before its evaluation."""
 
     def run(self) -> RunReport:
         step = int(self.optimizer.step.numpy())
         self.interruption.begin_training()
         self.account.settle("host")
         state = self._make_up(self.resumed.info) if self.resumed else None
-        self.observer.on_training(self.task.time_of_steps)
+        self.observer.on_training(self.task.relative_time)
         if state is None:
             self.observer.on_phase("first step")
         while state is None:
             step += 1
             self._train_on(step, self._next_batch())
-            self._announce_buffer_change(step)
+            if (change := self.feed.take_buffer_change()) is not None:
+                self.observer.on_notice(change)
             self.observer.on_progress(step, self.total_steps)
             state = self._end_step(step)
-        if not self.keeper.finish(lambda: self.interruption.requested):
+        if not self.output.finish(lambda: self.interruption.requested):
             state = INTERRUPTED
         report = self._report(state, step)
-        self.keeper.write_report(report)
+        self.output.write_report(report)
         return report
 
     def _make_up(self, saved: CheckpointInfo) -> str | None:
-        """Does for the step of a checkpoint what a killed run still owed; the state if it ends."""
-        step, is_logged = saved.step, self.keeper.has_logged(saved.step)
+        """Log and evaluate a step if a kill prevented it; return the state if the run ends."""
+        step, is_logged = saved.step, self.output.has_logged(saved.step)
         if saved.so_far is not None:
-            self.metrics.go_on_from(saved.so_far, is_logged=is_logged)
+            self.metrics.resume_from(saved.so_far, is_logged=is_logged)
             is_due = self._is_evaluated(step) or self._is_logged(step)
             if is_due and not is_logged and saved.so_far.steps:
                 self._log(step)
@@ -115,15 +114,15 @@ class TrainingLoop:
         return COMPLETE if step == self.total_steps else None
 
     def _end_step(self, step: int) -> str | None:
-        """Saves, logs and evaluates what is due; the state of the run if it ends here.
+        """Save, log and evaluate what is due; return the state of the run if it ends here.
 
-        A run that is told to stop leaves the evaluation of its last step to the resumed one.
+        A run that is interrupted leaves the evaluation of its last step to the resumed one.
         """
         is_last, stops = step == self.total_steps, self._stop_is_requested(step)
         is_sound = not self.divergence.in_a_row
         # During a series of bad steps, keep the checkpoint from before it to roll back to.
         if (step % self.config.saving.save_every == 0 and is_sound) or is_last or stops:
-            self.keeper.save(step)
+            self.output.save(step)
         evaluates = is_sound and self._is_evaluated(step)
         if evaluates and stops:
             return INTERRUPTED
@@ -143,20 +142,20 @@ class TrainingLoop:
 
     def _log(self, step: int, *, evaluates: bool | None = None) -> None:
         evaluates = self._is_evaluated(step) if evaluates is None else evaluates
-        means = self.metrics.means() | self.stepper.counts() | self.gpus.flush()
+        means = self.metrics.means() | self.stepper.monitor.counts() | self.gpus.flush()
         means |= {
             "buffer_batches": self.feed.ready_batches,
             "buffer_size": self.feed.present_buffer_size,
         }
         self.observer.on_step(step, self.total_steps, means)
-        self.keeper.log(step, means, evaluates=evaluates)
-        # Only now: checkpoints until here have the interval whose line may not be written yet.
+        self.output.log(step, means, evaluates=evaluates)
+        # Not earlier: checkpoints until here have the interval whose line may be missing.
         self.metrics.begin_interval()
         if evaluates:
-            self.keeper.write_report(self._report(RUNNING, step))
+            self.output.write_report(self._report(RUNNING, step))
 
     def _stop_is_requested(self, step: int) -> bool:
-        """All machines stop after the same step, whichever of them was told to."""
+        """Return whether any machine was interrupted: all stop after the same step."""
         requested = self.interruption.requested
         if place_of(self.strategy).workers == 1:
             return requested
@@ -170,12 +169,6 @@ class TrainingLoop:
     def _next_batch(self) -> Any:
         with self.account.spending("data_wait"), _naming_the_problem(self.corpus):
             return next(self.feed)
-
-    def _announce_buffer_change(self, step: int) -> None:
-        change = self.feed.take_buffer_change()
-        if change is not None:
-            self.observer.on_notice(change)
-            self.keeper.add_detail(f"Step {step}: {change}")
 
     def _train_on(self, step: int, batch: Any) -> None:
         with self._noticing_lost_machines(step - 1):
@@ -191,7 +184,7 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def _noticing_lost_machines(self, whole_step: int) -> Iterator[None]:
-        """For collective operations over all machines."""
+        """Name the last whole step if another machine is lost in a collective operation."""
         try:
             yield
         except LOST_MACHINE_ERRORS as error:
@@ -200,38 +193,36 @@ class TrainingLoop:
             raise LostMachineError(whole_step) from error
 
     def _has_stopped_improving(self, step: int) -> bool:
-        """The chief decides; the other machines stop with it."""
+        """Return whether to stop early. The chief decides; the other machines stop with it."""
         patience = self.config.evaluation.early_stopping_evaluations
         if patience is None:
             return False
-        place, stops = place_of(self.strategy), self.keeper.should_stop
+        place, stops = place_of(self.strategy), self.output.should_stop
         if place.workers > 1:
             with self._noticing_lost_machines(step):
                 stops = self._any_replica(stops)
         if stops and place.is_chief:
-            self.keeper.save_and_wait(step)
+            self.output.save_and_wait(step)
             metric = self.config.evaluation.best_metric
             self.observer.on_notice(
                 f"Early stopping: {metric} has not improved for {patience} evaluations"
             )
         return stops
 
-    def _signal_name(self) -> str | None:
-        return self.interruption.signal.name if self.interruption.signal else None
-
     def _report(self, state: str, step: int) -> RunReport:
-        metrics = self.metrics
+        metrics, signal = self.metrics, self.interruption.signal
+        counts = self.stepper.monitor.counts()
         seconds, feed, plan = dict(self.seconds()), self.feed, self.corpus.train.plan
-        trained = self.stepper.trained_shapes() if plan.dynamic else plan.shapes
+        trained = self.stepper.monitor.trained if plan.dynamic else plan.shapes
         micro_batches = self.config.training.gradient_accumulation_steps
         shapes = sorted({shape.part(micro_batches).padded for shape in trained})
         return RunReport(
             run_dir=self.run_dir.path,
             state=state,
-            interrupted_by=self._signal_name() if state == INTERRUPTED else None,
+            interrupted_by=signal.name if signal and state == INTERRUPTED else None,
             planned_steps=self.total_steps,
             steps=step,
-            **self.stepper.counts(),
+            **counts,
             valid_frame_ratio=metrics.valid_frame_ratio,
             valid_work_ratio=metrics.valid_work_ratio,
             useful_utilisation=seconds["compute"] / seconds["wall"] * metrics.valid_work_ratio,
@@ -247,22 +238,22 @@ class TrainingLoop:
             buffer_size_at_end=feed.present_buffer_size,
             peak_memory_mb=self.peak_memory.peaks_mb(),
             gpus=self.gpus.whole_run(),
-            best=self.keeper.best(),
+            best=self.output.best(),
             advice=[
                 *advice(
                     seconds,
                     metrics.valid_work_ratio,
                     feed.remedy_for_waiting(),
-                    self.stepper.counts()["compilations_after_warmup"],
+                    counts["compilations_after_warmup"],
                 ),
-                *self.keeper.advice(),
+                *self.output.advice(),
             ],
         )
 
 
 @contextlib.contextmanager
 def _naming_the_problem(corpus: Corpus) -> Iterator[None]:
-    """Turns what goes wrong while loading a batch into an error that names the fix."""
+    """Turn what goes wrong while loading a batch into an error that names the fix."""
     try:
         yield
     except OSError as error:

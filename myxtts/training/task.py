@@ -1,14 +1,14 @@
 """What is trained, apart from how a run proceeds.
 
-The loop handles timing, input, saving and evaluation. It knows a task only by this protocol: no
-mels, no text and no names of losses. A new task is one file next to this one and one in `models`.
+The loop handles timing, input, saving and evaluation. It knows a task only by this class: no mels,
+no text and no names of losses. A new task is one file next to this one and one in `models`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
@@ -16,10 +16,12 @@ import tensorflow as tf
 from myxtts.data.pipeline import BatchSource
 from myxtts.data.schedule import PlannedBatch
 from myxtts.data.shapes import Shape, ShapePlan
-from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
-from myxtts.training.optimizer import Rest
-from myxtts.training.starting_weights import StartingWeights
-from myxtts.training.watching.reporting import RunWriter
+from myxtts.runs.checkpoint import Checkpoint, Tensors
+from myxtts.training.optimizer import FreezeAfter
+from myxtts.training.warm_start import WarmStart
+
+if TYPE_CHECKING:
+    from myxtts.training.output import RunWriter
 
 
 class BatchWork(NamedTuple):
@@ -33,114 +35,103 @@ class BatchWork(NamedTuple):
 
 class Validation(Protocol):
     def run(self, step: int, writer: RunWriter) -> dict[str, float]:
-        """The losses on fixed batches, named validation_*; writes samples and plots."""
+        """Return the losses on fixed batches, named validation_*; write samples and plots."""
 
 
 class Objective(Protocol):
-    """What one step optimises. A batch is a named tuple of tensors."""
+    """The loss of a step. A batch is a named tuple of tensors."""
 
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Any:
-        """The random numbers of a step, for the global batch, as a named tuple.
+        """Return the random numbers of a step, for the global batch, as a named tuple.
 
         `seed` is int32 [2]: the seed of the run, and the step.
         """
 
     def count(self, batch: Any) -> Any:
-        """The denominators of the losses, as a named tuple of scalars."""
+        """Return the denominators of the losses, as a named tuple of scalars."""
 
     def losses(self, batch: Any, draws: Any, counts: Any) -> Any:
-        """The parts of the loss as a named tuple of scalars; their sum is optimised.
+        """Return the parts of the loss as a named tuple of scalars; their sum is minimized.
 
-        The losses of all shares of a batch add up to those of the batch. The field names are the
-        names of the losses wherever a run shows them.
+        The losses of all micro-batches add up to those of the batch. The field names are the names
+        of the losses wherever a run shows them.
         """
 
 
-class LaterPart(NamedTuple):
-    """Of a run, with more to compute in every step."""
-
-    first_step: int
-    times_as_long: float
-
-    def time_of_steps(self, count: int) -> float:
-        return count + max(0, count - self.first_step) * (self.times_as_long - 1.0)
-
-
-class Task(Protocol):
-    """`build` creates the model; everything except `source` and what a run shows needs it."""
+class Task:
+    """A model with its data and objective. Methods with a body here are optional."""
 
     model: keras.Model
+    freeze_after: FreezeAfter | None = None
+    """Weights that are trained in the first part of a run only; known after `build`."""
 
     def build(self) -> None:
-        """Creates the model; call it in the strategy's scope."""
+        """Create the model, in the strategy's scope."""
+        raise NotImplementedError
 
-    def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None:
-        """Makes what `source` needs beyond the corpus; says how many clips are done."""
+    @property
+    def objective(self) -> Objective:
+        raise NotImplementedError
+
+    def prepare(self, on_progress: Callable[[int, int], None]) -> None:
+        """Make the data that `source` needs beyond the corpus."""
+
+    def initialize(self, on_phase: Callable[[str], None]) -> bool:
+        """Set weights that can be estimated without training; return whether any was set."""
+        return False
+
+    def relative_time(self, steps: int) -> float:
+        """Return the time of the first `steps` steps in units of the shortest one."""
+        return float(steps)
+
+    # Batches.
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> BatchSource:
-        """Where the training batches come from."""
-
-    @property
-    def objective(self) -> Objective: ...
-
-    @property
-    def rest(self) -> Rest | None:
-        """Which weights are learnt in the first part of a run only."""
-
-    # Shapes and work.
+        raise NotImplementedError
 
     def signature(self, plan: ShapePlan | None = None) -> Any:
-        """Signature of a batch: with the plan's shape if it has only one, else with any shape."""
+        """Return the signature of a batch, with the plan's shape if it has only one."""
+        raise NotImplementedError
 
-    def shape_of(self, batch: Any) -> Shape: ...
+    def shape_of(self, batch: Any) -> Shape:
+        raise NotImplementedError
+
+    def work_of(self, batch: Any) -> BatchWork:
+        raise NotImplementedError
 
     def blank_batch(self, shape: Shape, shares: int) -> Any:
-        """An empty batch, to compile with and to test memory."""
+        """Return an empty batch, to compile with and to test memory."""
+        raise NotImplementedError
 
     def load(self, planned: PlannedBatch) -> Any:
-        """One training batch, loaded here and now."""
+        """Return one training batch, loaded here and now."""
+        raise NotImplementedError
 
-    def work_of(self, batch: Any) -> BatchWork: ...
+    def fingerprints(self) -> dict[str, str]:
+        """Return what a resumed run must find again: by name, how much there is and a checksum."""
+        raise NotImplementedError
 
-    # Around the steps.
+    # Validation and checkpoints.
 
-    def time_of_steps(self, count: int) -> float:
-        """How long the first `count` steps of a run take, in the time of the shortest one."""
+    def compile_validation(self) -> Validation:
+        raise NotImplementedError
 
-    def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
-        """Sets weights that can be estimated without training; returns whether it set any."""
+    def state(self) -> Mapping[str, Any]:
+        """Return the fields of `CheckpointInfo` that belong to the task."""
+        raise NotImplementedError
 
-    def compile_validation(self) -> Validation: ...
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Restore what `state` returned; a CheckpointError if the corpus does not fit it."""
 
-    # What a run shows.
-
-    def describe_shapes(self) -> str:
-        """The shapes of the training batches and how much of them is padding."""
+    def warm_start(self, checkpoint: Checkpoint, own: Tensors, *, partially: bool) -> WarmStart:
+        """Return the EMA weights of another run for this model, whose own weights are `own`."""
+        raise NotImplementedError
 
     def next_command(self, run_dir: Path) -> str:
-        """The command to try when the run is complete."""
+        """Return the command to try when the run is complete."""
+        raise NotImplementedError
 
-    # Checkpoints.
 
-    def data_fingerprints(self) -> dict[str, str]:
-        """What a resumed run must find again, by name: how much there is, a space, a checksum."""
-
-    def checkpoint_facts(self) -> Mapping[str, Any]:
-        """The fields of `CheckpointInfo` that depend on the task."""
-
-    def take_facts(self, info: CheckpointInfo) -> None:
-        """Restores those fields from a checkpoint whose weights were loaded."""
-
-    def require_memory(self) -> None:
-        """Raises a DeviceError if the model to be built fits no memory of this machine."""
-
-    def require_model(self, checkpoint: Checkpoint) -> None:
-        """Raises a CheckpointError unless its weights are those of the model to be built."""
-
-    def require_fit(self, checkpoint: Checkpoint) -> None:
-        """Raises a CheckpointError if the checkpoint cannot be resumed with this corpus."""
-
-    def starting_weights(
-        self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
-    ) -> StartingWeights:
-        """The EMA weights of another run for this model, whose own weights are `own`."""
+def relative_time(steps: int, first_slow_step: int, slowdown: float) -> float:
+    """Return the time of `steps` steps of which those from `first_slow_step` on take longer."""
+    return steps + max(0, steps - first_slow_step) * (slowdown - 1.0)

@@ -1,7 +1,7 @@
-"""Trains one task on one corpus into one run folder.
+"""Trains one task on one corpus into one run folder: model, optimizer, restore, warm-up and loop.
 
-The trainer sets up what a run needs, starts it from scratch, a checkpoint or other weights, and
-rolls back to a checkpoint when training diverges. The steps themselves are in `loop`.
+The steps themselves are in `loop`. Here a run starts from scratch, a checkpoint or other weights,
+rolls back to a checkpoint when training diverges, and saves what it has when something fails.
 """
 
 from __future__ import annotations
@@ -10,57 +10,89 @@ import contextlib
 import logging
 import math
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import Corpus
-from myxtts.data.pipeline import MULTI_GPU, Feed
+from myxtts.data.corpus import BATCH_PLAN, Corpus, plan_corpus
+from myxtts.data.pipeline import HOST, MULTI_GPU, Feed
 from myxtts.devices.memory import PeakMemory
 from myxtts.devices.monitor import GpuSampler
 from myxtts.devices.strategy import (
+    devices_here,
     devices_holding,
     model_scope,
     place_of,
+    set_up_devices,
     uses_xla,
     wait_for_all,
 )
-from myxtts.errors import DataError, DeviceError, NonFiniteLossError
-from myxtts.runs.checkpoint import Checkpoint
-from myxtts.runs.run_dir import RunDir, add_seconds, require_length
-from myxtts.training.describing import describe_start
-from myxtts.training.device_setup import set_up_devices
-from myxtts.training.inputs import make_feed, planned_for, require_planned_for
+from myxtts.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DeviceError,
+    NonFiniteLossError,
+)
+from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, save_checkpoint
+from myxtts.runs.run_dir import RunDir, add_seconds, changes_since
+from myxtts.training.acoustic import AcousticTask
+from myxtts.training.best import Measurer, with_best_metric
+from myxtts.training.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.interruption import Interruption
-from myxtts.training.keeping import CheckpointKeeper, NullKeeper, RunKeeper, describe_saved
 from myxtts.training.loop import LostMachineError, TrainingLoop, UnreadableBatchError
-from myxtts.training.optimizer import FlatAdamW
-from myxtts.training.same_corpus import require_same_corpus
-from myxtts.training.starting_weights import StartReport
-from myxtts.training.stepping import Stepper, out_of_memory, reporting_out_of_memory
+from myxtts.training.optimizer import FlatAdamW, Optimizer, short_name
+from myxtts.training.output import NullOutput, RunOutput, describe_saved
+from myxtts.training.report import Observer, RunReport, describe_start
+from myxtts.training.step import Stepper, out_of_memory, reporting_out_of_memory, try_replicas
 from myxtts.training.task import Task
-from myxtts.training.tasks import task_of
-from myxtts.training.watching.accounting import TimeAccount
-from myxtts.training.watching.best_metric import with_best_metric
-from myxtts.training.watching.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
-from myxtts.training.watching.judging import Measurer
-from myxtts.training.watching.metrics import RunMetrics
-from myxtts.training.watching.observer import Observer
-from myxtts.training.watching.report import RunReport
-from myxtts.training.weight_names import short_name
+from myxtts.training.time_account import RunMetrics, TimeAccount, numbers_or_null
+from myxtts.training.vocoder import VocoderTask
+from myxtts.training.warm_start import StartReport
 
 _log = logging.getLogger(__name__)
 
+TASKS: dict[str, Callable[[XTTSConfig, Corpus], Task]] = {
+    "acoustic": AcousticTask,
+    "vocoder": VocoderTask,
+}
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
+# Settings that decide which clips there are. The folder does not: a corpus may be moved.
+_DECIDE_CLIPS = {
+    *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
+    *("data.max_text_length", "data.max_mel_frames", "vocoder.mels_from"),
+}
+# And those that decide in which batches the same clips are.
+_DECIDE_BATCHES = _DECIDE_CLIPS | {
+    *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
+    *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
+    *("training.gradient_accumulation_steps", "vocoder.frames_per_segment"),
+}
+
+
+def make_feed(
+    task: Task,
+    config: XTTSConfig,
+    strategy: tf.distribute.Strategy,
+    last_step: int,
+    data_device: str | None = None,
+) -> Feed:
+    """Return a feed, not started yet, of the batches of a task for the devices of a strategy."""
+    devices, place = devices_here(strategy), place_of(strategy)
+    # Replicas take their shares of a batch from the host or from the first model device.
+    model_device = devices[0] if len(devices) == 1 or data_device is not None else HOST
+    source = task.source(data_device=data_device, worker=place.worker, workers=place.workers)
+    return Feed(source, config, last_step, model_device=model_device)
 
 
 class XTTSTrainer:
     """Creates the model and the optimizer in the strategy's scope.
 
-    Without a strategy, devices come from the configuration, as for `myxtts train`; a corpus that
+    Without a strategy, devices come from the configuration, as for `myxtts train`. A corpus that
     was planned for another number of replicas is then planned again.
     """
 
@@ -72,6 +104,7 @@ class XTTSTrainer:
         *,
         strategy: tf.distribute.Strategy | None = None,
         task: Task | None = None,
+        optimizer: Callable[..., Optimizer] = FlatAdamW,
         observer: Observer | None = None,
         account: TimeAccount | None = None,
         feed: Feed | None = None,
@@ -80,14 +113,33 @@ class XTTSTrainer:
     ) -> None:
         # Nothing is measured in the background unless a measurer is passed in for it.
         self.config = config = with_best_metric(config, languages=())
-        self.corpus = corpus
         self.run_dir = RunDir(run_dir)
         self._data_device = feed.data_device if feed and feed.mode == MULTI_GPU else None
+        has_strategy = strategy is not None
         if strategy is None:
             strategy, self._data_device, _ = set_up_devices(config)
-            self.corpus = corpus = planned_for(strategy, corpus, config)
+        replicas = strategy.num_replicas_in_sync
+        shares = replicas * config.training.gradient_accumulation_steps
+        if corpus.train.plan.shares != shares:
+            if has_strategy:
+                raise ConfigError(
+                    f"the corpus was planned for {corpus.train.plan.shares} micro-batches per "
+                    f"step, but {replicas} replicas times training.gradient_accumulation_steps "
+                    f"make {shares}; open it with replicas={replicas}"
+                )
+            corpus = plan_corpus(
+                corpus.train.cache,
+                corpus.validation.cache,
+                config,
+                replicas=replicas,
+                xla=uses_xla(strategy, config.training.xla),
+                vocabulary=corpus.tokenizer,
+            )
+        self.corpus = corpus
         self.strategy = strategy
-        self.task = task or task_of(config, corpus)
+        self.place = place_of(strategy)
+        self.task = task or TASKS[config.training.task](config, corpus)
+        self._fingerprints = self.task.fingerprints()
         self.observer = observer or Observer()
         self.account = account or TimeAccount()
         self.interruption = interruption or Interruption()
@@ -97,22 +149,23 @@ class XTTSTrainer:
         self._start: StartReport | None = None
         self._resumed: Checkpoint | None = None
         self.stepper: Stepper | None = None
-        require_planned_for(corpus, config, self.strategy.num_replicas_in_sync)
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
-        self.place = place_of(self.strategy)
         evidence = self.run_dir.evidence if self.place.is_chief else None
         self._divergence = DivergenceMonitor(corpus.train, evidence)
         keras.utils.set_random_seed(config.training.seed)
-        with model_scope(self.strategy):
+        with model_scope(strategy):
             self.task.build()
-            self.optimizer = FlatAdamW(
+            self.optimizer = optimizer(
                 self.model.trainable_variables,
                 config.training,
                 self.total_steps,
-                self.task.rest,
+                self.task.freeze_after,
             )
         if self.optimizer.frozen:
-            self.observer.on_notice(self._describe_frozen())
+            frozen = sum(math.prod(variable.shape) for variable in self.optimizer.frozen)
+            self.observer.on_notice(
+                f"Frozen: {frozen:,} of {self.parameters:,} weights ({config.training.freeze})"
+            )
 
     @property
     def model(self) -> keras.Model:
@@ -128,44 +181,39 @@ class XTTSTrainer:
 
     @property
     def expected_seconds(self) -> float | None:
-        """For the steps that are left, once `prepare` has tried one."""
-        seconds = None if self.stepper is None else self.stepper.expected_seconds
-        if seconds is None:
+        """Time of the steps that are left, known after `prepare` with static shapes."""
+        if self.stepper is None or self.stepper.expected_seconds is None:
             return None
-        now = self._step_now()
-        tried, to_end = (
-            self.task.time_of_steps(step) - self.task.time_of_steps(now)
-            for step in (now + 1, self.total_steps)
-        )
-        return seconds * to_end / tried
+        now, time_of = self._step_now(), self.task.relative_time
+        tried, left = (time_of(step) - time_of(now) for step in (now + 1, self.total_steps))
+        return self.stepper.expected_seconds * left / tried
 
     def resume(
         self, checkpoint: Checkpoint | None = None, *, allow_changed_corpus: bool = False
     ) -> int:
-        """Resumes from a checkpoint, by default the newest of the run folder; returns its step.
+        """Resume from a checkpoint, by default the newest of the run folder; return its step.
 
         One at the end of its run only gets what is missing of its evaluation and its report.
         """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
-        require_length(self.run_dir, checkpoint, self.total_steps)
-        require_same_corpus(
-            checkpoint, self.task.data_fingerprints(), self.config, allowed=allow_changed_corpus
-        )
-        self.task.require_fit(checkpoint)
-        self.optimizer.require_shapes(checkpoint.training_shapes(), checkpoint.folder)
+        if checkpoint.info.step > self.total_steps:
+            raise CheckpointError(
+                f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
+                f"is {self.total_steps}; raise --max-steps or --epochs"
+            )
+        self._require_same_corpus(checkpoint, allowed=allow_changed_corpus)
+        self.task.restore(checkpoint)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
-        self.task.take_facts(checkpoint.info)
         self._seconds_before = checkpoint.info.seconds
         self._resumed = checkpoint
         return checkpoint.info.step
 
     def start_from(self, checkpoint: Checkpoint, *, partially: bool = False) -> StartReport:
-        """Loads the EMA weights of another run; weights may be left out only with `partially`."""
-        start = self.task.starting_weights(
+        """Load the EMA weights of another run; weights may be left out only with `partially`."""
+        start = self.task.warm_start(
             checkpoint, self.optimizer.weights_by_name(), partially=partially
         )
         self.optimizer.start_from(start.tensors)
-        self.task.take_facts(checkpoint.info)
         self._start = start.report
         for line in start.report.lines():
             self.observer.on_notice(line)
@@ -179,42 +227,35 @@ class XTTSTrainer:
         return start.report
 
     def prepare(self) -> None:
-        """Everything before the first step: initial weights, compiling, testing the devices."""
+        """Do everything before the first step: initial weights, compiling, testing the devices."""
         self._peak_memory = PeakMemory(self._model_devices())
         with model_scope(self.strategy), reporting_out_of_memory(self.config):
-            if self.task.find_first_weights(self.observer.on_phase):
+            if self.task.initialize(self.observer.on_phase):
                 self.optimizer.reset_ema()
-        with (
-            model_scope(self.strategy),
-            reporting_out_of_memory(self.config),
-            self.account.spending("compile"),
-        ):
-            if self.place.workers > 1:
-                self.optimizer.take_weights_of_first_replica()
-            self.observer.on_phase("tracing the training step")
-            with self._no_new_batches():
-                self.stepper = Stepper(
-                    self.task,
-                    self.optimizer,
-                    self.corpus.train.plan,
-                    self.config,
-                    self.account,
-                )
-            self._validation = self.task.compile_validation()
-            self.stepper.warm_up(self.observer.on_warm_up)
-            if self.strategy.num_replicas_in_sync > 1:
-                self.observer.on_phase("testing two steps on all replicas")
-                planned = map(self.corpus.train.schedule.batch_at, range(_TRIAL_STEPS))
-                self.stepper.try_replicas(self.task.load(it.part(*self.place)) for it in planned)
-
-    def _no_new_batches(self) -> contextlib.AbstractContextManager[None]:
-        """Their tensors would change the names that XLA's programs are cached under."""
-        if self._feed is None or not uses_xla(self.strategy, self.config.training.xla):
-            return contextlib.nullcontext()
-        return self._feed.paused()
+            with self.account.spending("compile"):
+                if self.place.workers > 1:
+                    self.optimizer.broadcast_first_replica()
+                self.observer.on_phase("tracing the training step")
+                xla = uses_xla(self.strategy, self.config.training.xla)
+                # New batches would change the names that XLA's programs are cached under.
+                with self._feed.paused() if self._feed and xla else contextlib.nullcontext():
+                    self.stepper = Stepper(
+                        self.task,
+                        self.optimizer,
+                        self.corpus.train.plan,
+                        self.config,
+                        self.account,
+                    )
+                self._validation = self.task.compile_validation()
+                self.stepper.warm_up(self.observer.on_warm_up)
+                if self.strategy.num_replicas_in_sync > 1:
+                    self.observer.on_phase("testing two steps on all replicas")
+                    planned = map(self.corpus.train.schedule.batch_at, range(_TRIAL_STEPS))
+                    batches = (self.task.load(it.part(*self.place)) for it in planned)
+                    try_replicas(self.stepper.compiled_step, self.optimizer, batches)
 
     def fit(self) -> RunReport:
-        """Trains for the planned number of steps, or until interrupted."""
+        """Train for the planned number of steps, or until interrupted."""
         if self.stepper is None:
             self.prepare()
         for line in describe_start(self):
@@ -226,14 +267,14 @@ class XTTSTrainer:
                     contextlib.closing(self._started_feed()) as feed,
                     GpuSampler() as gpus,
                     model_scope(self.strategy),
-                    self._keeper() as keeper,
+                    self._output() as output,
                 ):
-                    return self._run_loop(feed, gpus, keeper)
+                    return self._run_loop(feed, gpus, output)
             except TooManyBadStepsError:
                 with model_scope(self.strategy):
                     self._roll_back()
 
-    def _run_loop(self, feed: Feed, gpus: GpuSampler, keeper: RunKeeper | NullKeeper) -> RunReport:
+    def _run_loop(self, feed: Feed, gpus: GpuSampler, output: RunOutput | NullOutput) -> RunReport:
         assert self.stepper is not None
         loop = TrainingLoop(
             run_dir=self.run_dir,
@@ -245,7 +286,7 @@ class XTTSTrainer:
             total_steps=self.total_steps,
             feed=feed,
             stepper=self.stepper,
-            keeper=keeper,
+            output=output,
             divergence=self._divergence,
             account=self.account,
             seconds=self._seconds,
@@ -261,27 +302,42 @@ class XTTSTrainer:
             return loop.run()
         except UnreadableBatchError as error:
             # Between two steps the state is consistent, whatever happened to the data.
-            step = self._step_now()
-            keeper.save_and_wait(step)
-            saved = describe_saved(self.run_dir, step)
+            saved = self._saved(output)
             raise DataError(f"{error.problem}; {saved}: {error.remedy}") from error.__cause__
         except DataError:
-            keeper.save_and_wait(self._step_now())
+            self._saved(output)
             raise
         except tf.errors.ResourceExhaustedError as error:
             # Outside a step, in validation: nothing of the training state is lost.
-            step = self._step_now()
-            keeper.save_and_wait(step)
-            saved = describe_saved(self.run_dir, step)
+            saved = self._saved(output)
             raise DeviceError(
                 f"{out_of_memory(self.config)}; {saved}: continue with --resume {self.run_dir}"
             ) from error
         except LostMachineError as error:
-            message = self._save_without_the_others(error.whole_step, keeper)
-            raise DeviceError(message) from error.__cause__
+            # The first survivor saves the last step that all completed; the others find it.
+            step = error.whole_step
+            time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
+            if not self.run_dir.has_checkpoint(step):
+                with contextlib.suppress(CheckpointError):
+                    save_checkpoint(
+                        self.run_dir.checkpoints,
+                        self._checkpoint_info(step, {}),
+                        self.optimizer.state(),
+                        self.run_dir.files_for_checkpoints(),
+                        self.config.saving.keep_checkpoints,
+                    )
+            raise DeviceError(
+                f"another machine was lost after step {step}; {describe_saved(self.run_dir, step)}:"
+                f" continue with --resume {self.run_dir}, on any number of machines"
+            ) from error.__cause__
+
+    def _saved(self, output: RunOutput | NullOutput) -> str:
+        step = self._step_now()
+        output.save_and_wait(step)
+        return describe_saved(self.run_dir, step)
 
     def _started_feed(self) -> Feed:
-        """The feed passed to the trainer, once; after that, one that starts at the current step."""
+        """Return the feed passed to the trainer, and after a rollback a new one."""
         feed, self._feed = self._feed, None
         if feed is None:
             feed = make_feed(
@@ -290,10 +346,10 @@ class XTTSTrainer:
             feed.start(self._step_now())
         return feed
 
-    def _keeper(self) -> RunKeeper | NullKeeper:
+    def _output(self) -> RunOutput | NullOutput:
         if not self.place.is_chief:
-            return NullKeeper()
-        return RunKeeper(
+            return NullOutput()
+        return RunOutput(
             self.run_dir,
             self.config,
             self.corpus,
@@ -301,25 +357,27 @@ class XTTSTrainer:
             self._validation,
             self.account,
             self.observer,
-            self._checkpoint_keeper(),
+            checkpoint_info=self._checkpoint_info,
             start=self._start,
             measurer=self._measurer,
         )
 
-    def _checkpoint_keeper(self) -> CheckpointKeeper:
-        return CheckpointKeeper(
-            self.run_dir,
-            self.config,
-            self.corpus,
-            self.task,
-            self.optimizer,
-            self.account,
-            self._seconds,
-            self._metrics,
+    def _checkpoint_info(self, step: int, metrics: Mapping[str, float]) -> CheckpointInfo:
+        epoch, batch = divmod(step, self.corpus.train.schedule.batches_per_epoch)
+        return CheckpointInfo(
+            step=step,
+            seed=self.config.training.seed,
+            epoch=epoch,
+            batch=batch,
+            metrics=numbers_or_null(metrics),
+            seconds=self._seconds(),
+            so_far=self._metrics.so_far(),
+            corpus=self._fingerprints,
+            **self.task.state(),
         )
 
     def _roll_back(self) -> None:
-        """Restores the newest checkpoint, if there is one, and lowers the learning rate."""
+        """Restore the newest checkpoint, if there is one, and lower the learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
         self._resumed = None
@@ -338,35 +396,45 @@ class XTTSTrainer:
             factor,
         )
 
-    def _save_without_the_others(self, step: int, keeper: RunKeeper | NullKeeper) -> str:
-        """Saves the last completed step, which all machines have; returns the error message."""
-        # The first survivor writes; the others find its checkpoint.
-        time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
-        if not self.run_dir.has_checkpoint(step):
-            if isinstance(keeper, NullKeeper):
-                with self._checkpoint_keeper() as checkpoints:
-                    checkpoints.save_and_wait(step)
-            else:
-                keeper.save_and_wait(step)
-        return (
-            f"another machine was lost after step {step}; {describe_saved(self.run_dir, step)}: "
-            f"continue with --resume {self.run_dir}, on any number of machines"
-        )
+    def _require_same_corpus(self, checkpoint: Checkpoint, *, allowed: bool) -> None:
+        """Report each difference from the clips and batches of the run so far.
+
+        Resuming with different clips would silently change the result. A difference is an error
+        unless it is allowed or follows from changed settings.
+        """
+        now = self._fingerprints
+        changed = [change.name for change in changes_since(checkpoint, self.config)]
+        has_other_clips = False
+        for name, before in checkpoint.info.corpus.items():
+            is_plan = name == BATCH_PLAN
+            # The batches of other clips are others.
+            if now.get(name, before) == before or (is_plan and has_other_clips):
+                continue
+            count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))
+            change = f"{count} before, {count_now} now"
+            if count == count_now:
+                change = f"{count_now}, in another order or with other content"
+            which = "is not that" if is_plan else "are not those"
+            difference = f"the {name} {which} of the run so far ({change})"
+            deciding = _DECIDE_BATCHES if is_plan else _DECIDE_CLIPS
+            configured = [setting for setting in changed if setting in deciding]
+            # Another number of micro-batches comes from another number of devices.
+            if not (allowed or configured or (is_plan and count != count_now)):
+                raise CheckpointError(
+                    f"{checkpoint.folder}: {difference}; restore the corpus as it was, or resume "
+                    "with what is there now with --allow-changed-corpus"
+                )
+            because = f", since {configured[0]} has changed" if configured else ""
+            _log.warning("%s: %s%s", checkpoint.folder, difference, because)
+            has_other_clips |= not is_plan
 
     def _step_now(self) -> int:
         return int(self.optimizer.step.numpy())
 
     def _seconds(self) -> dict[str, float]:
-        """Of the whole run, including the time before it was resumed."""
+        """Return the time account of the whole run, with the time before it was resumed."""
         return add_seconds(self.account.seconds(), self._seconds_before)
 
     def _model_devices(self) -> list[str]:
         weights = [variable.value for variable in self.model.trainable_variables]
         return devices_holding(self.strategy, weights)
-
-    def _describe_frozen(self) -> str:
-        frozen, total = (
-            sum(math.prod(variable.shape) for variable in variables)
-            for variables in (self.optimizer.frozen, self.model.trainable_variables)
-        )
-        return f"Frozen: {frozen:,} of {total:,} weights ({self.config.training.freeze})"

@@ -1,17 +1,26 @@
-"""The vocoder task: from mels to waveforms, on segments of fixed length."""
+"""The vocoder task: from mels to waveforms, on segments of fixed length.
+
+It trains on the mels of the recordings, or on those that a trained model predicts for the clips.
+Predicted mels have the timing and the pitch of the recordings, so that each frame belongs to the
+samples at its place. They are kept next to the features, in
+CACHE/<fingerprint>-resynthesis-<weights>.npy.
+"""
 
 from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from myxtts.config.config import VocoderLossParts, XTTSConfig
+from myxtts.data.batch import BatchLoader
+from myxtts.data.cache import FeatureCache
 from myxtts.data.corpus import Corpus, CorpusPart
 from myxtts.data.schedule import PlannedBatch
 from myxtts.data.segments import (
@@ -21,24 +30,25 @@ from myxtts.data.segments import (
     SegmentSource,
     segment_signature,
     with_mels,
+    write_clip_mels,
 )
-from myxtts.data.shapes import Shape, ShapePlan, describe_plan
+from myxtts.data.shapes import Shape, ShapePlan
 from myxtts.errors import CheckpointError
+from myxtts.models.sampler import Resynthesis
 from myxtts.models.vocoder import NeuralVocoder, SegmentCounts, SegmentDraws, TrainedVocoder
-from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, Tensors
-from myxtts.runs.trained_model import require_model
-from myxtts.training.describing import trial_of_voice
-from myxtts.training.model_memory import require_memory
-from myxtts.training.optimizer import Rest
-from myxtts.training.predicted_mels import PredictedMels
-from myxtts.training.same_corpus import PREDICTED_MELS
-from myxtts.training.starting_weights import StartingWeights, matching_weights
-from myxtts.training.task import BatchWork, LaterPart
-from myxtts.training.watching.reporting import RunWriter
+from myxtts.runs.checkpoint import Checkpoint, Tensors
+from myxtts.runs.trained_model import find_predicting_checkpoint, load_model
+from myxtts.training.optimizer import FreezeAfter
+from myxtts.training.output import RunWriter
+from myxtts.training.report import sample_arguments
+from myxtts.training.task import BatchWork, Task, relative_time
+from myxtts.training.warm_start import WarmStart, matching_weights
 
-_MOST_BATCHES = 8
-# A step with the refiner and the discriminators, by a step without.
-_REFINING_STEP_TIME = 4.0
+PREDICTED_MELS = "predicted mels"
+_MAX_VALIDATION_BATCHES = 8
+# Time of a step with the refiner and the discriminators over that of one without.
+_REFINING_SLOWDOWN = 4.0
+_FINGERPRINT_DIGITS = 16
 
 
 class VocoderObjective:
@@ -53,7 +63,7 @@ class VocoderObjective:
         return self._model.draw(batch_size, seed, is_refined=self.is_refined(step))
 
     def is_refined(self, step: Any) -> Any:
-        """Whether the refiner takes part in the step that follows so many others."""
+        """Return whether the refiner takes part in the step after this many."""
         return step >= self._first_refining_step
 
     def count(self, batch: SegmentBatch) -> SegmentCounts:
@@ -63,7 +73,7 @@ class VocoderObjective:
         return self._model.loss_parts(batch, draws, counts)
 
 
-class VocoderTask:
+class VocoderTask(Task):
     """Trains a vocoder on the recordings of a corpus, with their own mels or predicted ones."""
 
     model: TrainedVocoder
@@ -72,8 +82,10 @@ class VocoderTask:
         self._config = config
         self._corpus = corpus
         self._predicted_mels = PredictedMels(config) if config.vocoder.mels_from else None
+        total_steps = corpus.train.schedule.planned_steps(config.training)
+        self._first_refining_step = config.training.first_adversarial_step(total_steps)
 
-    def prepare_mels(self, on_progress: Callable[[int, int], None]) -> None:
+    def prepare(self, on_progress: Callable[[int, int], None]) -> None:
         for part in (self._corpus.train, self._corpus.validation):
             self._mels_of(part, on_progress)
 
@@ -91,24 +103,15 @@ class VocoderTask:
 
     def build(self) -> None:
         self.model = TrainedVocoder(self._config)
+        network = self.model.network
+        magnitudes = {it.path for it in network.trainable_variables}
+        magnitudes -= {it.path for it in network.refiner.trainable_variables}
+        # The refiner is trained on their predictions.
+        self.freeze_after = FreezeAfter(self._first_refining_step, frozenset(magnitudes))
 
     @property
     def objective(self) -> VocoderObjective:
         return VocoderObjective(self.model, self._first_refining_step)
-
-    @functools.cached_property
-    def _first_refining_step(self) -> int:
-        training = self._config.training
-        steps = self._corpus.train.schedule.planned_steps(training)
-        return training.first_adversarial_step(steps)
-
-    @property
-    def rest(self) -> Rest | None:
-        """Magnitudes, once the refiner is trained on them."""
-        network = self.model.network
-        paths = {it.path for it in network.trainable_variables}
-        paths -= {it.path for it in network.refiner.trainable_variables}
-        return Rest(self._first_refining_step, frozenset(paths))
 
     def source(self, *, data_device: str | None, worker: int, workers: int) -> SegmentSource:
         return SegmentSource(
@@ -141,11 +144,8 @@ class VocoderTask:
         real, computed = int(np.sum(batch.frame_counts)), int(np.prod(batch.mel.shape[:2]))
         return BatchWork(real, computed, real, computed)
 
-    def find_first_weights(self, on_phase: Callable[[str], None]) -> bool:
-        return False
-
-    def time_of_steps(self, count: int) -> float:
-        return LaterPart(self._first_refining_step, _REFINING_STEP_TIME).time_of_steps(count)
+    def relative_time(self, steps: int) -> float:
+        return relative_time(steps, self._first_refining_step, _REFINING_SLOWDOWN)
 
     def compile_validation(self) -> VocoderValidation:
         part = self._corpus.validation
@@ -153,41 +153,26 @@ class VocoderTask:
             self.model, self.objective, part, self._config, self._mels_of(part)
         )
 
-    def describe_shapes(self) -> str:
-        return describe_plan(self._corpus.train.plan, self._config)
-
     def next_command(self, run_dir: Path) -> str:
-        trial = trial_of_voice(self._corpus)
+        trial = sample_arguments(self._corpus)
         return f"myxtts synthesize RUN --vocoder {shlex.quote(str(run_dir))} {trial}"
 
-    def data_fingerprints(self) -> dict[str, str]:
+    def fingerprints(self) -> dict[str, str]:
         found = self._corpus.fingerprints()
         if self._predicted_mels is not None:
             clips = len(self._corpus.train.cache)
             found[PREDICTED_MELS] = f"{clips} clips {self._predicted_mels.fingerprint}"
         return found
 
-    def checkpoint_facts(self) -> Mapping[str, Any]:
-        """Not used by a vocoder, whose mels are not normalised."""
+    def state(self) -> Mapping[str, Any]:
+        """Return what a vocoder does not use: its mels are not normalized."""
         cache = self._corpus.train.cache
         return {"mel_mean": cache.mel_mean, "mel_deviation": cache.mel_deviation}
 
-    def take_facts(self, info: CheckpointInfo) -> None: ...
-
-    def require_memory(self) -> None:
-        require_memory(self._config, lambda: TrainedVocoder(self._config))
-
-    def require_model(self, checkpoint: Checkpoint) -> None:
-        require_model(checkpoint, lambda: TrainedVocoder(self._config))
-
-    def require_fit(self, checkpoint: Checkpoint) -> None: ...
-
-    def starting_weights(
-        self, checkpoint: Checkpoint, own: Tensors, *, partially: bool
-    ) -> StartingWeights:
+    def warm_start(self, checkpoint: Checkpoint, own: Tensors, *, partially: bool) -> WarmStart:
         start = matching_weights(checkpoint, own, self._config, partially=partially)
-        rest = self.rest
-        if rest is not None and rest.first_step == 0 and rest.paths & start.incomplete:
+        freezes = self.freeze_after
+        if freezes and freezes.first_step == 0 and freezes.paths & start.incomplete:
             raise CheckpointError(
                 f"{checkpoint.folder}: its weights that predict magnitudes do not fit, and this "
                 "run would not train them; add --set training.adversarial_start=0.1"
@@ -196,7 +181,7 @@ class VocoderTask:
 
 
 class VocoderValidation:
-    """Losses on fixed segments, their mel distance, and a copy of a whole recording."""
+    """Losses on fixed segments, their mel distance, and copy synthesis of a whole recording."""
 
     def __init__(
         self,
@@ -222,29 +207,26 @@ class VocoderValidation:
         schedule, results = self._part.schedule, []
         # Of the step just done.
         is_refined = tf.constant(self._objective.is_refined(step - 1))
-        for index in range(min(_MOST_BATCHES, schedule.batches_per_epoch)):
+        for index in range(min(_MAX_VALIDATION_BATCHES, schedule.batches_per_epoch)):
             clips = schedule.batch_at(index).clips
             segments = self._loader.load(clips, clips.astype(np.int64), is_changed=False)
             measured = self._measured(with_mels(segments, self._config), is_refined)
             results.append([float(it) for it in measured])
         *parts, mel_distance = np.mean(results, axis=0).tolist()
-        self._copy(step, writer)
+        # Copy synthesis of the first validation clip.
+        cache, clip = self._part.cache, int(schedule.batch_at(0).clips[0])
+        predicted = self._predicted_mels
+        mel = cache.clip_mel(clip) if predicted is None else predicted.of(clip)
+        waveform = self._vocoder.samples(mel.astype(np.float32))
+        rate, text = self._config.audio.sample_rate_hz, cache.text(clip)
+        writer.write_recording(step, cache.clip_waveform(clip), rate, text)
+        writer.write_sample(step, waveform, rate, f"Copy synthesis of: {text}")
         names = (f"validation_{name}_loss" for name in VocoderLossParts._fields)
         return {
             "validation_loss": sum(parts),
             **dict(zip(names, parts, strict=True)),
             "validation_mel_distance": mel_distance,
         }
-
-    def _copy(self, step: int, writer: RunWriter) -> None:
-        """A copy of the first validation clip."""
-        cache, clip = self._part.cache, int(self._part.schedule.batch_at(0).clips[0])
-        predicted = self._predicted_mels
-        mel = cache.clip_mel(clip) if predicted is None else predicted.of(clip)
-        waveform = self._vocoder.samples(mel.astype(np.float32))
-        rate, text = self._config.audio.sample_rate_hz, cache.text(clip)
-        writer.write_recording(step, cache.clip_waveform(clip), rate, text)
-        writer.write_sample(step, waveform, rate, f"A copy of: {text}")
 
 
 def _losses_and_mel_distance(
@@ -254,3 +236,47 @@ def _losses_and_mel_distance(
     draws = model.draw(batch.mel.shape[0], seed, is_refined=is_refined)
     parts = model.loss_parts(batch, draws, model.count(batch), training=False)
     return [*parts, tf.reduce_mean(model.mel_error(model.copy(batch), batch.mel))]
+
+
+class PredictedMels:
+    """Mels of the clips of a corpus, predicted by the model of one run."""
+
+    def __init__(self, config: XTTSConfig) -> None:
+        """`config` is that of the vocoder. A run that does not fit it is a CheckpointError."""
+        checkpoint = find_predicting_checkpoint(config)
+        self._folder = checkpoint.folder
+        self.fingerprint = checkpoint.weights_checksum()[:_FINGERPRINT_DIGITS]
+        self._config = config
+
+    def of(self, cache: FeatureCache, on_progress: Callable[[int, int], None]) -> ClipMels:
+        """Open the mels of a cache, after predicting them if they are not there yet."""
+        file = cache.folder.with_name(f"{cache.folder.name}-resynthesis-{self.fingerprint}.npy")
+        if not file.exists():
+            mels = self._predicted(cache, on_progress)
+            write_clip_mels(file, cache, self._config.data.n_mels, mels)
+        return ClipMels(file, cache, self._config.data.n_mels)
+
+    def _predicted(
+        self, cache: FeatureCache, on_progress: Callable[[int, int], None]
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        model = load_model(self._folder, compiled=True)
+        for kind, theirs, ours in (
+            ("language", model.tokenizer.languages, cache.tokenizer.languages),
+            ("symbol", model.tokenizer.symbols, cache.tokenizer.symbols),
+        ):
+            unknown = sorted(set(ours) - set(theirs))
+            if unknown:
+                raise CheckpointError(
+                    f"vocoder.mels_from: {self._folder} has no {kind} '{unknown[0]}', which the "
+                    "corpus has; use a run that was trained on it"
+                )
+        loader = BatchLoader(cache, model.tokenizer, self._config)
+        speech = Resynthesis(model.sampler)
+        for clip in range(len(cache)):
+            on_progress(clip, len(cache))
+            yield speech.mel(
+                cache.clip_mel(clip).astype(np.float32),
+                loader.token_ids(clip).tolist(),
+                loader.language_id(clip),
+            )
+        on_progress(len(cache), len(cache))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from myxtts.cli import console
 from myxtts.cli.console import LogLines
-from myxtts.training.watching.report import RunReport
+from myxtts.training.report import RunReport
 
 SPEAK = "myxtts synthesize runs/1 --text 'Hello there.' --language en"
 

@@ -18,7 +18,7 @@ from myxtts.cli.train import configuration_of_run, find_start
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.training.opening import Start
+from myxtts.runs.run_dir import find_checkpoint, run_or_base
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "runs" / "golden"
@@ -198,10 +198,10 @@ def test_from_recordings_to_speech(demo_corpus, tmp_path):
 
     trained = run("train", "--max-steps=4", *train)
     assert trained.returncode == 0, trained.stderr
-    assert "Useful utilisation" in trained.stdout
+    assert "Useful utilization" in trained.stdout
     assert trained.stdout.count("Final Training Configuration") == 1
     assert re.search(r"max_mel_frames: \d+ \(from the data\)\n", trained.stdout)
-    assert "Static shapes: ENABLED, " in (tmp_path / "run" / "details.txt").read_text()
+    assert "Static shapes: ENABLED, " in trained.stdout
     assert json.loads((tmp_path / "run" / "report.json").read_text())["steps"] == 4
 
     refused = run("train", "--max-steps=4", *train)
@@ -236,7 +236,7 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
     assert "load the weights that fit with --init-partially" in wider
     assert main([*train, "--freeze=text_encoder"]) == 0
     shown = capsys.readouterr().out
-    assert f"Initialising from the EMA weights of {trained_run}/best (step " in shown
+    assert f"Initializing from the EMA weights of {trained_run}/best (step " in shown
     report = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
     for part, count in report["parts"].items():
         assert f"  {part}: {count['of']:,} of {count['of']:,} weights" in shown
@@ -246,8 +246,8 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
 
 def configuration_of(*flags):
     options = command_parser().parse_args(["train", "my-corpus", *flags])
-    _run_dir, start = find_start(options)
-    return configuration_of_run(options, start)
+    _run_dir, *start = find_start(options)
+    return configuration_of_run(options, *start)
 
 
 def test_a_run_without_flags_has_the_defaults():
@@ -255,7 +255,7 @@ def test_a_run_without_flags_has_the_defaults():
 
 
 def test_a_run_from_the_base_is_trained_as_the_base_was():
-    base = Start.from_run("base").init_from.config().training
+    base = find_checkpoint(run_or_base("base")).config().training
     assert base.text_guidance > 0
     training = configuration_of("--init-from=base").training
     for name in (

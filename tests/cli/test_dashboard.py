@@ -14,7 +14,7 @@ from myxtts.cli.dashboard import run_names
 from myxtts.cli.main import main
 from myxtts.config.config import XTTSConfig
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.watching.reporting import RunWriter, event_name
+from myxtts.training.output import RunWriter, event_name
 
 
 def write_run(folder: Path) -> None:

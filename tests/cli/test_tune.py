@@ -10,7 +10,7 @@ import yaml
 from myxtts.cli import tune
 from myxtts.cli.main import main
 from myxtts.config.loading import load_config, read_yaml
-from myxtts.training.tuning import deciding
+from myxtts.training import tune as tuning
 
 # Batches of half its size, so that there is a larger one to try.
 MINIATURE = ["--config=miniature", "--set=data.batch_size=2"]
@@ -27,7 +27,7 @@ TUNED = {
 def test_the_table_and_a_file_that_trains(demo_corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Eighteen clips are too few for a choice of batch sizes.
-    monkeypatch.setattr(deciding, "FEWEST_BATCHES_PER_EPOCH", 4)
+    monkeypatch.setattr(tuning, "FEWEST_BATCHES_PER_EPOCH", 4)
     arguments = ["--train-data", str(demo_corpus), *MINIATURE]
     # On no machine time for more than batch sizes and loading.
     monkeypatch.setattr(tune, "_LEAST_MINUTES", 0.0)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from myxtts.devices.strategy import Cluster, find_cluster
+from myxtts.devices.placement import Cluster, find_cluster
 from myxtts.errors import DeviceError
 
 HOSTS = ["a:1", "b:1", "c:1"]

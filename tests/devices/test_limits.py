@@ -87,11 +87,11 @@ sys.modules["pynvml"] = nvml
 
 from myxtts.config.config import XTTSConfig
 from myxtts.devices.memory import memory_for_tensors_mb
-from myxtts.training import device_setup
-device_setup.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
+from myxtts.devices import strategy
+strategy.choose_strategy = lambda *_, **__: None  # would start the pretended GPUs
 
 def limits(**settings):
-    device_setup.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))
+    strategy.set_up_devices(XTTSConfig(enable_memory_isolation=True, **settings))
     gpus = tf.config.list_physical_devices("GPU")
     assert [memory_for_tensors_mb(0), memory_for_tensors_mb(1)] == [
         tf.config.get_logical_device_configuration(gpu)[0].memory_limit for gpu in gpus

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from myxtts.config.config import XTTSConfig
+from myxtts.devices import strategy
 from myxtts.devices.placement import expected_gpu_count, place
-from myxtts.devices.strategy import Accelerators
+from myxtts.devices.strategy import Accelerators, set_up_devices
 from myxtts.errors import ConfigError, DeviceError
-from myxtts.training import device_setup
-from myxtts.training.device_setup import set_up_devices
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_strict_devices_stop(monkeypatch, settings, gpus, line):
     there = Accelerators(
         tuple(f"CPU:{it}" for it in range(gpus or 1)), "virtual" if gpus else "none"
     )
-    monkeypatch.setattr(device_setup, "find_accelerators", lambda *_: there)
+    monkeypatch.setattr(strategy, "find_accelerators", lambda *_: there)
     with pytest.raises(DeviceError, match=f"^{line}.*leave out --strict-devices to continue"):
         set_up_devices(XTTSConfig(strict_devices=True, **settings))
     set_up_devices(XTTSConfig(**settings))
@@ -161,7 +160,7 @@ COMPARE = """
 import json
 from myxtts.config.config import XTTSConfig
 from myxtts.devices.placement import expected_gpu_count, place
-from myxtts.training.device_setup import set_up_devices
+from myxtts.devices.strategy import set_up_devices
 
 found = []
 for settings in (

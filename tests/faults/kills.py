@@ -122,7 +122,7 @@ def import_tensorflow() -> None:
     from myxtts.devices.startup import load_tensorflow
 
     load_tensorflow()
-    importlib.import_module("myxtts.training.run")
+    importlib.import_module("myxtts.training.train")
 
 
 def untouched_run(run_dir: Path, corpus: Path, steps: int, flags: Sequence[str]) -> Pace:

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo
-from myxtts.runs.checkpoint_writer import CheckpointWriter
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, CheckpointWriter
 from myxtts.runs.run_dir import RunDir
 
 run_dir = Path(sys.argv[1])
@@ -23,7 +22,9 @@ for name in FILES_OF_RUN:
 step = 0
 if (run_dir / "checkpoints").exists():
     step = RunDir(run_dir).newest_checkpoint().info.step
-with CheckpointWriter(RunDir(run_dir), keep=2) as writer:
+with CheckpointWriter(
+    RunDir(run_dir).checkpoints, RunDir(run_dir).files_for_checkpoints(), keep=2
+) as writer:
     while True:
         step += 1
         if len(sys.argv) > 2 and step == 3:

@@ -12,13 +12,9 @@ import time
 
 import pytest
 
-from myxtts.cli.main import main
-from myxtts.config.config import XTTSConfig
 from myxtts.data.corpus import open_corpus
 from myxtts.data.demo import make_demo_corpus
-from myxtts.errors import DeviceError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.training.model_memory import require_memory
 from myxtts.training.trainer import XTTSTrainer
 
 
@@ -164,7 +160,7 @@ STARVED_WRITER = """
 import logging, resource, sys
 import numpy as np
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.watching.reporting import RunWriter
+from myxtts.training.output import RunWriter
 
 logging.basicConfig(format="%(message)s")
 run = RunDir(sys.argv[1])
@@ -309,25 +305,3 @@ def test_settings_at_their_ends(miniature, tmp_path, settings):
     report = XTTSTrainer(config, open_corpus(config), tmp_path / "run").fit()
     assert report.state == "complete"
     assert find_checkpoint(tmp_path / "run").info.step == report.steps
-
-
-def test_a_model_that_fits_no_memory_is_refused_before_it_is_built(demo_corpus, tmp_path, capsys):
-    sizes = {"text_width": 2_048, "voice_width": 2_048, "decoder_width": 2_048}
-    sizes |= {"text_blocks": 64, "voice_blocks": 64, "decoder_blocks": 64}
-    arguments = [f"--set=model.{name}={value}" for name, value in sizes.items()]
-    arguments += ["--train-data", str(demo_corpus), "--run-dir", str(tmp_path / "run")]
-    assert main(["train", *arguments, "--set=data.workers=1"]) == 2
-    assert "lower the sizes in model" in capsys.readouterr().err
-
-
-def test_a_model_is_compared_with_the_memory_that_is_there():
-    config = XTTSConfig(text_width=1_024)
-
-    def make():
-        from myxtts.models.xtts import XTTS
-
-        return XTTS(config, symbols=9, languages=1, mel_mean=0.0, mel_deviation=1.0)
-
-    require_memory(config, make, free_bytes=1 << 40)
-    with pytest.raises(DeviceError, match="weights needs at least"):
-        require_memory(config, make, free_bytes=1 << 20)

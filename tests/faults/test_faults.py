@@ -149,7 +149,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     step = find_checkpoint(run_dir).info.step
     assert 1 <= step < 6
     assert f"Stopped at step {step} of 6, saved in {run_dir}" in output
-    assert "Useful utilisation" in output
+    assert "Useful utilization" in output
     assert output.rstrip().endswith(f"Continue: myxtts train {demo_corpus} --resume {run_dir}")
     report = json.loads((run_dir / "report.json").read_text())
     assert report["steps"] == step

@@ -23,7 +23,7 @@ from myxtts.synthesis.voices import (
     voices_folder,
     write_voice,
 )
-from myxtts.training.watching.reporting import RunWriter
+from myxtts.training.output import RunWriter
 
 PRECIOUS = b"what the user would miss"
 

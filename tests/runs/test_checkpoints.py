@@ -9,8 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from myxtts.errors import CheckpointError
-from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, save_checkpoint
-from myxtts.runs.checkpoint_writer import CheckpointWriter
+from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, CheckpointWriter, save_checkpoint
 from myxtts.runs.run_dir import RunDir, append_line, find_checkpoint
 
 STATE = {
@@ -163,7 +162,9 @@ def test_too_little_space_is_said_before_anything_is_written(tmp_path):
 def writer(tmp_path):
     for name in FILES_OF_RUN:
         (tmp_path / name).write_bytes(b"{}")
-    return CheckpointWriter(RunDir(tmp_path), keep=2)
+    return CheckpointWriter(
+        RunDir(tmp_path).checkpoints, RunDir(tmp_path).files_for_checkpoints(), keep=2
+    )
 
 
 def info_of(step):

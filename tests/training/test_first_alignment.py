@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from myxtts.data.batch import Batch, BatchLoader
 from myxtts.models.xtts import XTTS
-from myxtts.training.first_alignment import set_symbol_means
+from myxtts.training.acoustic import set_symbol_means
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from myxtts.data.pipeline import AcousticSource
 from myxtts.errors import DataError
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.keeping import describe_saved
+from myxtts.training.output import describe_saved
 from myxtts.training.trainer import XTTSTrainer
 
 

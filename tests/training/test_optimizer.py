@@ -5,9 +5,16 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import CheckpointError
-from myxtts.training.loss_scale import GOOD_STEPS_TO_GROW
-from myxtts.training.optimizer import BETA_1, BETA_2, WEIGHT_DECAY, FlatAdamW, Rest
-from myxtts.training.schedules import ema_decay_at, learning_rate
+from myxtts.training.optimizer import (
+    BETA_1,
+    BETA_2,
+    GOOD_STEPS_TO_GROW,
+    WEIGHT_DECAY,
+    FlatAdamW,
+    FreezeAfter,
+    ema_decay_at,
+    learning_rate,
+)
 
 TOTAL = 50
 UPDATE = tf.constant(True)
@@ -252,10 +259,10 @@ def test_what_is_frozen_may_be_another_when_a_run_continues(tmp_path):
 def test_resting_weights_take_their_averages_and_keep_them():
     variables, training, _ = make(ema_decay=0.9)
     resting = variables[2]
-    optimizer = FlatAdamW(variables, training, TOTAL, Rest(10, frozenset({resting.path})))
+    optimizer = FlatAdamW(variables, training, TOTAL, FreezeAfter(10, frozenset({resting.path})))
     for step in range(1, 21):
         if step == 11:
-            average = optimizer._by_name(optimizer.ema)[resting.path]
+            average = optimizer.state()[f"average/{resting.path}"]
             moving = variables[0].numpy()
             # Trying a step changes nothing.
             before = resting.numpy()

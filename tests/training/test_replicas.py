@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from myxtts.training.replicas import ReplicasFailedError, try_replicas
+from myxtts.training.step import ReplicasFailedError, try_replicas
 from myxtts.training.trainer import XTTSTrainer
 
 PROGRAM = """
@@ -15,15 +15,11 @@ import json, sys
 from pathlib import Path
 import tensorflow as tf
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import open_corpus
 from myxtts.devices.strategy import find_accelerators
 from myxtts.errors import MyXTTSError
-from myxtts.training.watching.accounting import TimeAccount
-from myxtts.training.device_setup import Devices
-from myxtts.training.interruption import Interruption
-from myxtts.training.opening import OpenedRun, Start
-from myxtts.training.starting import start_trainer
-from myxtts.training.watching.observer import Observer
+from myxtts.training.trainer import XTTSTrainer
+from myxtts.devices import strategy as devices
+from myxtts.training import train
 
 
 class LeavesReplicasAlone(tf.distribute.ReductionToOneDevice):
@@ -41,17 +37,20 @@ accelerators = find_accelerators(2)
 links = {"broken": LeavesReplicasAlone, "sound": tf.distribute.ReductionToOneDevice}
 reduction = links[sys.argv[2]]()
 strategy = tf.distribute.MirroredStrategy(list(accelerators.devices), cross_device_ops=reduction)
-corpus = open_corpus(config, replicas=2)
+train.load_tensorflow = lambda cache: None
+devices.set_up_devices = lambda config: devices.Devices(strategy, None, "")
+fitted, fit = [], XTTSTrainer.fit
+
+
+def fit_and_tell(self):
+    fitted.append(int(self.optimizer.step.numpy()))
+    return fit(self)
+
+
+XTTSTrainer.fit = fit_and_tell
 try:
-    trainer = start_trainer(
-        OpenedRun(
-            config, Start(), Devices(strategy, None, ""), corpus, Observer(), TimeAccount()
-        ),
-        Path(sys.argv[1]),
-        Interruption(),
-    )
-    step_before = int(trainer.optimizer.step.numpy())
-    report = trainer.fit()
+    report = train.train(config, sys.argv[1])
+    (step_before,) = fitted
     print(json.dumps([step_before, report.strategy, report.model_devices]))
 except MyXTTSError as error:
     print(json.dumps(str(error)))

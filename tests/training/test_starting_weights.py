@@ -9,9 +9,9 @@ from myxtts.data.demo import make_demo_corpus
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import find_checkpoint
 from myxtts.text.tokenizer import Tokenizer
-from myxtts.training.starting_weights import starting_weights
+from myxtts.training.report import Observer
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.observer import Observer
+from myxtts.training.warm_start import warm_start
 
 SYMBOLS, MEAN_MELS, LOG_DURATIONS = (
     f"xtts/text_encoder/{table}/embeddings"
@@ -31,7 +31,7 @@ def start(origin, corpus, config, *, partially=False, **others):
     """For a model like the one there, but for the tensors in `others`, by path."""
     own = {path: np.zeros_like(value) for path, value in origin.ema_weights().items()}
     own |= {path: np.zeros(shape, np.float32) for path, shape in others.items()}
-    return starting_weights(origin, own, corpus, config, partially=partially)
+    return warm_start(origin, own, corpus, config, partially=partially)
 
 
 def with_words(corpus, kind, symbols, languages):

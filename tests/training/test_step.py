@@ -6,8 +6,7 @@ from myxtts.config.config import LossParts
 from myxtts.data.batch import Batch, BatchLoader, batch_signature
 from myxtts.data.corpus import open_corpus
 from myxtts.models.xtts import XTTS
-from myxtts.training.acoustic import AcousticObjective
-from myxtts.training.acoustic_validation import compile_losses_and_path
+from myxtts.training.acoustic import AcousticObjective, compile_losses_and_path
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 

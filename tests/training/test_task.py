@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from myxtts.runs.run_dir import RunDir
-from myxtts.training.task import BatchWork
+from myxtts.training.task import BatchWork, Task
 from myxtts.training.trainer import XTTSTrainer
 
 
@@ -31,7 +31,7 @@ class Losses(NamedTuple):
     size: Any
 
 
-class LinearTask:
+class LinearTask(Task):
     """Learns the sum of three numbers, from batches as large as the corpus plans them."""
 
     def __init__(self, corpus):
@@ -80,14 +80,6 @@ class LinearTask:
         rows = int(batch.inputs.shape[0])
         return BatchWork(3 * rows, 4 * rows, rows, 2 * rows)
 
-    def find_first_weights(self, on_phase):
-        return False
-
-    rest = None
-
-    def time_of_steps(self, count):
-        return count
-
     def compile_validation(self):
         return self
 
@@ -98,17 +90,11 @@ class LinearTask:
     def source(self, *, data_device, worker, workers):
         return LinearSource(self, self._corpus)
 
-    def data_fingerprints(self):
+    def fingerprints(self):
         return self._corpus.fingerprints()
 
-    def checkpoint_facts(self):
+    def state(self):
         return {"mel_mean": 0.0, "mel_deviation": 1.0}
-
-    def take_facts(self, info):
-        pass
-
-    def require_fit(self, checkpoint):
-        pass
 
 
 class LinearSource:

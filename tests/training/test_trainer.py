@@ -11,8 +11,8 @@ from myxtts.config.config import LossParts
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.training.time_account import BUCKETS
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.accounting import BUCKETS
 
 
 def test_a_run_leaves_all_its_files(trained_run, miniature):

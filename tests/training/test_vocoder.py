@@ -8,6 +8,9 @@ import pytest
 import soundfile
 import soxr
 import tensorflow as tf
+from myxtts.training.opening import Start, open_run
+from myxtts.training.same_corpus import require_same_corpus
+from myxtts.training.tasks import task_of
 from safetensors.numpy import load_file
 
 from myxtts.audio.griffin_lim import GriffinLim
@@ -21,13 +24,10 @@ from myxtts.evaluation.measures import MEASURED_RATE_HZ, pitch_hz
 from myxtts.models.sampler import Resynthesis
 from myxtts.runs.run_dir import RunDir, find_checkpoint, run_or_base
 from myxtts.runs.trained_model import find_predicting_checkpoint, find_vocoder, load_model
-from myxtts.training.opening import Start, open_run
 from myxtts.training.optimizer import FlatAdamW
-from myxtts.training.same_corpus import require_same_corpus
+from myxtts.training.report import Observer
 from myxtts.training.step import compile_training_step
-from myxtts.training.tasks import task_of
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.observer import Observer
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import pytest
 
 from myxtts.errors import ConfigError
-from myxtts.training.weight_names import frozen_paths
+from myxtts.training.optimizer import frozen_paths
 
 PATHS = [
     f"xtts/{name}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from myxtts.training.tuning.deciding import (
+from myxtts.training.tune import (
     BatchSetting,
     LoadTimes,
     Reading,

@@ -6,8 +6,7 @@ from myxtts.data.batch import BatchLoader
 from myxtts.data.corpus import replanned
 from myxtts.data.pipeline import AcousticSource
 from myxtts.devices.machine import Memory
-from myxtts.training.tuning.measuring import MemoryGuard, StepBench, time_loading, workload
-from myxtts.training.tuning.tuner import Tuner
+from myxtts.training.tune import MemoryGuard, StepBench, Tuner, time_loading, workload
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_with_augmentation_the_tuner_times_computed_features(corpus, miniature, 
             super().__init__(*arguments, **options)
             sources.append(self)
 
-    monkeypatch.setattr("myxtts.training.tuning.tuner.AcousticSource", Source)
+    monkeypatch.setattr("myxtts.training.tune.AcousticSource", Source)
     config = miniature(pitch_semitones=1.0)
     tuning = Tuner(config, corpus, tf.distribute.get_strategy(), seconds=0.1).run()
     assert tuning.measurements["batches_loaded_per_second"]

@@ -2,13 +2,12 @@ import contextlib
 
 import pytest
 
-from myxtts.training.watching.accounting import (
+from myxtts.training.time_account import (
     BUCKETS,
     TimeAccount,
     advice,
     overheads,
     shares,
-    steady_compute_share,
 )
 
 
@@ -50,7 +49,6 @@ def test_every_second_is_in_one_bucket():
         "wall": clock.now - 100,
     }
     assert shares(seconds)["compute"] == pytest.approx(8 / 23)
-    assert steady_compute_share(seconds) == pytest.approx(8 / 11)
     assert list(overheads(seconds, 0.5)) == [
         "compile",
         "padding",

@@ -11,13 +11,13 @@ import pytest
 from myxtts.errors import ConfigError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.synthesis.tts import TTS
-from myxtts.training.watching.background import BackgroundEvaluation
+from myxtts.training.best import BackgroundEvaluation
 
 _PARENT = """
 import sys, time
 from pathlib import Path
 from myxtts.runs.run_dir import RunDir, find_checkpoint
-from myxtts.training.watching.background import BackgroundEvaluation
+from myxtts.training.best import BackgroundEvaluation
 checkpoint = find_checkpoint(Path(sys.argv[2]))
 background = BackgroundEvaluation(RunDir(sys.argv[1]), checkpoint.config(), ["en"])
 background.start(6, checkpoint.folder)

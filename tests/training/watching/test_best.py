@@ -6,7 +6,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.run_dir import find_checkpoint, take_snapshot
 from myxtts.synthesis.tts import TTS
-from myxtts.training.watching.best import BestCheckpoint
+from myxtts.training.best import BestCheckpoint
 
 
 @pytest.mark.parametrize(

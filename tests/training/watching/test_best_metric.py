@@ -3,7 +3,7 @@ import importlib.util
 import pytest
 
 from myxtts.config.config import XTTSConfig
-from myxtts.training.watching.best_metric import with_best_metric, with_best_metric_of
+from myxtts.training.best import with_best_metric, with_best_metric_of
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from myxtts.config.config import LossParts
 from myxtts.data.batch import BatchLoader
 from myxtts.errors import NonFiniteLossError
 from myxtts.runs.run_dir import RunDir, find_checkpoint
+from myxtts.training.divergence import DivergenceMonitor, TooManyBadStepsError
 from myxtts.training.step import StepResult
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.divergence import DivergenceMonitor, TooManyBadStepsError
 
 
 def result(loss, norm=1.0):

@@ -13,11 +13,11 @@ from myxtts.config.config import EvaluationConfig
 from myxtts.runs.checkpoint import FILES_OF_RUN, CheckpointInfo, save_checkpoint
 from myxtts.runs.run_dir import RunDir, append_line, find_checkpoint, take_snapshot
 from myxtts.synthesis.tts import TTS
+from myxtts.training.best import BestTracker
 from myxtts.training.interruption import Interruption
+from myxtts.training.output import RunWriter
+from myxtts.training.report import Observer
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.judging import Judge
-from myxtts.training.watching.observer import Observer
-from myxtts.training.watching.reporting import RunWriter
 
 
 @dataclass
@@ -124,7 +124,7 @@ def test_a_measurement_that_a_kill_cut_off_is_made_again(tmp_path, measured, sta
         append_line(run.measures_file, step, {"wer": 0.5})
     settings = EvaluationConfig(evaluate_every=3, measure_every=1, best_metric="wer")
     measurer = ScriptedMeasurer(tmp_path / "measured", dict.fromkeys(range(9), 0.5))
-    Judge(run, settings, RunWriter(run, 6), Observer(), measurer)
+    BestTracker(run, settings, RunWriter(run, 6), Observer(), measurer)
     assert measurer.started == started
 
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from myxtts.training.best import LossCourse
 from myxtts.training.trainer import XTTSTrainer
-from myxtts.training.watching.plateau import LossWatch
 
 PARTS = ("prior", "duration", "flow")
 LINES_PER_EVALUATION = 2
@@ -57,7 +57,7 @@ def to_a_floor(evaluations):
 
 @pytest.mark.parametrize("evaluations", [1, 3, 7])
 def test_a_short_run_is_told_nothing(evaluations):
-    watch = LossWatch()
+    watch = LossCourse()
     assert verdicts(watch, lines_of(np.ones(evaluations), np.ones(evaluations))) == []
     assert watch.verdict is None
 
@@ -67,7 +67,7 @@ def test_a_short_run_is_told_nothing(evaluations):
 def test_a_loss_that_falls_slowly_is_not_flat(noise, every):
     for seed in range(20):
         course = noisy(falling(60), noise, seed)
-        assert verdicts(LossWatch(), lines_of(course, falling(60), every=every)) == []
+        assert verdicts(LossCourse(), lines_of(course, falling(60), every=every)) == []
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.005, 0.01])
@@ -75,7 +75,7 @@ def test_a_flat_loss_is_said_once_with_the_step_it_began_at(noise):
     for seed in range(20):
         course = noisy(to_a_floor(60), noise, seed)
         rates = np.linspace(1e-3, 1e-5, 60)
-        [(step, verdict)] = verdicts(LossWatch(), lines_of(course, course, rates=rates))
+        [(step, verdict)] = verdicts(LossCourse(), lines_of(course, course, rates=rates))
         assert verdict.kind == "flat"
         # The ninth is a fifth above the floor, the sixteenth 4 %; the more noise, the later.
         assert 9 * 500 <= verdict.since_step < step <= (40 if noise < 0.01 else 60) * 500
@@ -85,11 +85,11 @@ def test_a_flat_loss_is_said_once_with_the_step_it_began_at(noise):
 
 def test_a_high_learning_rate_may_be_the_reason():
     course = to_a_floor(40)
-    [(_, early)] = verdicts(LossWatch(), lines_of(course, course))
+    [(_, early)] = verdicts(LossCourse(), lines_of(course, course))
     assert "learning rate is still at 100% of its peak" in early.message
     assert "Training longer gains little" not in early.message
     low = np.where(np.arange(40) < 8, 1e-3, 1e-4)
-    [(_, late)] = verdicts(LossWatch(), lines_of(course, course, rates=low))
+    [(_, late)] = verdicts(LossCourse(), lines_of(course, course, rates=low))
     assert "Training longer gains little" in late.message
     assert "peak" not in late.message
 
@@ -99,7 +99,7 @@ def test_what_is_learnt_by_heart_is_named():
     training = np.stack([0.3 * 0.97**time, 0.2 * 0.9**time, 0.1 * 0.97**time], axis=1)
     validation = training.copy()
     validation[:, 1] = 0.1 + 0.01 * time
-    found = verdicts(LossWatch(), lines_of(validation, training))
+    found = verdicts(LossCourse(), lines_of(validation, training))
     kinds = [verdict.kind for _, verdict in found]
     assert kinds[-1] == "overfitting"
     message = found[-1][1].message
@@ -112,20 +112,20 @@ def test_a_part_may_rise_behind_a_loss_that_stays():
     time = np.arange(30.0)
     validation = np.stack([0.4 - 0.005 * time, 0.1 + 0.005 * time, 0.1 + 0 * time], axis=1)
     training = np.stack([0.4 - 0.005 * time, 0.1 - 0.003 * time, 0.1 + 0 * time], axis=1)
-    [(_, verdict)] = verdicts(LossWatch(), lines_of(validation, training))
+    [(_, verdict)] = verdicts(LossCourse(), lines_of(validation, training))
     assert verdict.kind == "flat"
     assert "Its duration part rises" in verdict.message
 
 
 def test_getting_worse_in_training_too_is_not_overfitting():
     course = 0.2 + 0.01 * np.arange(12)
-    [(_, verdict)] = verdicts(LossWatch(), lines_of(course, course))
+    [(_, verdict)] = verdicts(LossCourse(), lines_of(course, course))
     assert verdict.kind == "worse"
     assert "lower training.learning_rate" in verdict.message
 
 
 def test_a_loss_that_falls_again_is_flat_no_longer():
-    watch = LossWatch()
+    watch = LossCourse()
     course = np.concatenate([np.ones(12), np.linspace(0.95, 0.3, 12)])
     assert [verdict.kind for _, verdict in verdicts(watch, lines_of(course, course))] == ["flat"]
     assert watch.verdict is None
@@ -138,8 +138,8 @@ def test_lines_without_numbers_are_passed_over():
         line | {"loss": None} if line["step"] % 1_000 == 250 else line
         for line in [*lines[:20], {**lines[20], "validation_loss": math.nan}, *lines[20:]]
     ]
-    [(step, verdict)] = verdicts(LossWatch(), lines)
-    [(step_of_spoilt, verdict_on_spoilt)] = verdicts(LossWatch(), spoilt)
+    [(step, verdict)] = verdicts(LossCourse(), lines)
+    [(step_of_spoilt, verdict_on_spoilt)] = verdicts(LossCourse(), spoilt)
     assert (step_of_spoilt, verdict_on_spoilt.message) == (step, verdict.message)
 
 

@@ -1,13 +1,16 @@
-"""Writes a run's metrics.jsonl, TensorBoard events, samples and report.json."""
+"""Everything a run writes: metrics, events, samples, checkpoints, the best one and the report.
+
+On several machines only the chief writes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +24,19 @@ from tensorboard.plugins.hparams import api as hparams
 from myxtts.audio.files import write_audio
 from myxtts.charts import as_png, new_figure
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import DataError
+from myxtts.config.loading import save_config
+from myxtts.data.corpus import Corpus
+from myxtts.data.shapes import save_plan
+from myxtts.errors import CheckpointError, DataError
 from myxtts.files import write_file
+from myxtts.runs.checkpoint import CheckpointInfo, CheckpointWriter
 from myxtts.runs.run_dir import RunDir, append_line
-from myxtts.training.watching.accounting import BUCKETS
-from myxtts.training.watching.report import RunReport
+from myxtts.training.best import BestTracker, Measurer
+from myxtts.training.optimizer import Optimizer
+from myxtts.training.report import Observer, RunReport
+from myxtts.training.task import Validation
+from myxtts.training.time_account import BUCKETS, TimeAccount, numbers_or_null
+from myxtts.training.warm_start import StartReport
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +56,7 @@ _DEVICE_METRICS = ("buffer", "traces", "compilations", "gpu", "measuring")
 
 
 class RunWriter:
-    """Owns the files of a run folder other than its checkpoints.
+    """Writes the files of a run folder other than its checkpoints.
 
     A full disk costs lines and samples, with a warning, but does not stop the run.
     """
@@ -63,14 +74,14 @@ class RunWriter:
         self._write_scalars(step, metrics)
 
     def write_measures(self, step: int, values: dict[str, float]) -> None:
-        """These arrive long after the metrics of their step, so they have a separate file."""
+        """Write what arrives long after the metrics of its step into a separate file."""
         with _warning_of_failure("measures", step):
             timed = {"time": time.time(), **numbers_or_null(values)}
             append_line(self._run_dir.measures_file, step, timed)
         self._write_scalars(step, values, SPEECH)
 
     def write_configuration(self, step: int, config: XTTSConfig) -> None:
-        """The settings as text, and those that runs differ in as hyperparameters."""
+        """Write the settings as text, and those that runs differ in as hyperparameters."""
         settings = config.as_dict()
         lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
         # Indented lines are a block of code in TensorBoard's Markdown.
@@ -95,7 +106,7 @@ class RunWriter:
     def write_recording(
         self, step: int, waveform: FloatArray, sample_rate_hz: int, text: str
     ) -> None:
-        """The recording of the sentence that samples speak, once, to compare them with."""
+        """Write the recording of the sentence that samples speak, once."""
         if self._has_recording:
             return
         self._has_recording = True
@@ -139,10 +150,6 @@ class RunWriter:
         step = report.steps
         with _warning_of_failure("events", step), self._events.as_default(step=step):
             tf.summary.text("advice", "\n\n".join([progress, *report.advice]))
-
-    def add_detail(self, line: str) -> None:
-        with _warning_of_failure("details", None), open(self._run_dir.details_file, "a") as file:
-            file.write(f"{line}\n")
 
     def close(self) -> None:
         with _warning_of_failure("the last events", None):
@@ -203,11 +210,6 @@ def _category(title: str, charts: Mapping[str, Sequence[str]]) -> Any:
     return category
 
 
-def numbers_or_null(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN: non-finite values become null."""
-    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-
-
 @contextlib.contextmanager
 def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
     try:
@@ -215,3 +217,161 @@ def _warning_of_failure(what: str, step: int | None) -> Iterator[None]:
     except (OSError, DataError, tf.errors.OpError) as error:
         place = "" if step is None else f" of step {step}"
         _log.warning("%s%s cannot be written: %s", what, place, str(error).splitlines()[0])
+
+
+class RunOutput:
+    """Writes a run into its folder; a context manager."""
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        config: XTTSConfig,
+        corpus: Corpus,
+        optimizer: Optimizer,
+        validation: Validation,
+        account: TimeAccount,
+        observer: Observer,
+        *,
+        checkpoint_info: Callable[[int, Mapping[str, float]], CheckpointInfo],
+        start: StartReport | None,
+        measurer: Measurer | None,
+    ) -> None:
+        """`checkpoint_info` returns what is saved with a step, given its last metrics."""
+        self._run_dir = run_dir
+        self._config = config
+        self._corpus = corpus
+        self._optimizer = optimizer
+        self._validation = validation
+        self._account = account
+        self._observer = observer
+        self._checkpoint_info = checkpoint_info
+        self._start = start
+        self._measurer = measurer
+        self._saved_step: int | None = None
+        self._last_metrics: Mapping[str, float] = {}
+
+    def __enter__(self) -> RunOutput:
+        run_dir, config = self._run_dir, self._config
+        run_dir.make()
+        run_dir.remove_unfinished()
+        save_config(config, run_dir.config_file)
+        self._corpus.tokenizer.save(run_dir.tokenizer_file)
+        save_plan(self._corpus.train.plan, config, run_dir.plan_file)
+        if self._start is not None:
+            self._start.save(run_dir.start_report_file)
+        with contextlib.ExitStack() as stack:
+            step = int(self._optimizer.step.numpy())
+            self._writer = stack.enter_context(contextlib.closing(RunWriter(run_dir, step)))
+            self._writer.write_configuration(step, config)
+            self._checkpoints = stack.enter_context(
+                CheckpointWriter(
+                    run_dir.checkpoints,
+                    run_dir.files_for_checkpoints(),
+                    config.saving.keep_checkpoints,
+                    before=run_dir.sync_lines,
+                )
+            )
+            self._best = BestTracker(
+                run_dir, config.evaluation, self._writer, self._observer, self._measurer
+            )
+            self._closing = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._closing.__exit__(*error)
+
+    def save(self, step: int) -> None:
+        """Start saving: copy the state, which is then written while training continues."""
+        with self._account.spending("checkpoint"):
+            info = self._checkpoint_info(step, self._last_metrics)
+            self._checkpoints.save(info, self._optimizer.state())
+            self._saved_step = step
+
+    def save_and_wait(self, step: int) -> Path | None:
+        """Return the checkpoint of a step, or None if it could not be written."""
+        if self._saved_step != step:
+            self.save(step)
+        with self._account.spending("checkpoint"):
+            try:
+                return self._checkpoints.wait()
+            except CheckpointError:  # already logged
+                self._saved_step = None
+                return None
+
+    def has_logged(self, step: int) -> bool:
+        return any(line["step"] == step for line in self._run_dir.metric_lines())
+
+    def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None:
+        """Write the metrics of a step, with an evaluation if one is due."""
+        means["measuring"] = float(self._best.is_measuring)
+        if evaluates:
+            self._observer.on_evaluating(step)
+            with self._account.spending("evaluation"), self._optimizer.ema_weights():
+                losses = self._validation.run(step, self._writer)
+            self._observer.on_evaluation(step, losses)
+            self._best.evaluated(step, losses, lambda: self.save_and_wait(step))
+            means |= losses
+        self._writer.write_metrics(step, means)
+        self._best.logged(step, means)
+        self._best.collect()
+        self._last_metrics = means
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> bool:
+        """Wait for background evaluation; return whether nothing was cut short."""
+        with self._account.spending("evaluation"):
+            self._best.finish(is_interrupted)
+        return not (is_interrupted() and self._best.is_measuring)
+
+    def write_report(self, report: RunReport) -> None:
+        self._writer.write_report(report)
+
+    @property
+    def should_stop(self) -> bool:
+        return self._best.should_stop
+
+    def best(self) -> dict[str, Any] | None:
+        return self._best.best()
+
+    def advice(self) -> list[str]:
+        return self._best.advice()
+
+
+class NullOutput:
+    """Writes nothing; for all machines but the chief."""
+
+    should_stop = False
+
+    def __enter__(self) -> NullOutput:
+        return self
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def save(self, step: int) -> None: ...
+
+    def save_and_wait(self, step: int) -> None: ...
+
+    def has_logged(self, step: int) -> bool:
+        return True
+
+    def log(self, step: int, means: dict[str, float], *, evaluates: bool) -> None: ...
+
+    def finish(self, is_interrupted: Callable[[], bool]) -> bool:
+        return True
+
+    def write_report(self, report: RunReport) -> None: ...
+
+    def best(self) -> None: ...
+
+    def advice(self) -> list[str]:
+        return []
+
+
+def describe_saved(run_dir: RunDir, step: int) -> str:
+    """Return what is on disk after an attempt to save a step."""
+    if run_dir.has_checkpoint(step):
+        return f"the run is saved up to step {step}"
+    try:
+        newest = run_dir.newest_checkpoint().info.step
+    except CheckpointError:
+        return f"step {step} could not be saved, and there is no earlier checkpoint"
+    return f"step {step} could not be saved; the newest checkpoint is step {newest}"

@@ -1,7 +1,7 @@
-"""Initialises a run from another run's weights: tensors whole, symbols and languages by name.
+"""Warm start from another run's weights: tensors whole, symbols and languages by name.
 
 The vocabulary may grow: new symbols and languages are reported and get sensible initial values.
-Everything else has to fit, unless partial initialisation is allowed.
+Everything else has to fit, unless a partial start is allowed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from myxtts.data.corpus import Corpus
 from myxtts.errors import CheckpointError
 from myxtts.files import write_file
 from myxtts.runs.checkpoint import Checkpoint, Shapes, Tensors
-from myxtts.text.tokenizer import Tokenizer
-from myxtts.training.weight_names import short_name
+from myxtts.training.optimizer import short_name
 
 Tensor = npt.NDArray[Any]
 
@@ -35,8 +34,7 @@ _LANGUAGES = "text_encoder/languages/embeddings"
 # The head of the phoneme classifier. Its kernel [width, symbols] has symbols in its columns.
 _CLASSIFIER_KERNEL = "phoneme_classifier/symbols/kernel"
 _CLASSIFIER_BIAS = "phoneme_classifier/symbols/bias"
-# A run may start with, or without, them: they help to train the rest and are not spoken with, but
-# for the refiner, which changes nothing at first.
+# They may be missing or extra: only training uses them, and the refiner changes nothing at first.
 _OPTIONAL_PARTS = ("discriminator", "phoneme_classifier/", "refiner/")
 _SHOWN_PROBLEMS = 3
 
@@ -52,7 +50,8 @@ class VocabularyOverlap:
     def describe(self, what: str, how_they_start: str) -> str:
         line = f"{what}: {self.total - len(self.not_there)} of {self.total}"
         if self.not_there:
-            line += f"; new: {_listed(self.not_there)} ({how_they_start})"
+            new = " ".join(it if it.strip() else repr(it) for it in self.not_there)
+            line += f"; new: {new} ({how_they_start})"
         if self.not_in_this_corpus:
             line += f"; kept although not in this corpus: {len(self.not_in_this_corpus)}"
         return line
@@ -76,18 +75,18 @@ class StartReport:
     languages: VocabularyOverlap | None = None
 
     def lines(self) -> Iterator[str]:
-        yield f"Initialising from the EMA weights of {self.checkpoint} (step {self.step})"
+        yield f"Initializing from the EMA weights of {self.checkpoint} (step {self.step})"
         for part, count in self.parts.items():
             yield f"  {part}: {count['taken']:,} of {count['of']:,} weights"
         if self.symbols is not None:
             yield "  " + self.symbols.describe(
                 "symbols",
-                "mean mel and duration estimated from this corpus, embedding initialised from "
+                "mean mel and duration estimated from this corpus, embedding initialized from "
                 "scratch",
             )
         if self.languages is not None:
             yield "  " + self.languages.describe(
-                "languages", "initialised to the mean of the others"
+                "languages", "initialized to the mean of the others"
             )
         for name, reason in self.settings.items():
             yield f"  different setting: {name}: {reason}"
@@ -99,7 +98,7 @@ class StartReport:
 
 
 @dataclass(frozen=True)
-class StartingWeights:
+class WarmStart:
     tensors: Tensors
     unknown_symbols: Sequence[int]
     """Ids of those whose mean mel and duration are still to be estimated."""
@@ -118,23 +117,32 @@ class _Rows(NamedTuple):
     count_there: int
 
 
-def starting_weights(
+def warm_start(
     checkpoint: Checkpoint, own: Tensors, corpus: Corpus, config: XTTSConfig, *, partially: bool
-) -> StartingWeights:
-    """The EMA weights of a checkpoint for a model with the weights `own`, by path.
+) -> WarmStart:
+    """Return the EMA weights of a checkpoint for a model with the weights `own`, by path.
 
     A tensor that does not fit is an error or, with `partially`, keeps its value in `own`.
     """
+
+    def overlap(words: Sequence[str], rows: _Rows, here: Sequence[str]) -> VocabularyOverlap:
+        new = tuple(words[row] for row in rows.missing)
+        return VocabularyOverlap(len(words), new, tuple(it for it in words if it not in here))
+
     tokenizer, theirs = corpus.tokenizer, checkpoint.tokenizer()
     by_symbol = _SYMBOLS, _MEAN_MELS, _LOG_DURATIONS, _CLASSIFIER_KERNEL, _CLASSIFIER_BIAS
-    tables = dict.fromkeys(by_symbol, _symbol_rows(theirs, tokenizer))
+    if theirs.kind == tokenizer.kind:
+        rows = _rows(theirs.symbols, tokenizer.symbols)
+    else:  # a letter and a phoneme with the same spelling are unrelated
+        rows = _Rows([], [], list(range(len(tokenizer.symbols))), len(theirs.symbols))
+    tables = dict.fromkeys(by_symbol, rows)
     tables = {name: rows for name, rows in tables.items() if name in map(short_name, own)}
     tables[_LANGUAGES] = _rows(theirs.languages, tokenizer.languages)
     start = matching_weights(checkpoint, own, config, tables=tables, partially=partially)
     report = dataclasses.replace(
         start.report,
-        symbols=_overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
-        languages=_overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
+        symbols=overlap(tokenizer.symbols, tables[_SYMBOLS], corpus.own_tokenizer.symbols),
+        languages=overlap(tokenizer.languages, tables[_LANGUAGES], corpus.own_tokenizer.languages),
     )
     finds_all = _MEAN_MELS in report.not_taken
     unknown = range(len(tokenizer.symbols)) if finds_all else tables[_MEAN_MELS].missing
@@ -148,11 +156,8 @@ def matching_weights(
     *,
     tables: Mapping[str, _Rows] | None = None,
     partially: bool,
-) -> StartingWeights:
-    """The same for any model.
-
-    `tables` says which rows of embedding tables correspond.
-    """
+) -> WarmStart:
+    """Do the same for any model; `tables` maps the rows of embedding tables."""
     tables = tables or {}
     shapes = {short_name(path): shape for path, shape in checkpoint.ema_shapes().items()}
     not_taken = _misfits(shapes, {short_name(path): own[path] for path in own}, tables)
@@ -182,9 +187,16 @@ def matching_weights(
         raise CheckpointError(f"{checkpoint.folder}: none of its weights fit this model")
     problems = _but_optional_parts(not_taken)
     if not partially and (problems or any(it.changes_what_weights_mean for it in changes)):
+        shown = [
+            f"{name}: {reason}"
+            for found_problems in (settings, problems)
+            for name, reason in itertools.islice(found_problems.items(), _SHOWN_PROBLEMS)
+        ]
+        hidden = len(settings) + len(problems) - len(shown)
+        more = f" and {hidden} more" if hidden else ""
         raise CheckpointError(
-            f"{checkpoint.folder}: does not fit this model: {_beginning(settings, problems)}; use "
-            "the same settings, or load the weights that fit with --init-partially"
+            f"{checkpoint.folder}: does not fit this model: {'; '.join(shown)}{more}; use the same "
+            "settings, or load the weights that fit with --init-partially"
         )
     report = StartReport(
         checkpoint=str(checkpoint.folder),
@@ -197,18 +209,11 @@ def matching_weights(
     )
     incomplete = not_taken.keys() | {name for name, rows in tables.items() if rows.missing}
     paths = frozenset(path for path in own if short_name(path) in incomplete)
-    return StartingWeights(tensors, (), paths, report)
+    return WarmStart(tensors, (), paths, report)
 
 
 def _but_optional_parts(not_taken: Mapping[str, str]) -> dict[str, str]:
     return {name: why for name, why in not_taken.items() if not name.startswith(_OPTIONAL_PARTS)}
-
-
-def _symbol_rows(theirs: Tokenizer, own: Tokenizer) -> _Rows:
-    if theirs.kind == own.kind:
-        return _rows(theirs.symbols, own.symbols)
-    # A letter and a phoneme with the same spelling are unrelated.
-    return _Rows([], [], list(range(len(own.symbols))), len(theirs.symbols))
 
 
 def _rows(theirs: Sequence[str], own: Sequence[str]) -> _Rows:
@@ -219,7 +224,7 @@ def _rows(theirs: Sequence[str], own: Sequence[str]) -> _Rows:
 
 
 def _misfits(found: Shapes, own: Tensors, tables: Mapping[str, _Rows]) -> dict[str, str]:
-    """The tensors that cannot be loaded, with the reason."""
+    """Return the tensors that cannot be loaded, with the reason."""
     misfits = {}
     for name, value in own.items():
         expected = list(value.shape)
@@ -239,38 +244,15 @@ def _misfits(found: Shapes, own: Tensors, tables: Mapping[str, _Rows]) -> dict[s
 
 
 def _axis(name: str) -> int:
-    """The axis along which a table has its symbols or languages."""
+    """Return the axis along which a table has its symbols or languages."""
     return 1 if name == _CLASSIFIER_KERNEL else 0
 
 
 def _table(name: str, found: Tensor, own: Tensor, rows: _Rows) -> Tensor:
-    """The checkpoint's rows in this run's order, and initial values for new rows."""
+    """Return the checkpoint's rows in this run's order, and initial values for new rows."""
     table, found_rows = (np.moveaxis(it, _axis(name), 0) for it in (own.copy(), found))
     if name != _SYMBOLS:
         # New symbol embeddings keep their random values; new rows elsewhere start at the mean.
         table[rows.missing] = found_rows[rows.there].mean(axis=0)
     table[rows.here] = found_rows[rows.there]
     return np.moveaxis(table, 0, _axis(name))
-
-
-def _overlap(words: Sequence[str], rows: _Rows, in_corpus: Sequence[str]) -> VocabularyOverlap:
-    return VocabularyOverlap(
-        len(words),
-        tuple(words[row] for row in rows.missing),
-        tuple(word for word in words if word not in in_corpus),
-    )
-
-
-def _beginning(*kinds: Mapping[str, str]) -> str:
-    """The first few of each kind, and how many more there are."""
-    shown = [
-        f"{name}: {reason}"
-        for problems in kinds
-        for name, reason in itertools.islice(problems.items(), _SHOWN_PROBLEMS)
-    ]
-    more = sum(map(len, kinds)) - len(shown)
-    return "; ".join(shown) + (f" and {more} more" if more else "")
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " ".join(word if word.strip() else repr(word) for word in words)
