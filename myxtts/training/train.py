@@ -51,6 +51,8 @@ class RunPlan(NamedTuple):
     """The input pipeline, not started yet."""
     recommended: BatchSize
     total_steps: int
+    shapes: str
+    """A table of the shapes."""
 
 
 def plan_run(
@@ -90,6 +92,7 @@ def plan_run(
     observer.on_phase("loading TensorFlow")
     load_tensorflow(program_cache(config.training.xla))
     from myxtts.data.corpus import open_caches, plan_corpus
+    from myxtts.data.shapes import describe_plan as describe_shapes
     from myxtts.data.shapes import with_recommended_batch_size
     from myxtts.devices.strategy import chief_first, set_up_devices, uses_xla
     from myxtts.runs.trained_model import find_predicting_checkpoint
@@ -125,7 +128,8 @@ def plan_run(
     with chief_first(strategy):
         task.prepare(observer.on_predicted_mels)
     feed = make_feed(task, config, strategy, total_steps, devices.data_device)
-    return RunPlan(config, devices, corpus, task, feed, recommended, total_steps)
+    shapes = describe_shapes(corpus.train.plan, config)
+    return RunPlan(config, devices, corpus, task, feed, recommended, total_steps, shapes)
 
 
 def train(
@@ -185,6 +189,8 @@ def train(
         )
         for line in describe_plan(plan):
             observer.on_notice(line)
+        _log.info("Length: %s", plan.corpus.train.schedule.planned_length(plan.config.training))
+        _log.info("%s", plan.shapes)
 
         # Run folder: locked, so that no other process trains into it.
         run = run or RunDir.make_next_in(RUNS)

@@ -201,7 +201,9 @@ class XTTSTrainer:
                 f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
                 f"is {self.total_steps}; raise --max-steps or --epochs"
             )
-        self._require_same_corpus(checkpoint, allowed=allow_changed_corpus)
+        require_same_corpus(
+            checkpoint, self._fingerprints, self.config, allowed=allow_changed_corpus
+        )
         self.task.restore(checkpoint)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self._seconds_before = checkpoint.info.seconds
@@ -396,38 +398,6 @@ class XTTSTrainer:
             factor,
         )
 
-    def _require_same_corpus(self, checkpoint: Checkpoint, *, allowed: bool) -> None:
-        """Report each difference from the clips and batches of the run so far.
-
-        Resuming with different clips would silently change the result. A difference is an error
-        unless it is allowed or follows from changed settings.
-        """
-        now = self._fingerprints
-        changed = [change.name for change in changes_since(checkpoint, self.config)]
-        has_other_clips = False
-        for name, before in checkpoint.info.corpus.items():
-            is_plan = name == BATCH_PLAN
-            # The batches of other clips are others.
-            if now.get(name, before) == before or (is_plan and has_other_clips):
-                continue
-            count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))
-            change = f"{count} before, {count_now} now"
-            if count == count_now:
-                change = f"{count_now}, in another order or with other content"
-            which = "is not that" if is_plan else "are not those"
-            difference = f"the {name} {which} of the run so far ({change})"
-            deciding = _DECIDE_BATCHES if is_plan else _DECIDE_CLIPS
-            configured = [setting for setting in changed if setting in deciding]
-            # Another number of micro-batches comes from another number of devices.
-            if not (allowed or configured or (is_plan and count != count_now)):
-                raise CheckpointError(
-                    f"{checkpoint.folder}: {difference}; restore the corpus as it was, or resume "
-                    "with what is there now with --allow-changed-corpus"
-                )
-            because = f", since {configured[0]} has changed" if configured else ""
-            _log.warning("%s: %s%s", checkpoint.folder, difference, because)
-            has_other_clips |= not is_plan
-
     def _step_now(self) -> int:
         return int(self.optimizer.step.numpy())
 
@@ -438,3 +408,37 @@ class XTTSTrainer:
     def _model_devices(self) -> list[str]:
         weights = [variable.value for variable in self.model.trainable_variables]
         return devices_holding(self.strategy, weights)
+
+
+def require_same_corpus(
+    checkpoint: Checkpoint, now: Mapping[str, str], config: XTTSConfig, *, allowed: bool
+) -> None:
+    """Report each difference from the clips and batches of the run so far.
+
+    Resuming with different clips would silently change the result. A difference is an error
+    unless it is allowed or follows from changed settings.
+    """
+    changed = [change.name for change in changes_since(checkpoint, config)]
+    has_other_clips = False
+    for name, before in checkpoint.info.corpus.items():
+        is_plan = name == BATCH_PLAN
+        # The batches of other clips are others.
+        if now.get(name, before) == before or (is_plan and has_other_clips):
+            continue
+        count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))
+        change = f"{count} before, {count_now} now"
+        if count == count_now:
+            change = f"{count_now}, in another order or with other content"
+        which = "is not that" if is_plan else "are not those"
+        difference = f"the {name} {which} of the run so far ({change})"
+        deciding = _DECIDE_BATCHES if is_plan else _DECIDE_CLIPS
+        configured = [setting for setting in changed if setting in deciding]
+        # Another number of micro-batches comes from another number of devices.
+        if not (allowed or configured or (is_plan and count != count_now)):
+            raise CheckpointError(
+                f"{checkpoint.folder}: {difference}; restore the corpus as it was, or resume "
+                "with what is there now with --allow-changed-corpus"
+            )
+        because = f", since {configured[0]} has changed" if configured else ""
+        _log.warning("%s: %s%s", checkpoint.folder, difference, because)
+        has_other_clips |= not is_plan

@@ -8,9 +8,6 @@ import pytest
 import soundfile
 import soxr
 import tensorflow as tf
-from myxtts.training.opening import Start, open_run
-from myxtts.training.same_corpus import require_same_corpus
-from myxtts.training.tasks import task_of
 from safetensors.numpy import load_file
 
 from myxtts.audio.griffin_lim import GriffinLim
@@ -27,7 +24,9 @@ from myxtts.runs.trained_model import find_predicting_checkpoint, find_vocoder, 
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.report import Observer
 from myxtts.training.step import compile_training_step
-from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.train import plan_run
+from myxtts.training.trainer import XTTSTrainer, require_same_corpus
+from myxtts.training.vocoder import VocoderTask
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def stepped(miniature, *, accumulation=1, xla=False, seed=0):
     )
     tf.keras.utils.set_random_seed(1)
     corpus = open_corpus(config)
-    task = task_of(config, corpus)
+    task = VocoderTask(config, corpus)
     task.build()
     optimizer = FlatAdamW(task.model.trainable_variables, config.training, 10)
     step = compile_training_step(
@@ -93,7 +92,7 @@ def refining_task(miniature, **changes):
     config = miniature(task="vocoder", adversarial_start=0.0, **changes)
     tf.keras.utils.set_random_seed(1)
     corpus = open_corpus(config)
-    task = task_of(config, corpus)
+    task = VocoderTask(config, corpus)
     task.build()
     return task, task.load(corpus.train.schedule.batch_at(0))
 
@@ -156,7 +155,7 @@ def test_xla_agrees(plain, miniature):
 def test_a_segment_of_another_length_is_refused(plain, miniature):
     config = miniature(task="vocoder")
     corpus = open_corpus(config)
-    batch = task_of(config, corpus).load(corpus.train.schedule.batch_at(0))
+    batch = VocoderTask(config, corpus).load(corpus.train.schedule.batch_at(0))
     longer = batch._replace(mel=np.pad(batch.mel, [(0, 0), (0, 2), (0, 0)]))
     with pytest.raises((TypeError, ValueError), match=str(config.vocoder.frames_per_segment + 2)):
         plain[0](longer, tf.constant(True))
@@ -174,16 +173,10 @@ def test_one_shape_is_compiled_and_none_after(vocoder_run, miniature):
     assert 0 < report["valid_frame_ratio"] <= 1
 
 
-def test_a_run_shows_its_segments_and_how_to_speak_with_them(miniature, tmp_path):
+def test_the_next_command_speaks_with_the_vocoder(miniature, tmp_path):
     config = miniature(task="vocoder", gradient_accumulation_steps=2)
     corpus = open_corpus(config)
-    task = task_of(config, corpus)
-    frames, clips = config.vocoder.frames_per_segment, len(corpus.train.cache)
-    # Every clip is longer than a segment.
-    assert task.describe_shapes() == (
-        f"Segments: {frames} frames of each clip, 4 clips at once, {clips} clips in all; "
-        "100.0% real frames"
-    )
+    task = VocoderTask(config, corpus)
     command = shlex.split(task.next_command(tmp_path / "run"))
     assert command[:2] == ["myxtts", "synthesize"]
     assert command[command.index("--vocoder") + 1] == str(tmp_path / "run")
@@ -313,7 +306,7 @@ def test_predicted_mels_have_the_timing_and_the_pitch_of_the_recordings(corpus):
 def test_predicted_mels_are_made_once(mending_run, miniature, trained_run):
     config = miniature(task="vocoder", mels_from=str(trained_run))
     seen = []
-    task_of(config, open_corpus(config)).prepare_mels(lambda done, total: seen.append(done))
+    VocoderTask(config, open_corpus(config)).prepare(lambda done, total: seen.append(done))
     assert seen == []
 
 
@@ -325,8 +318,8 @@ def test_making_predicted_mels_shows_its_progress(miniature, trained_run, tmp_pa
             seen.append((done, total))
 
     config = miniature(task="vocoder", mels_from=str(trained_run), cache_dir=str(tmp_path))
-    with open_run(config, Start(), Watching()) as opened:
-        parts = opened.corpus.train, opened.corpus.validation
+    corpus = plan_run(config, Watching()).corpus
+    parts = corpus.train, corpus.validation
     clips = [len(part.cache) for part in parts]
     assert seen == [(done, total) for total in clips for done in range(total + 1)]
 
@@ -337,7 +330,7 @@ def test_a_batch_has_predicted_mels_with_the_samples_at_their_place(mending_run,
     for changes in ({}, {"mels_from": run}):
         config = miniature(task="vocoder", pitch_semitones=0, tone_db=0, gain_db=0, **changes)
         corpus = open_corpus(config)
-        source = task_of(config, corpus).source(data_device=None, worker=0, workers=1)
+        source = VocoderTask(config, corpus).source(data_device=None, worker=0, workers=1)
         batches.append(source.computed(source.load(5)))
     recorded, predicted = batches
     np.testing.assert_array_equal(recorded.samples, predicted.samples)
@@ -420,8 +413,8 @@ def test_words_that_the_model_does_not_know_are_named(miniature, trained_run, tm
     config = miniature(
         task="vocoder", mels_from=str(trained_run), train_data=str(tmp_path), cache_dir=None
     )
-    with pytest.raises(CheckpointError, match="does not know the language 'de'"):
-        task_of(config, open_corpus(config)).prepare_mels(lambda done, total: None)
+    with pytest.raises(CheckpointError, match="language 'de'"):
+        VocoderTask(config, open_corpus(config)).prepare(lambda done, total: None)
 
 
 def test_predicted_mels_are_found_where_clips_were_rejected(tmp_path):
