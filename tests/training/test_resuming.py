@@ -6,7 +6,6 @@ import shutil
 import signal
 
 import pytest
-from myxtts.training.same_corpus import require_same_corpus
 
 from myxtts.cli.main import main
 from myxtts.data.corpus import BATCH_PLAN, TRAINING_CLIPS, open_corpus
@@ -15,7 +14,7 @@ from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.interruption import Interruption
 from myxtts.training.output import RunWriter
 from myxtts.training.report import Observer
-from myxtts.training.trainer import XTTSTrainer
+from myxtts.training.trainer import XTTSTrainer, require_same_corpus
 
 
 class KilledError(Exception):
