@@ -107,7 +107,7 @@ def test_the_page_speaks_persian_and_fits_a_phone(serve_here, open_page):
         page.get_by_role("button", name=button).click()
     page.get_by_role("button", name="فارسی").click()
     page.get_by_label("متن").fill("سلام")
-    page.get_by_role("button", name="بگو").focus()
+    page.get_by_role("button", name="بخوان").focus()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 150
     page.reload()

@@ -16,18 +16,18 @@ const WORDS = {
     really: "Delete this voice?", stopped: "Stopped", done: "Done", offline: "The server does not answer",
   },
   fa: {
-    interface: "واسط برنامه", token: "توکن این کارساز", useToken: "به کار ببر", text: "متن",
+    interface: "واسط برنامه", token: "توکن این سرور", useToken: "استفاده", text: "متن",
     model: "مدل", voice: "صدا", language: "زبان", speed: "سرعت",
-    compare: "مقایسه با", nothing: "هیچ", speak: "بگو", stop: "بس کن",
+    compare: "مقایسه با", nothing: "هیچ", speak: "بخوان", stop: "توقف",
     addVoice: "افزودن صدا", voiceName: "نام صدا", file: "فایل صوتی",
     addHint: "چند ثانیه از صدای یک گوینده را ضبط یا انتخاب کنید، بدون موسیقی و سروصدا.",
     record: "ضبط", stopRecording: "پایان ضبط", save: "ذخیرهٔ صدا",
     remove: "پاک کردن صدای انتخاب‌شده", consent: "تنها صدای کسانی را بسازید که اجازه داده‌اند.",
-    noVoice: "هنوز صدایی نیست: پایین‌تر بیفزایید", speaking: "در حال گفتن …", download: "دریافت wav",
+    noVoice: "هنوز صدایی نیست: پایین‌تر بیفزایید", speaking: "در حال خواندن …", download: "دریافت wav",
     wave: "شکل موج", mel: "طیف‌نگارهٔ مل", seconds: "ثانیه", semicolon: "؛", firstAudio: "نخستین صدا پس از",
     saved: "صدا ذخیره شد", removed: "صدا پاک شد", recording: "در حال ضبط …",
-    noMicrophone: "میکروفن در دسترس نیست", notAudio: "این فایل را نمی‌توان به شکل صدا خواند",
-    really: "این صدا پاک شود؟", stopped: "متوقف شد", done: "تمام شد", offline: "کارساز پاسخ نمی‌دهد",
+    noMicrophone: "میکروفون در دسترس نیست", notAudio: "این فایل را نمی‌توان به شکل صدا خواند",
+    really: "این صدا پاک شود؟", stopped: "متوقف شد", done: "تمام شد", offline: "سرور پاسخ نمی‌دهد",
   },
 };
 
