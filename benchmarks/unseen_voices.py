@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402
 
 from myxtts import TTS  # noqa: E402
 from myxtts.audio.files import clean_recording, read_audio  # noqa: E402
-from myxtts.cli.speaking_flags import (  # noqa: E402
+from myxtts.cli.parser import (  # noqa: E402
     add_speech_flags,
     add_vocoder_flag,
     speech_options,

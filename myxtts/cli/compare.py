@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from myxtts.cli.console import say, say_json
 from myxtts.cli.parser import CommandParser, add_json, flag_group
-
-if TYPE_CHECKING:
-    from myxtts.evaluation.history import RunHistory
-    from myxtts.evaluation.measures import Metric
-
-_DEFAULT_FOLDER = Path("comparison")
+from myxtts.devices.startup import load_tensorflow
+from myxtts.evaluation.history import AXES, LOSSES, METRICS, RunHistory, read_history
+from myxtts.evaluation.measures import Metric
+from myxtts.runs.run_dir import RunDir
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -27,9 +25,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flag_group(parser, "output").add_argument(
         "--out",
         type=Path,
-        default=_DEFAULT_FOLDER,
+        default=Path("comparison"),
         metavar="DIR",
-        help=f"folder for the plots (default: {_DEFAULT_FOLDER})",
+        help="folder for the plots",
     )
     add_json(parser)
     parser.why_no_language = "runs are compared by their losses and metrics, whatever they speak"
@@ -37,15 +35,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.runs.run_dir import RunDir
-
     for folder in options.runs:
         RunDir(folder).lines_of_training()
-    from myxtts.devices.startup import load_tensorflow
-
     load_tensorflow()
     from myxtts.charts import as_png
-    from myxtts.evaluation.history import AXES, read_history
     from myxtts.evaluation.results import as_json, draw_curves, write_result
 
     runs = {str(folder): read_history(folder) for folder in options.runs}
@@ -88,49 +81,35 @@ def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str
 
 
 def _table(runs: dict[str, RunHistory]) -> list[str]:
-    """One row per metric with the latest value of each run; a star marks the best."""
-    from myxtts.evaluation.history import LOSSES, METRICS
-
+    """Return a row per metric with the latest value of each run; a star marks the best."""
     width = max(14, *(len(name) + 3 for name in runs))
     ceiling = next((run.ceiling for run in runs.values() if run.ceiling), {})
     heads = [*runs, *(["recordings"] if ceiling else [])]
-    lines = [f"{'':<32}{'better':>12}" + "".join(f"{name:>{width}}" for name in heads)]
-    facts = {
-        "steps": [f"{run.steps:,}" for run in runs.values()],
-        "hours": [f"{run.hours:.2f}" for run in runs.values()],
-        "utterances": [f"{run.utterances:,}" for run in runs.values()],
-        "useful utilisation": [_percent(run.report) for run in runs.values()],
-    }
-    for title, values in facts.items():
-        lines.append(f"{title:<44}" + "".join(f"{value:>{width}}" for value in values))
+    rows = [("", "better", heads)]
+    useful = [run.report.get("useful_utilisation") for run in runs.values()]
+    rows += [
+        ("steps", "", [f"{run.steps:,}" for run in runs.values()]),
+        ("hours", "", [f"{run.hours:.2f}" for run in runs.values()]),
+        ("utterances", "", [f"{run.utterances:,}" for run in runs.values()]),
+        ("useful utilization", "", ["" if it is None else f"{it:.1%}" for it in useful]),
+    ]
     for metric in METRICS:
-        last = [_last(run, metric) for run in runs.values()]
+        curves = [run.curves.get(metric.name) for run in runs.values()]
+        last = [curve.values[-1] if curve else None for curve in curves]
         if any(value is not None for value in last):
-            starred = metric.name not in LOSSES or _losses_compare(runs)
-            cells = [_cell(value, last if starred else [value], metric) for value in last]
-            cells.append(
-                "" if metric.name not in ceiling else _number(ceiling[metric.name], metric)
-            )
-            row = f"{metric.title:<32}{metric.better:>12}" + "".join(
-                f"{cell:>{width}}" for cell in cells
-            )
-            lines.append(row.rstrip())
-    return lines
+            is_comparable = metric.name not in LOSSES or _losses_compare(runs)
+            cells = [_cell(value, last if is_comparable else [], metric) for value in last]
+            cells.append(_cell(ceiling.get(metric.name), [], metric))
+            rows.append((metric.title, metric.better, cells))
+    return [
+        (f"{title:<32}{better:>12}" + "".join(f"{cell:>{width}}" for cell in cells)).rstrip()
+        for title, better, cells in rows
+    ]
 
 
 def _losses_compare(runs: dict[str, RunHistory]) -> bool:
-    """Whether they were computed on the same clips."""
+    """Return whether the losses were computed on the same clips."""
     return len({run.corpus for run in runs.values()}) == 1
-
-
-def _percent(report: dict[str, Any]) -> str:
-    share = report.get("useful_utilisation")
-    return "" if share is None else f"{share:.1%}"
-
-
-def _last(run: RunHistory, metric: Metric) -> float | None:
-    curve = run.curves.get(metric.name)
-    return curve.values[-1] if curve else None
 
 
 def _cell(value: float | None, of_all: list[float | None], metric: Metric) -> str:
@@ -139,8 +118,4 @@ def _cell(value: float | None, of_all: list[float | None], metric: Metric) -> st
     known = [one for one in of_all if one is not None]
     best = {"lower": min, "higher": max}.get(metric.better)
     star = " *" if best and len(known) > 1 and value == best(known) else ""
-    return _number(value, metric) + star
-
-
-def _number(value: float, metric: Metric) -> str:
-    return f"{value:.{metric.decimals}f}"
+    return f"{value:.{metric.decimals}f}{star}"

@@ -17,7 +17,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
@@ -26,12 +26,14 @@ from rich.table import Column
 from rich.text import Text
 
 from myxtts.errors import printable
-from myxtts.training.report import Observer
+from myxtts.training.report import Observer, RunReport, describe_end
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0
-# What was counted faster says nothing about the pace.
+# A shorter time says nothing about the pace.
 _MIN_SECONDS_OF_RATE = 0.1
+# Evaluations and checkpoints in between should not make the ETA of a run jump.
+_SECONDS_OF_PACE_OF_RUN = 600.0
 _log = logging.getLogger(__name__)
 
 # done, total
@@ -83,26 +85,6 @@ class LogLines(logging.Handler):
         say_aside(self.format(record))
 
 
-class _Pace(ProgressColumn):
-    """The rate and the ETA, or the elapsed time where nothing is counted."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        return Text(pace(task), no_wrap=True)
-
-
-def pace(task: Task) -> str:
-    """Describe how fast a task proceeds and how long it will take."""
-    if task.total is None:
-        return clock_time(task.elapsed or 0.0)
-    unit, speed = task.fields["unit"], task.speed
-    if speed is None or (task.elapsed or 0.0) < _MIN_SECONDS_OF_RATE:
-        return ""
-    left = "" if task.time_remaining is None else f"  ETA {clock_time(task.time_remaining)}"
-    return (task.fields["rate"] or rate(speed, unit)) + left
-
-
 def rate(per_second: float, unit: str) -> str:
     if per_second < 1:
         return f"{1 / max(per_second, 1e-9):.1f} s/{unit}"
@@ -114,6 +96,24 @@ def clock_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def pace(task: Task) -> str:
+    """Describe how fast a task proceeds and how long it will take."""
+    if task.total is None:
+        return clock_time(task.elapsed or 0.0)
+    is_known = task.speed is not None and (task.elapsed or 0.0) >= _MIN_SECONDS_OF_RATE
+    eta = "" if task.time_remaining is None else f"ETA {clock_time(task.time_remaining)}"
+    if task.fields["facts"]:
+        return f"{eta}  {task.fields['facts']}"
+    return f"{rate(task.speed or 0.0, task.fields['unit'])}  {eta}".rstrip() if is_known else ""
+
+
+class _Pace(ProgressColumn):
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        return Text(pace(task), no_wrap=True)
 
 
 class Progress:
@@ -138,7 +138,7 @@ class Progress:
         self._last_line = clock()
         self._bar = Bar(
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),
-            BarColumn(bar_width=15),
+            BarColumn(bar_width=8),
             _Pace(table_column=Column(no_wrap=True)),
             console=console,
             transient=True,
@@ -168,14 +168,14 @@ class Progress:
         for task in self._bar.task_ids:
             self._bar.remove_task(task)
         self._what = what
-        self._task = self._bar.add_task(printable(what), total=None, unit=unit, rate="")
+        self._task = self._bar.add_task(printable(what), total=None, unit=unit, facts="")
         self._last_line = self._clock()
         if self.prints_lines and not unit and not is_brief:
             self._print_line(f"... {what}")
 
     def describe(self, what: str) -> None:
         """Show other words for the current stage."""
-        self._bar.update(self._task, description=printable(what))
+        self._bar.update(self._task, description=printable(what), facts="")
 
     def count(self, done: int, total: int) -> None:
         """Count the current stage."""
@@ -184,7 +184,7 @@ class Progress:
             self._print_line("  ".join(filter(None, [self.task.description, pace(self.task)])))
 
     def update(
-        self, done: int, total: int, time_of: Callable[[int], float] = float, rate: str = ""
+        self, done: int, total: int, time_of: Callable[[int], float] = float, facts: str = ""
     ) -> None:
         """Redraw; `time_of` weighs counts that do not take equally long."""
         self._bar.update(
@@ -192,7 +192,7 @@ class Progress:
             description=printable(f"{self._what} {done:,}/{total:,}"),
             completed=time_of(done),
             total=time_of(total),
-            rate=rate,
+            facts=facts,
         )
 
     def is_line_due(self, *, now: bool = False) -> bool:
@@ -267,16 +267,19 @@ class Stream(io.TextIOBase):
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
     """Put a `Stream` in the place of standard output and standard error."""
-    _open_missing_descriptors()
+    for number in (0, 1, 2):
+        # A file that is opened instead of a closed stream would get what libraries print.
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(OSError):
                 stream.reconfigure(errors="backslashreplace")
-    sys.stdout, sys.stderr = (
-        stream and Stream(stream, name)
-        for stream, name in zip(before, ("standard output", "standard error"), strict=True)
-    )
+    sys.stdout = before[0] and Stream(before[0], "standard output")
+    sys.stderr = before[1] and Stream(before[1], "standard error")
     try:
         yield
     finally:
@@ -284,41 +287,25 @@ def standard_streams() -> Iterator[None]:
 
 
 def continue_without_streams() -> None:
-    """From now on a stream that cannot be written is given up instead of ending the command."""
+    """From now on give up a stream that cannot be written, instead of ending the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, Stream):
             stream.may_fail = True
 
 
-def _open_missing_descriptors() -> None:
-    """Fill in closed standard streams (`2>&-`).
-
-    Otherwise the next file that is opened gets the number of one, and libraries write into it.
-    """
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            # It takes the lowest free number: this one. Child processes need it too.
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-
-
-if TYPE_CHECKING:
-    from myxtts.training.report import RunReport
-
-# Evaluations and checkpoints in between should not make the ETA jump.
-_SECONDS_OF_PACE = 600.0
-
-
 class LiveRun(Observer):
-    """Shows a run: a live line in a terminal, and a line of metrics at intervals."""
+    """Shows a run: a live line in a terminal, and a line of metrics at intervals.
+
+    `paths` are the arguments that resuming needs again.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, paths: str = "") -> None:
         self._paths = paths
-        self._progress = Progress(print_line=say, seconds_of_pace=_SECONDS_OF_PACE, clock=clock)
+        self._progress = Progress(
+            print_line=say, seconds_of_pace=_SECONDS_OF_PACE_OF_RUN, clock=clock
+        )
         self._relative_time: Callable[[int], float] = float
-        self._rate = ""
-        self._has_metrics = False
+        self._facts = ""
 
     def __enter__(self) -> LiveRun:
         self._progress.__enter__()
@@ -353,21 +340,22 @@ class LiveRun(Observer):
 
     def on_progress(self, step: int, total: int) -> None:
         self._progress.begin("step", "step")
-        self._progress.update(step, total, self._relative_time, self._rate)
+        self._progress.update(step, total, self._relative_time, self._facts)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
         # Zero in the line that a killed run still owed its last checkpoint.
         seconds = metrics["step_seconds"] + metrics["data_wait_seconds"]
-        self._rate = rate(1 / seconds, "step") if seconds else ""
+        speed = rate(1 / seconds, "step") if seconds else ""
+        is_first = not self._facts
+        loss, useful = metrics["loss"], metrics["useful_utilisation"]
+        self._facts = f"loss {loss:.3f}  useful {useful:.0%}  {speed}"
         self.on_progress(step, total)
-        if self._progress.is_line_due(now=not self._has_metrics or step == total):
-            self._has_metrics = True
+        if self._progress.is_line_due(now=is_first or step == total):
             left = self._progress.task.time_remaining
             eta = "" if left is None else clock_time(left)
-            say(
-                f"{_place(step, total)}  ETA {eta:>8}  loss {metrics['loss']:7.3f}  "
-                f"useful {metrics['useful_utilisation']:4.0%}  {self._rate}"
-            )
+            # Aligned with the other lines.
+            place = f"step {step:>{len(f'{total:,}')},}/{total:,}"
+            say(f"{place}  ETA {eta:>8}  loss {loss:7.3f}  useful {useful:4.0%}  {speed}")
 
     def on_evaluating(self, step: int) -> None:
         self._progress.describe(f"evaluating step {step:,}")
@@ -386,13 +374,6 @@ class LiveRun(Observer):
         say(f"step {step:,}  metrics: {measures}")
 
     def on_end(self, report: RunReport, next_command: str) -> None:
-        from myxtts.training.report import describe_end
-
         self._progress.stop()
         for line in describe_end(report, next_command, self._paths):
             say(line)
-
-
-def _place(step: int, total: int) -> str:
-    """Format the step so that all lines of a run are aligned."""
-    return f"step {step:>{len(f'{total:,}')},}/{total:,}"

@@ -18,8 +18,9 @@ from typing import Any
 
 from myxtts.cli.console import say
 from myxtts.cli.parser import CommandParser
+from myxtts.errors import CheckpointError, DataError
+from myxtts.runs.run_dir import RunDir
 
-_DEFAULT_HOST, _DEFAULT_PORT = "localhost", 6006
 # TensorBoard shows ten of them by default: every evaluation of a usual run.
 _KEPT_SAMPLES = {"audio": 100, "images": 100, "text": 100}
 
@@ -34,15 +35,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
         "--host",
-        default=_DEFAULT_HOST,
-        help=f"address to listen on; 0.0.0.0 lets other machines in (default: {_DEFAULT_HOST})",
+        default="localhost",
+        help="address to listen on; 0.0.0.0 lets other machines in",
     )
     parser.add_argument(
         "--port",
         type=int,
-        default=_DEFAULT_PORT,
+        default=6006,
         metavar="N",
-        help=f"port to listen on; 0 takes a free one (default: {_DEFAULT_PORT})",
+        help="port to listen on; 0 takes a free one",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address without opening the browser"
@@ -52,9 +53,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.errors import CheckpointError
-    from myxtts.runs.run_dir import RunDir
-
     runs = list({folder.resolve(): folder for folder in options.runs}.values())
     for folder in runs:
         RunDir(folder).require_folder()
@@ -92,8 +90,6 @@ def _start(log_dir: str, host: str, port: int) -> str:
     # TensorBoard's switch for working without TensorFlow, which takes seconds to import.
     sys.modules["tensorboard.compat.notf"] = ModuleType("notf")
     from tensorboard import program
-
-    from myxtts.errors import DataError
 
     board = program.TensorBoard()
     board.configure(

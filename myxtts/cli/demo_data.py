@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
+from myxtts.data.demo import DEFAULT_SPEAKERS, DEFAULT_UTTERANCES, make_demo_corpus
 from myxtts.errors import DataError
 
 
@@ -20,47 +21,45 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "dir", type=Path, metavar="DIR", help="folder to create; must be new or empty"
     )
     parser.add_argument(
-        "--utterances", type=int, metavar="N", help="number of training clips (default: 1000)"
+        "--utterances",
+        type=int,
+        default=DEFAULT_UTTERANCES,
+        metavar="N",
+        help="number of training clips",
     )
     parser.add_argument(
         "--languages",
         "--language",
         default="en",
         metavar="TAGS",
-        help="languages, such as en,fa (default: en)",
+        help="languages, such as en,fa",
     )
-    parser.add_argument("--speakers", type=int, metavar="N", help="number of speakers (default: 4)")
+    parser.add_argument(
+        "--speakers", type=int, default=DEFAULT_SPEAKERS, metavar="N", help="number of speakers"
+    )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
         metavar="N",
-        help="random seed for assigning sentences to speakers (default: 0)",
+        help="random seed for assigning sentences to speakers",
     )
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    from myxtts.data import demo
-
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
         raise DataError("--languages: is empty, expected language tags such as en,fa")
-    make(
-        options.dir,
-        utterances=demo.DEFAULT_UTTERANCES if options.utterances is None else options.utterances,
-        languages=languages,
-        speakers=demo.DEFAULT_SPEAKERS if options.speakers is None else options.speakers,
-        seed=options.seed,
-    )
+    with counting_bar("Generating the demo corpus", "clip") as on_progress:
+        seconds = make_demo_corpus(
+            options.dir,
+            utterances=options.utterances,
+            languages=languages,
+            speakers=options.speakers,
+            seed=options.seed,
+            on_progress=on_progress,
+        )
+    say(f"Demo corpus: {seconds / 60:.1f} minutes in {options.dir}")
     say(f"Next: myxtts train {options.dir}")
     return 0
-
-
-def make(folder: Path, **settings: Any) -> None:
-    """Generates the corpus with a progress bar and prints its size."""
-    from myxtts.data.demo import make_demo_corpus
-
-    with counting_bar("Generating the demo corpus", "clip") as on_progress:
-        seconds = make_demo_corpus(folder, on_progress=on_progress, **settings)
-    say(f"Demo corpus: {seconds / 60:.1f} minutes in {folder}")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from myxtts.cli.console import say, say_json
 from myxtts.cli.parser import CHECK_FAILED
 from myxtts.cli.stats import measure_part
 from myxtts.cli.train import add_training_flags, configuration_of_run, find_start
-
-if TYPE_CHECKING:
-    from myxtts.config.config import XTTSConfig
-    from myxtts.data.shapes import Clips
-    from myxtts.data.statistics import Diagnosis
-    from myxtts.devices.placement import Placement
+from myxtts.config.config import XTTSConfig
+from myxtts.data.shapes import Clips, with_recommended_batch_size
+from myxtts.data.statistics import Diagnosis, advise, diagnose, typical_lengths
+from myxtts.devices.machine import describe_machine
+from myxtts.devices.placement import (
+    Placement,
+    expected_gpu_count,
+    expects_xla,
+    find_cluster,
+    place,
+)
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -26,7 +31,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "compiled with this configuration and corpus, and compare the batching modes. Takes the "
         "flags of train; XLA is taken to be on if there are GPUs here, or with --xla. Exit code 1 "
         "if training would recompile or stop because too many clips are left out.",
-        argument_default=argparse.SUPPRESS,
     )
     add_training_flags(
         parser,
@@ -37,11 +41,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _, resumed, init_from = find_start(options)
-    config = configuration_of_run(options, resumed, init_from)
-    from myxtts.data.shapes import with_recommended_batch_size
-    from myxtts.data.statistics import advise, diagnose
-
+    _, resumed, source = find_start(options)
+    config = configuration_of_run(options, resumed, source)
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
     config, batch = with_recommended_batch_size(clips, config, replicas=placement.replicas)
@@ -60,10 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
-    """The placement that `train` would choose and whether it uses XLA, without TensorFlow."""
-    from myxtts.devices.machine import describe_machine
-    from myxtts.devices.placement import expected_gpu_count, expects_xla, find_cluster, place
-
+    """Predict the placement of `train` and whether it uses XLA, without setting up devices."""
     cluster = find_cluster()
     gpus_here = describe_machine().gpus_to_be_expected
     gpu_count = expected_gpu_count(config, gpus_here)
@@ -72,9 +70,7 @@ def _placement(config: XTTSConfig) -> tuple[Placement, bool]:
 
 
 def _clips(config: XTTSConfig, *, quiet: bool) -> tuple[Clips, int, str]:
-    """Lengths of the clips, the number of clips without any, and where they come from."""
-    from myxtts.data.statistics import typical_lengths
-
+    """Return the lengths of the clips, the number of unusable ones, and the source."""
     folder = config.data.train_data
     if folder is None:
         return typical_lengths(), 0, "clip lengths like LJSpeech's (no corpus given)"

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say, say_json, terminal_width
-from myxtts.cli.parser import add_json, add_run, flag_group, required_run
-from myxtts.cli.speaking_flags import add_vocoder_flag
+from myxtts.cli.parser import add_json, add_run, add_vocoder_flag, flag_group, required_run
 from myxtts.errors import ConfigError, DataError, plural
 
 if TYPE_CHECKING:

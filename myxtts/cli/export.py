@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import Progress, say
-from myxtts.cli.parser import add_run, flag_group, required_run
-from myxtts.errors import DataError
-from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
+from myxtts.cli.parser import add_run, flag_group, required_run, speech_options
+from myxtts.devices.startup import load_tensorflow
+from myxtts.models.speech_options import SpeechOptions
 
 _FORMATS = ("saved-model", "onnx", "litert", "litert-float16")
 
@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         type=int,
         default=SpeechOptions.steps,
         metavar="N",
-        help=f"sampling steps, fixed in the model (default: {SpeechOptions.steps})",
+        help="sampling steps, fixed in the model",
     )
     output = flag_group(parser, "output")
     output.add_argument(
@@ -44,16 +44,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
-        speech = SpeechOptions(steps=options.steps)
-    except SpeechOptionError as error:
-        raise DataError(f"--{error.option}: {error.problem}") from None
+    speech = speech_options(options)
     run_dir = required_run(options)
     folder: Path = options.out
     with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
-        from myxtts.devices.startup import load_tensorflow
-
         load_tensorflow()
         from myxtts.synthesis.export import export_model
         from myxtts.synthesis.tts import TTS

@@ -23,10 +23,11 @@ from myxtts.cli.parser import (
     add_message_flags,
 )
 from myxtts.errors import MyXTTSError
+from myxtts.runs.run_dir import run_or_base
 from myxtts.training.interruption import signals_interrupt
 
 # Each is a module of this folder.
-_COMMANDS = (
+_COMMANDS = [
     "demo-data",
     "collect",
     "review",
@@ -44,40 +45,43 @@ _COMMANDS = (
     "dashboard",
     "export",
     "doctor",
-)
+]
+_SHELLS = ("bash", "zsh", "tcsh", "fish")
+# Full disks, quotas and process limits: writing to an open file raises these without a file name.
+_MACHINE_LIMITS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    with standard_streams():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = command_parser(_named_first(arguments)).parse_args(arguments)
-    level = logging.INFO if options.verbose else logging.WARNING
-    logging.basicConfig(level=logging.INFO, handlers=[LogLines(level)])
-    for library in ("tensorflow", "absl"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    try:
-        with signals_interrupt():
-            result: int = options.run(options)
-        # Output that cannot be written is an error of the command, not of Python's exit.
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return result
-    except KeyboardInterrupt as error:
-        if sys.stderr is not None and sys.stderr.isatty():
-            say_aside("")  # after the ^C that the terminal shows
-        say_aside(f"myxtts {options.command}: interrupted")
-        # Commands that handle signals say which one it was.
-        return getattr(error, "exit_code", INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - any error must set the exit code
-        return report_failure(error, options.command, show_traceback=options.traceback)
+    with standard_streams():
+        # A command need not wait until the others are imported.
+        only = arguments[0] if arguments and arguments[0] in _COMMANDS else None
+        options = command_parser(only).parse_args(arguments)
+        level = logging.INFO if options.verbose else logging.WARNING
+        logging.basicConfig(level=logging.INFO, handlers=[LogLines(level)])
+        for library in ("tensorflow", "absl"):
+            logging.getLogger(library).setLevel(logging.WARNING)
+        try:
+            with signals_interrupt():
+                result: int = options.run(options)
+            # Output that cannot be written is an error of the command, not of Python's exit.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return result
+        except KeyboardInterrupt as error:
+            if sys.stderr is not None and sys.stderr.isatty():
+                say_aside("")  # after the ^C that the terminal shows
+            say_aside(f"myxtts {options.command}: interrupted")
+            return getattr(error, "exit_code", INTERRUPTED)
+        except Exception as error:  # noqa: BLE001 - any error must set the exit code
+            return report_failure(error, options.command, show_traceback=options.traceback)
 
 
 def command_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Of all commands, or of one: a command need not wait until the others are imported."""
+    """Return the parser of all commands, or of one."""
     parser = CommandParser(
         prog="myxtts",
         description="Train a voice-cloning text-to-speech model on your recordings, and speak "
@@ -87,7 +91,7 @@ def command_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--print-completion",
         action=PrintCompletion,
-        choices=SHELLS,
+        choices=_SHELLS,
         default=argparse.SUPPRESS,
         help="print a script that completes commands, flags and voices in your shell",
     )
@@ -98,17 +102,6 @@ def command_parser(only: str | None = None) -> argparse.ArgumentParser:
         add_message_flags(command)
         command.set_defaults(run=module.run)
     return parser
-
-
-def _named_first(arguments: Sequence[str]) -> str | None:
-    return arguments[0] if arguments and arguments[0] in _COMMANDS else None
-
-
-# Full disks, quotas and process limits: writing to an open file raises these without a file name.
-_MACHINE_LIMITS = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
-}
 
 
 def report_failure(error: Exception, command: str, *, show_traceback: bool) -> int:
@@ -128,24 +121,21 @@ def report_failure(error: Exception, command: str, *, show_traceback: bool) -> i
 
 
 def _user_message(error: Exception) -> str | None:
-    """None if the user could not fix it."""
+    """Return one line, or None if the user could not fix it."""
     if isinstance(error, MyXTTSError):
         return str(error)
     if isinstance(error, MemoryError):
         return "out of memory; end other programs, or lower data.batch_size or the model's size"
     if not isinstance(error, OSError):
         return None
+    reason = error.strerror or str(error)
     if isinstance(error.filename, str | bytes | os.PathLike):
-        line = f"{os.fsdecode(error.filename)}: {error.strerror or error}"
-    elif error.errno in _MACHINE_LIMITS:
-        line = error.strerror or str(error)
-    else:
-        return None
-    return " ".join(line.splitlines())
+        return " ".join(f"{os.fsdecode(error.filename)}: {reason}".splitlines())
+    return reason if error.errno in _MACHINE_LIMITS else None
 
 
 def _stdout_is_closed() -> bool:
-    """Whether standard output is the broken pipe; writing one more line shows it."""
+    """Find out whether standard output is the broken pipe by writing one more line."""
     try:
         print(flush=True)
     except BrokenPipeError:
@@ -155,16 +145,11 @@ def _stdout_is_closed() -> bool:
     return False
 
 
-SHELLS = ("bash", "zsh", "tcsh", "fish")
-
-
 class PrintCompletion(argparse.Action):
     """Prints the script and exits, as --version does."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         import shtab
-
-        from myxtts.runs.run_dir import run_or_base
 
         voices = sorted(file.stem for file in (run_or_base(None) / "voices").glob("*.json"))
         for _, command in all_commands(parser):

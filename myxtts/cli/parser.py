@@ -1,4 +1,4 @@
-"""The argument parser of every command: a mistake is one line that suggests what was meant."""
+"""The argument parser of every command, and the flags that commands share."""
 
 from __future__ import annotations
 
@@ -10,151 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from myxtts.config.config import XTTSConfig, section_by_setting, section_of
-from myxtts.config.loading import builtin_names
+from myxtts.config.config import XTTSConfig, section_by_setting
+from myxtts.config.loading import builtin_names, load_config
 from myxtts.config.schema import Layer, did_you_mean, nearest
-from myxtts.errors import CheckpointError, ConfigError, printable
+from myxtts.errors import CheckpointError, ConfigError, DataError, printable
+from myxtts.models.speech_options import SpeechOptionError, SpeechOptions
 from myxtts.runs.run_dir import run_or_base
+from myxtts.text.languages import parse_tag
 from myxtts.training.interruption import exit_code_of_signal
-
-CORPUS_ARGUMENT, RUN_ARGUMENT = "corpus_argument", "run_argument"
-# argparse names a flag with all its spellings: --text-file/--text_file.
-_OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:|$)")
-_NO_NUMBER = re.compile(r"invalid (int|float) value: (.*)")
-_SAME_AS_FLAG = {CORPUS_ARGUMENT: "train_data", RUN_ARGUMENT: "checkpoint"}
-
-
-class CommandParser(argparse.ArgumentParser):
-    """argparse with suggestions, and without the usage before each error.
-
-    The methods with an underscore are argparse's own, the same in every Python since 3.11.
-    """
-
-    why_no_language: str | None = None
-    """Of a command for which a language would mean nothing: told where --language is given."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**({"formatter_class": HelpWithDefaults} | options))
-
-    def format_help(self) -> str:
-        sort_flags(self)
-        if self.why_no_language is not None:
-            self.epilog = f"There is no --language: {self.why_no_language}."
-        return super().format_help()
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        # Before parsing, which complains of a required flag first, though it was only misspelt.
-        args = sys.argv[1:] if args is None else args
-        for flag in self._flags_in(args):
-            if not any(known.startswith(flag) for known in self._option_string_actions):
-                self.error(f"unknown flag {flag}{self._hint(flag)}")
-        found, rest = super().parse_known_args(args, namespace)
-        for argument, flag in _SAME_AS_FLAG.items():
-            self._merge(found, argument, flag)
-        return found, rest
-
-    def _merge(self, found: argparse.Namespace, argument: str, flag: str) -> None:
-        """An argument that is also a flag is the flag's value."""
-        value, before = vars(found).pop(argument, None), getattr(found, flag, None)
-        if value is None:
-            return
-        if before not in (None, value):
-            name = f"--{flag.replace('_', '-')}"
-            self.error(f"found {value} and {name} {before}; give one of them")
-        setattr(found, flag, value)
-
-    def error(self, message: str) -> NoReturn:
-        line = _OTHER_SPELLINGS.sub("", message.removeprefix("argument "))
-        line = line.replace("not allowed with argument", "cannot be given together with")
-        line = _NO_NUMBER.sub(_expected_number, line)
-        self.exit(USER_ERROR, printable(f"{self.prog}: {line} (`{self.prog} --help` shows all)\n"))
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            choices = list(map(str, action.choices))
-            raise argparse.ArgumentError(
-                action,
-                f"found {value!r}, allowed: {', '.join(choices)}{did_you_mean(value, choices)}",
-            )
-
-    def _flags_in(self, arguments: Sequence[str]) -> list[str]:
-        """Long flags, up to the name of a subcommand: what follows it is not this parser's."""
-        flags = []
-        for argument in arguments:
-            name = argument.partition("=")[0]
-            if argument == "--" or (self._subparsers is not None and not name.startswith("-")):
-                break
-            # argparse takes what has a blank in it for a value.
-            if name.startswith("--") and " " not in name:
-                flags.append(name)
-        return flags
-
-    def _hint(self, flag: str) -> str:
-        """The nearest flag, or where any setting can be given the nearest of those."""
-        if flag == "--language" and self.why_no_language is not None:
-            return f": {self.why_no_language}"
-        known = {name.lstrip("-"): name for name in self._option_string_actions}
-        if "set" in known:
-            for name, section in section_by_setting().items():
-                known.setdefault(name.replace("_", "-"), f"--set {section}.{name}=VALUE")
-        near = nearest(flag.lstrip("-"), known)
-        return f"; did you mean '{known[near]}'?" if near else ""
-
-
-def _expected_number(found: re.Match[str]) -> str:
-    expected = "a whole number" if found[1] == "int" else "a number"
-    return f"found {found[2]}, expected {expected}"
-
-
-# Arguments and what is used most come first, in the groups that argparse makes itself.
-GROUPS = (
-    "data",
-    "settings",
-    "run",
-    "voices",
-    "transcripts",
-    "clips",
-    "speech",
-    "shapes",
-    "model and optimisation",
-    "length and saving",
-    "access",
-    "limits",
-    "devices",
-    "output",
-    "messages",
-)
-
-
-class HelpWithDefaults(argparse.HelpFormatter):
-    """Adds the default where the text of a flag does not explain it: a switch is off."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        has_default = action.option_strings and not action.required
-        if not has_default or action.dest in ("help", "version") or "(default" in str(action.help):
-            return action.help
-        return f"{action.help} (default: {'off' if action.nargs == 0 else 'none'})"
-
-
-def flag_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
-    """The group of that title, one of GROUPS; the help shows them in that order."""
-    if title not in GROUPS:
-        raise ValueError(f"{title!r} is not one of the groups of flags: {', '.join(GROUPS)}")
-    made = next((one for one in parser._action_groups if one.title == title), None)
-    return made or parser.add_argument_group(title)
-
-
-def sort_flags(parser: argparse.ArgumentParser) -> None:
-    """By their groups, in the usage too; argparse takes them in the order of the code."""
-    groups = parser._action_groups
-    groups.sort(key=lambda group: GROUPS.index(group.title) if group.title in GROUPS else -1)
-    places = {
-        id(action): place for place, group in enumerate(groups) for action in group._group_actions
-    }
-    parser._actions.sort(key=lambda action: places[id(action)])
-
 
 # The command worked and its check failed: `validate` found errors, `doctor` a broken part.
 CHECK_FAILED = 1
@@ -166,51 +29,142 @@ INTERRUPTED = exit_code_of_signal(signal.SIGINT)
 # The reader is gone, as in `myxtts stats ... | head`.
 BROKEN_PIPE = exit_code_of_signal(signal.SIGPIPE)
 
+# Flags that are not called like the setting they set.
+FLAG_OF_SETTING = {
+    "default_language": "--language",
+    "size": "--model-size",
+    "data_gpu_memory_mb": "--data-gpu-memory",
+    "model_gpu_memory_mb": "--model-gpu-memory",
+}
+# argparse names a flag with all its spellings: --text-file/--text_file.
+_OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:|$)")
+
+
+class HelpWithDefaults(argparse.HelpFormatter):
+    """Adds the default where the text of a flag does not explain it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.option_strings and not action.required
+        if not has_default or action.dest in ("help", "version") or "(default" in str(action.help):
+            return action.help
+        default = "off" if action.nargs == 0 else "none"
+        if not isinstance(action.default, bool | None) and action.default not in (
+            [],
+            "==SUPPRESS==",
+        ):
+            default = "%(default)s"
+        return f"{action.help} (default: {default})"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse with suggestions, and without the usage before each error.
+
+    The methods with an underscore are argparse's own, the same in every Python since 3.11.
+    """
+
+    why_no_language: str | None = None
+    """Why a command has no --language."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**({"formatter_class": HelpWithDefaults} | options))
+
+    def format_help(self) -> str:
+        if self.why_no_language is not None:
+            self.epilog = f"There is no --language: {self.why_no_language}."
+        return super().format_help()
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        # argparse would first complain of a required flag, though it was only misspelt.
+        for argument in sys.argv[1:] if args is None else args:
+            flag = argument.partition("=")[0]
+            if argument == "--" or (self._subparsers is not None and flag[:1] != "-"):
+                break
+            is_flag = flag.startswith("--") and " " not in flag
+            if is_flag and not any(it.startswith(flag) for it in self._option_string_actions):
+                self.error(f"unknown flag {flag}{self._hint(flag)}")
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        line = _OTHER_SPELLINGS.sub("", message.removeprefix("argument "))
+        line = line.replace("not allowed with argument", "cannot be given together with")
+        line = re.sub(r"invalid int value: (.*)", r"found \1, expected a whole number", line)
+        line = re.sub(r"invalid float value: (.*)", r"found \1, expected a number", line)
+        self.exit(USER_ERROR, printable(f"{self.prog}: {line} (`{self.prog} --help` shows all)\n"))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            raise argparse.ArgumentError(
+                action,
+                f"found {value!r}, allowed: {', '.join(choices)}{did_you_mean(value, choices)}",
+            )
+
+    def _hint(self, flag: str) -> str:
+        """Suggest the nearest flag or, where --set is one, the nearest setting."""
+        if flag == "--language" and self.why_no_language is not None:
+            return f": {self.why_no_language}"
+        known = {name.lstrip("-"): name for name in self._option_string_actions}
+        if "set" in known:
+            for name, section in section_by_setting().items():
+                known.setdefault(name.replace("_", "-"), f"--set {section}.{name}=VALUE")
+        near = nearest(flag.lstrip("-"), known)
+        return f"; did you mean '{known[near]}'?" if near else ""
+
+
+def flag_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
+    """Return the group of that title, which is made where it is first asked for."""
+    made = next((one for one in parser._action_groups if one.title == title), None)
+    return made or parser.add_argument_group(title)
+
 
 def add_corpus(parser: argparse.ArgumentParser, what: str) -> None:
-    """The corpus as an argument, and as --train-data."""
-    parser.add_argument(CORPUS_ARGUMENT, nargs="?", metavar="CORPUS", help=what)
+    """Add the corpus as an argument, and as --train-data."""
+    parser.add_argument(
+        "train_data", nargs="?", default=argparse.SUPPRESS, metavar="CORPUS", help=what
+    )
     flag_group(parser, "data").add_argument(
-        "--train-data", metavar="CORPUS", help="the same as the argument (default: none)"
+        "--train-data", default=None, metavar="CORPUS", help="the same as the argument"
     )
 
 
 def required_corpus(options: argparse.Namespace) -> Path:
     if options.train_data is None:
-        raise ConfigError(f"which corpus? Use myxtts {options.command} CORPUS")
+        raise ConfigError(f"no corpus given; use myxtts {options.command} CORPUS")
     return Path(options.train_data)
 
 
 def add_run(parser: argparse.ArgumentParser, what: str = "folder of a trained run") -> None:
-    """The run as an argument, and as --checkpoint."""
-    parser.add_argument(RUN_ARGUMENT, nargs="?", type=Path, metavar="RUN", help=what)
+    """Add the run as an argument, and as --checkpoint."""
     parser.add_argument(
-        "--checkpoint", type=Path, metavar="RUN", help="the same as the argument (default: none)"
+        "checkpoint", nargs="?", default=argparse.SUPPRESS, metavar="RUN", help=what
     )
+    parser.add_argument("--checkpoint", metavar="RUN", help="the same as the argument")
 
 
 def required_run(options: argparse.Namespace) -> Path:
     if options.checkpoint is None:
-        raise CheckpointError(f"which run? Use myxtts {options.command} RUN")
+        raise CheckpointError(f"no run given; use myxtts {options.command} RUN")
     return run_or_base(options.checkpoint)
 
 
 def add_val_data(parser: argparse.ArgumentParser) -> None:
     flag_group(parser, "data").add_argument(
         "--val-data",
+        default=None,
         metavar="DIR",
         help="validation corpus (default: held out from the training corpus)",
     )
 
 
-def add_language(
-    parser: argparse.ArgumentParser, what: str = "language of rows that name none"
-) -> None:
+def add_language(parser: argparse.ArgumentParser) -> None:
     flag_group(parser, "data").add_argument(
         "--language",
         dest="default_language",
+        default=None,
         metavar="TAG",
-        help=f"{what}, such as en or fa (default: text.default_language)",
+        help="language of rows that name none, such as en or fa (default: text.default_language)",
     )
 
 
@@ -235,29 +189,31 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 
 def configuration(
     options: argparse.Namespace,
-    settings: Mapping[str, Any],
+    changes: Mapping[str, Any] | None = None,
     base: Layer | None = None,
-    flag_names: Mapping[str, str] | None = None,
 ) -> XTTSConfig:
-    """Lowest first: --config or else the `base` of a run, `settings` by name, --set.
+    """Load the configuration: --config or else `base`, then flags and `changes`, then --set.
 
-    `flag_names` has the flags of the settings that are called otherwise.
+    Every flag that is called like a setting sets it.
     """
-    from myxtts.config.loading import load_config
-
-    if settings.get("default_language") is not None:
-        from myxtts.text.languages import parse_tag
-
-        language = parse_tag(settings["default_language"], "--language")
-        settings = {**settings, "default_language": language}
-    overrides: dict[str, dict[str, Any]] = {}
-    for name, value in settings.items():
-        overrides.setdefault(section_of(name), {})[name] = value
-    return load_config(options.config, overrides, options.set, base=base, flag_names=flag_names)
+    sections = section_by_setting()
+    given = {
+        name: value
+        for name, value in vars(options).items()
+        if name in sections and value is not None
+    }
+    if "default_language" in given:
+        given["default_language"] = parse_tag(given["default_language"], "--language")
+    overrides: Layer = {}
+    for name, value in {**given, **(changes or {})}.items():
+        overrides.setdefault(sections[name], {})[name] = value
+    return load_config(
+        options.config, overrides, options.set, base=base, flag_names=FLAG_OF_SETTING
+    )
 
 
 def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
-    """Every command ends with these."""
+    """Add the flags that every command has."""
     group = flag_group(parser, "messages")
     group.add_argument(
         "--verbose", action="store_true", default=default, help="show details of what is done"
@@ -274,12 +230,49 @@ def add_workers(
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
-    # With a default: some parsers leave out what is not given.
-    flag_group(parser, "output").add_argument(
-        "--json", action="store_true", default=False, help=what
+    flag_group(parser, "output").add_argument("--json", action="store_true", help=what)
+
+
+def require_in_range(flag: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{flag}: found {value:g}, allowed: {low:g} to {high:g}")
+
+
+def add_vocoder_flag(parser: argparse.ArgumentParser) -> None:
+    flag_group(parser, "speech").add_argument(
+        "--vocoder",
+        metavar="RUN",
+        help="run that was trained with --task vocoder, or griffin-lim (default: the included one)",
     )
 
 
-def given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings whose flags were given."""
-    return {name: value for name, value in settings.items() if value is not None}
+def add_speech_flags(parser: argparse.ArgumentParser) -> None:
+    group, defaults = flag_group(parser, "speech"), SpeechOptions()
+    for name, kind, metavar, what in (
+        ("steps", int, "N", "sampling steps: more is slower and slightly clearer"),
+        ("temperature", float, "T", "0 is flat and stable, 1 is lively"),
+        ("speed", float, "FACTOR", "speaking rate: 1.2 is 20%% faster"),
+        ("loudness", float, "DBFS", "RMS level of the speech; peaks stay below -1 dBFS"),
+        ("seed", int, "N", "random seed: the same seed gives the same audio"),
+    ):
+        group.add_argument(
+            f"--{name}", type=kind, default=getattr(defaults, name), metavar=metavar, help=what
+        )
+    for condition in ("text", "voice"):
+        group.add_argument(
+            f"--{condition}-guidance",
+            type=float,
+            metavar="SCALE",
+            help=f"classifier-free guidance towards the {condition}: 0 is off, higher follows it "
+            "more closely (default: the run's setting)",
+        )
+
+
+def speech_options(options: argparse.Namespace) -> SpeechOptions:
+    """Return the speech options among the flags."""
+    names = SpeechOptions.__dataclass_fields__
+    try:
+        return SpeechOptions(**{name: vars(options)[name] for name in names if name in options})
+    except SpeechOptionError as error:
+        flag = f"--{error.option.replace('_', '-')}"
+        raise DataError(f"{flag}: {error.problem}") from None

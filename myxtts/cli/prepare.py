@@ -1,4 +1,4 @@
-"""`myxtts prepare DIR`: computes the features of a corpus before training."""
+"""`myxtts prepare CORPUS`: computes the features of a corpus before training."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from myxtts.cli.parser import (
     add_workers,
     configuration,
     flag_group,
-    given,
     required_corpus,
 )
-from myxtts.errors import ConfigError, plural
+from myxtts.data.metadata import require_corpora
+from myxtts.devices.startup import load_tensorflow
+from myxtts.errors import ConfigError, plural_count
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -44,23 +45,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    shard = _parse_shard(options.shard)
-    config = configuration(
-        options,
-        given(
-            {
-                "train_data": str(required_corpus(options)),
-                "val_data": options.val_data,
-                "default_language": options.default_language,
-                "workers": options.workers,
-            }
-        ),
-    )
-    from myxtts.data.metadata import require_corpora
-
+    required_corpus(options)
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", options.shard)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ConfigError(
+            f"--shard: found '{options.shard}', allowed: I/N with I from 1 to N, such as 2/4"
+        )
+    shard = int(match[1]), int(match[2])
+    config = configuration(options)
     require_corpora(config)
-    from myxtts.devices.startup import load_tensorflow
-
     load_tensorflow()
     from myxtts.data.corpus import prepare_part
 
@@ -75,16 +68,9 @@ def run(options: argparse.Namespace) -> int:
             continue
         hours = cache.index["audio_count"].sum() / config.audio.sample_rate_hz / 3_600
         say(
-            f"{name.capitalize()}: {len(cache)} {plural(len(cache), 'clip')}, {hours:.2f} hours, "
+            f"{name.capitalize()}: {plural_count(len(cache), 'clip')}, {hours:.2f} hours, "
             f"{time.monotonic() - started:.1f} s, in {cache.folder}"
         )
         for reason, count in cache.rejected.items():
-            say(f"  left out: {count} {plural(count, 'clip')}, {reason}")
+            say(f"  left out: {plural_count(count, 'clip')}, {reason}")
     return 0
-
-
-def _parse_shard(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ConfigError(f"--shard: found '{text}', allowed: I/N with I from 1 to N, such as 2/4")
-    return int(match[1]), int(match[2])

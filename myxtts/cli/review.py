@@ -9,8 +9,9 @@ from typing import Any
 
 from myxtts.cli.collect import require_name
 from myxtts.cli.console import say
+from myxtts.cli.parser import require_in_range
 from myxtts.cli.serve import require_web_packages
-from myxtts.errors import ConfigError
+from myxtts.text.languages import parse_tag
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -46,13 +47,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     require_name(options.speaker)
-    if not 0 <= options.port < 65_536:
-        raise ConfigError(f"--port: found {options.port}, allowed: 0 to 65535")
+    require_in_range("--port", options.port, 0, 65_535)
     require_web_packages()
     from myxtts.collect.collect import Options
     from myxtts.collect.folder import CorpusFolder
     from myxtts.collect.review import HOST, Review, make_app
-    from myxtts.text.languages import parse_tag
     from myxtts.web import Server, bind
 
     if options.record:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import Progress, say
-from myxtts.cli.parser import add_run, flag_group
-from myxtts.cli.speaking_flags import add_vocoder_flag
+from myxtts.cli.parser import add_run, add_vocoder_flag, flag_group, require_in_range
+from myxtts.devices.doctor import install_command
+from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import ConfigError, DeviceError
-from myxtts.runs.run_dir import model_name, run_or_base
+from myxtts.runs.run_dir import RunDir, model_name, run_or_base
 
 if TYPE_CHECKING:
     from myxtts.serving.engine import Engine, Limits
     from myxtts.web import AccessRules
 
 _TOKEN_VARIABLE = "MYXTTS_TOKEN"
-_SHORTEST_TOKEN = 16
+_MIN_TOKEN = 16
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -46,32 +47,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="language of requests that name none (default: each run's text.default_language)",
     )
     add_vocoder_flag(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
+        "--port", type=int, default=5002, metavar="N", help="port to listen on; 0 is any free one"
     )
-    parser.add_argument(
-        "--port", type=int, default=5002, metavar="N", help="0 is any free one (default: 5002)"
-    )
-    _add_access_flags(parser)
-    _add_limit_flags(parser)
-    return parser
-
-
-def _add_access_flags(parser: argparse.ArgumentParser) -> None:
-    group = flag_group(parser, "access")
-    group.add_argument(
+    access = flag_group(parser, "access")
+    access.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
         help="file with the token that clients must send as Authorization: Bearer TOKEN "
         f"(default: the environment variable {_TOKEN_VARIABLE}, or no token)",
     )
-    group.add_argument(
+    access.add_argument(
         "--force",
         action="store_true",
         help="listen on the network without a token: anyone who can reach it can use it",
     )
-    group.add_argument(
+    access.add_argument(
         "--allow-host",
         action="append",
         default=[],
@@ -79,7 +72,7 @@ def _add_access_flags(parser: argparse.ArgumentParser) -> None:
         help="a name by which clients call the server, besides localhost and IP addresses; may be "
         "repeated",
     )
-    group.add_argument(
+    access.add_argument(
         "--allow-origin",
         action="append",
         default=[],
@@ -87,31 +80,29 @@ def _add_access_flags(parser: argparse.ArgumentParser) -> None:
         help="another site whose pages may use the server (CORS), such as https://example.org; "
         "may be repeated",
     )
-
-
-def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
-    group = flag_group(parser, "limits")
-    group.add_argument(
+    limits = flag_group(parser, "limits")
+    limits.add_argument(
         "--max-waiting",
         type=int,
         default=64,
         metavar="N",
-        help="requests answered or waiting at one time; more get status 429 (default: 64)",
+        help="requests answered or waiting at one time; more get status 429",
     )
-    group.add_argument(
+    limits.add_argument(
         "--max-characters",
         type=int,
         default=4_096,
         metavar="N",
-        help="longest text of a request (default: 4096)",
+        help="maximum length of the text of a request",
     )
-    group.add_argument(
+    limits.add_argument(
         "--time-limit",
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="longest time for a request (default: 120)",
+        help="maximum time for a request",
     )
+    return parser
 
 
 def run(options: argparse.Namespace) -> int:
@@ -124,8 +115,6 @@ def run(options: argparse.Namespace) -> int:
         # First, so that a port in use is reported before the models are loaded.
         listener = stack.enter_context(bind(options.host, options.port))
         progress.begin("loading TensorFlow", is_brief=True)
-        from myxtts.devices.startup import load_tensorflow
-
         load_tensorflow()
         engines = _load(folders, options, limits, progress)
         stack.pop_all()  # the server closes it
@@ -151,7 +140,6 @@ def run(options: argparse.Namespace) -> int:
 def _load(
     folders: list[Path], options: argparse.Namespace, limits: Limits, progress: Progress
 ) -> dict[str, Engine]:
-    from myxtts.runs.run_dir import RunDir
     from myxtts.serving.engine import Engine
     from myxtts.synthesis.tts import TTS
 
@@ -171,8 +159,6 @@ def _load(
 def require_web_packages() -> None:
     for name in ("fastapi", "uvicorn", "multipart", "prometheus_client"):
         if importlib.util.find_spec(name) is None:
-            from myxtts.devices.doctor import install_command
-
             raise DeviceError(
                 f"needs the package {name}; install it with {install_command('serve')}"
             )
@@ -199,37 +185,30 @@ def _rules(options: argparse.Namespace) -> AccessRules:
 
 def _token(file: Path | None) -> str | None:
     where = _TOKEN_VARIABLE if file is None else f"--token-file {file}"
-    token = os.environ.get(_TOKEN_VARIABLE) if file is None else _first_line(file)
+    token = os.environ.get(_TOKEN_VARIABLE)
+    if file is not None:
+        try:
+            token = next(iter(file.read_bytes().decode(errors="replace").splitlines()), "")
+        except OSError as error:
+            raise ConfigError(f"{where}: cannot be read ({error.strerror})") from None
     if token is None:
         return None
     token = token.strip()
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+    if len(token) < _MIN_TOKEN or not token.isascii() or not token.isprintable():
         raise ConfigError(
-            f"{where}: expected a token of at least {_SHORTEST_TOKEN} ASCII characters; make one "
+            f"{where}: expected a token of at least {_MIN_TOKEN} ASCII characters; make one "
             "with openssl rand -hex 32"
         )
     return token
 
 
-def _first_line(file: Path) -> str:
-    try:
-        lines = file.read_bytes().decode(errors="replace").splitlines()
-    except OSError as error:
-        raise ConfigError(f"--token-file {file}: cannot be read ({error.strerror})") from None
-    return lines[0] if lines else ""
-
-
 def _limits(options: argparse.Namespace) -> Limits:
     from myxtts.serving.engine import Limits
 
-    for flag, value, least, most in (
-        ("--port", options.port, 0, 65_535),
-        ("--max-waiting", options.max_waiting, 1, 1_000),
-        ("--max-characters", options.max_characters, 1, 10_000),
-        ("--time-limit", options.time_limit, 1, 3_600),
-    ):
-        if not least <= value <= most:
-            raise ConfigError(f"{flag}: found {value}, allowed: {least} to {most}")
+    require_in_range("--port", options.port, 0, 65_535)
+    require_in_range("--max-waiting", options.max_waiting, 1, 1_000)
+    require_in_range("--max-characters", options.max_characters, 1, 10_000)
+    require_in_range("--time-limit", options.time_limit, 1, 3_600)
     return Limits(
         waiting=options.max_waiting,
         text_characters=options.max_characters,

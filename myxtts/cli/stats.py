@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from myxtts.cli.console import counting_bar, say, say_json
 from myxtts.cli.parser import (
@@ -19,15 +19,25 @@ from myxtts.cli.parser import (
     add_val_data,
     configuration,
     flag_group,
-    given,
     required_corpus,
 )
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import DataError, plural
-
-if TYPE_CHECKING:
-    from myxtts.data.metadata import LJSpeechDataset
-    from myxtts.data.statistics import Choice, CorpusMeasures, DataRecommendation
+from myxtts.data.corpus import CorpusSubset
+from myxtts.data.metadata import LJSpeechDataset
+from myxtts.data.statistics import (
+    Choice,
+    CorpusMeasures,
+    DataRecommendation,
+    corpus_statistics,
+    measure_corpus,
+    recommend,
+    save_histograms,
+    weigh_choices,
+)
+from myxtts.devices.machine import describe_machine
+from myxtts.devices.placement import expects_xla
+from myxtts.errors import DataError, plural_count
+from myxtts.files import require_creatable
 
 _SPEAKERS_SHOWN = 10
 _RAREST_SHOWN = 12
@@ -57,28 +67,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = configuration(
-        options,
-        given(
-            {
-                "train_data": str(required_corpus(options)),
-                "val_data": options.val_data,
-                "default_language": options.default_language,
-            }
-        ),
-    )
+    required_corpus(options)
+    config = configuration(options)
     if options.plot is not None:
-        _check_plot_file(options.plot)
+        if options.plot.suffix.lower() != ".png":
+            raise DataError(f"--plot: found '{options.plot}', expected a file name ending in .png")
+        try:
+            require_creatable(options.plot)
+        except OSError as error:
+            raise DataError(f"{options.plot}: cannot be written ({error.strerror})") from None
     parts = _parts(options.subset, config)
-    from myxtts.data.statistics import (
-        corpus_statistics,
-        recommend,
-        save_histograms,
-        weigh_choices,
-    )
-    from myxtts.devices.machine import describe_machine
-    from myxtts.devices.placement import expects_xla
-
     measures = _measure(parts, config, show_progress=not options.json)
     statistics = corpus_statistics(measures)
     xla = expects_xla(config, describe_machine().gpus_to_be_expected)
@@ -98,37 +96,18 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_plot_file(file: Path) -> None:
-    """Checked before measuring, not after."""
-    if file.suffix.lower() != ".png":
-        raise DataError(f"--plot: found '{file}', expected a file name ending in .png")
-    if file.is_dir():
-        raise DataError(f"{file}: is a folder, expected a PNG file to write")
-    if not file.parent.is_dir():
-        raise DataError(f"{file}: cannot be written (no folder {file.parent})")
-    if not os.access(file.parent, os.W_OK):
-        raise DataError(f"{file}: cannot be written (no permission in {file.parent})")
-
-
 def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
-    """One subset of the corpus, or both, as `myxtts train` opens them."""
-    from myxtts.data.corpus import CorpusSubset
-
-    subsets = [CorpusSubset.of(config, part) for part in _subsets(subset, config)]
+    """Return one subset of the corpus, or both, as `myxtts train` opens them."""
+    train, validation = config.data.train_data, config.data.val_data
+    names = ("train", "eval") if subset is None else (subset,)
+    # If this is the validation corpus itself, count its clips only once.
+    if not subset and train and validation and Path(train).resolve() == Path(validation).resolve():
+        names = ("eval",)
+    subsets = [CorpusSubset.of(config, name) for name in names]
     parts = [chosen.dataset() for chosen in subsets]
     if not any(map(len, parts)):
         raise DataError(f"{subsets[0].folder}: has no clips in its {subset} subset")
     return parts
-
-
-def _subsets(subset: str | None, config: XTTSConfig) -> tuple[str, ...]:
-    if subset is not None:
-        return (subset,)
-    train, validation = config.data.train_data, config.data.val_data
-    # If this is the validation corpus itself, count its clips only once.
-    if train and validation and Path(train).resolve() == Path(validation).resolve():
-        return ("eval",)
-    return ("train", "eval")
 
 
 def measure_part(subset: str, config: XTTSConfig, *, show_progress: bool) -> CorpusMeasures:
@@ -138,8 +117,6 @@ def measure_part(subset: str, config: XTTSConfig, *, show_progress: bool) -> Cor
 def _measure(
     parts: Sequence[LJSpeechDataset], config: XTTSConfig, *, show_progress: bool
 ) -> CorpusMeasures:
-    from myxtts.data.statistics import measure_corpus
-
     utterances = [item for part in parts for item in part]
     processes = config.data.workers or os.cpu_count() or 1
     with counting_bar("Measuring", "clip", quiet=not show_progress) as on_progress:
@@ -174,7 +151,7 @@ def _describe(
     corpus = " and ".join(dict.fromkeys(str(part.folder) for part in parts))
     part = f", {subset} subset" if subset else ""
     languages = ", ".join(
-        f"{name} ({share['clips']:,} {plural(share['clips'], 'clip')})"
+        f"{name} ({plural_count(share['clips'], 'clip')})"
         for name, share in statistics["languages"].items()
     )
     return [

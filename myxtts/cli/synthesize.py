@@ -11,14 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import soundfile
+
 from myxtts.audio.files import AUDIO_ENDINGS, require_writable
 from myxtts.cli.console import Progress, counting_bar, say
-from myxtts.cli.parser import add_run, flag_group
-from myxtts.cli.speaking_flags import add_speech_flags, add_vocoder_flag, speech_options
-from myxtts.errors import DataError, DeviceError, MyXTTSError, plural
+from myxtts.cli.parser import (
+    add_run,
+    add_speech_flags,
+    add_vocoder_flag,
+    flag_group,
+    speech_options,
+)
+from myxtts.devices.doctor import install_command
+from myxtts.devices.startup import load_tensorflow
+from myxtts.errors import DataError, DeviceError, MyXTTSError, plural_count
 from myxtts.files import require_creatable
 from myxtts.runs.run_dir import RunDir, model_name, run_or_base
 from myxtts.synthesis.script import Request, read_batch
+from myxtts.synthesis.subtitles import require_subtitle_file
+from myxtts.synthesis.voices import read_reference
 from myxtts.text.markup import Lexicon, read_standard_input, read_text
 from myxtts.text.tokenizer import describe_left_out, left_out_symbols
 
@@ -27,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Rows of a table that are asked for at once: what waits together is computed together.
+# Rows of a table that are spoken at the same time; what waits together is computed together.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 200
 
@@ -40,13 +51,27 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "saved voice, and write audio files.",
     )
     add_run(parser, "folder of a trained run (default: the included base model)")
-    add_source_flags(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--text", help="text to speak; - reads standard input")
+    source.add_argument(
+        "--text-file",
+        "--text_file",
+        type=Path,
+        metavar="FILE",
+        help="UTF-8 text file to speak; - is standard input",
+    )
+    source.add_argument(
+        "--batch",
+        type=Path,
+        metavar="FILE",
+        help="CSV or TSV with the columns id, text, voice, language; needs --out-dir",
+    )
     parser.add_argument(
         "--language",
         "--language_idx",
         "--language-idx",
         metavar="TAG",
-        help="of the text, such as en (default: the run's text.default_language)",
+        help="language of the text, such as en (default: the run's text.default_language)",
     )
     voice = parser.add_mutually_exclusive_group()
     voice.add_argument(
@@ -62,39 +87,66 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="REF",
         help="recordings of the voice to clone; a few seconds in total are enough",
     )
-    add_target_flags(parser)
-    output = flag_group(parser, "output")
-    output.add_argument("--play", action="store_true", help="play the speech while it is made")
-    output.add_argument(
-        "--subtitles",
-        type=Path,
-        metavar="FILE",
-        help="write the times of sentences and words: srt, vtt or json, by the ending of its name",
-    )
+    add_speech_flags(parser)
+    add_vocoder_flag(parser)
     flag_group(parser, "speech").add_argument(
         "--lexicon",
         type=Path,
         metavar="FILE",
         help="pronunciations: a word, a tab, and IPA between slashes or another spelling per line",
     )
-    add_speech_flags(parser)
-    add_vocoder_flag(parser)
+    output = flag_group(parser, "output")
+    target = output.add_mutually_exclusive_group()
+    target.add_argument(
+        "--out",
+        "--out-path",
+        "--out_path",
+        type=Path,
+        metavar="FILE",
+        help=f"file to write; its ending is one of {', '.join(AUDIO_ENDINGS)}",
+    )
+    target.add_argument(
+        "--out-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder with a file for each row of --batch or each line of the text; existing files "
+        "are kept",
+    )
+    output.add_argument(
+        "--format", choices=AUDIO_ENDINGS, default="wav", help="format of the files in --out-dir"
+    )
+    output.add_argument(
+        "--overwrite", action="store_true", help="replace existing files in --out-dir"
+    )
+    output.add_argument("--play", action="store_true", help="play the speech while it is made")
+    output.add_argument(
+        "--subtitles",
+        type=Path,
+        metavar="FILE",
+        help="write the times of sentences and words; the ending is srt, vtt or json",
+    )
     return parser
 
 
+class SpeechJob(NamedTuple):
+    request: Request
+    file: Path | None
+    """None: it is only played."""
+
+
 def run(options: argparse.Namespace) -> int:
-    speech = speech_options(options)
+    how: dict[str, Any] = {"options": speech_options(options)}
     jobs = read_jobs(options)
     if options.subtitles is not None:
-        from myxtts.synthesis.subtitles import require_subtitle_file
-
         require_subtitle_file(options.subtitles)
-    lexicon = None if options.lexicon is None else Lexicon.read(options.lexicon)
+    how["lexicon"] = None if options.lexicon is None else Lexicon.read(options.lexicon)
     if options.play:
         require_sound_device()
     folder = run_or_base(options.checkpoint)
     RunDir(folder).require_folder()
-    waiting = [job for job in jobs if _is_wanted(job, options)]
+    keeps_files = options.out_dir is not None and not options.overwrite
+    waiting = [job for job in jobs if not (keeps_files and job.file and job.file.exists())]
+    kept = len(jobs) - len(waiting)
     if not waiting:
         say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
         return 0
@@ -102,52 +154,45 @@ def run(options: argparse.Namespace) -> int:
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
-        from myxtts.devices.startup import load_tensorflow
-
         load_tensorflow(is_brief=not compiled)
         from myxtts.synthesis.tts import TTS
 
         progress.begin(f"loading {model_name(folder)}", is_brief=True)
         tts = TTS(folder, vocoder=options.vocoder, compiled=compiled)
         _check(options, tts, waiting)
-    spoken_by = f"step {tts.step:,} of {model_name(folder)}"
     started = time.monotonic()
-    how = {"lexicon": lexicon, "options": speech}
     if options.out_dir is not None:
         seconds = _speak_batch(tts, waiting, options, how)
-        kept = len(jobs) - len(waiting)
-        say(
-            f"{options.out_dir}: {len(waiting)} {plural(len(waiting), 'file')}, "
-            f"{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, {spoken_by}"
-            + (f"; {kept} were there already" if kept else "")
-        )
-        return 0
-    [job] = jobs
-    asked = {"text": job.request.text, "language": options.language, **_voice(options, None)}
-    seconds = _speak_one(tts, job, options, asked | how)
-    where = "played" if job.file is None else str(job.file)
-    say(f"{where}: {seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, {spoken_by}")
+        what = f"{options.out_dir}: {plural_count(len(waiting), 'file')}"
+    else:
+        seconds = _speak_one(tts, waiting[0], options, how)
+        what = str(waiting[0].file or "played")
+    aside = f"; {kept} were there already" if kept else ""
+    separator = ", " if options.out_dir else ": "
+    say(
+        f"{what}{separator}{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, step "
+        f"{tts.step:,} of {model_name(folder)}{aside}"
+    )
     return 0
 
 
 def _check(options: argparse.Namespace, tts: TTS, jobs: list[SpeechJob]) -> None:
     """Check languages and voices of all rows before the first is spoken."""
-    from myxtts.synthesis.voices import read_reference
-
-    checked: set[str] = set()
+    checked: set[str | None] = {None}
     for job in jobs:
         with _naming_the_row(options, job):
             tag = job.request.language or options.language or tts.languages[0]
             if symbols := left_out_symbols(job.request.text, tts.tokenizer.own_language(tag)):
                 _log.warning("%s", describe_left_out(symbols))
             voice = job.request.voice
-            if voice is None or voice in checked:
+            if voice in checked:
                 continue
             checked.add(voice)
-            if _is_recording(voice):
-                read_reference(Path(voice), tts.config.audio)
+            given = _voice(options, voice)
+            if given.get("voice"):
+                tts.saved_voice(given["voice"])
             else:
-                tts.saved_voice(voice)
+                read_reference(given["speaker_wav"][0], tts.config.audio)
 
 
 @contextlib.contextmanager
@@ -160,10 +205,9 @@ def _naming_the_row(options: argparse.Namespace, job: SpeechJob) -> Iterator[Non
         raise type(error)(f"{options.batch}: '{job.request.id}': {error}") from None
 
 
-def _speak_one(
-    tts: TTS, job: SpeechJob, options: argparse.Namespace, asked: dict[str, Any]
-) -> float:
-    """Seconds of speech."""
+def _speak_one(tts: TTS, job: SpeechJob, options: argparse.Namespace, how: dict[str, Any]) -> float:
+    """Speak one text; return the seconds of speech."""
+    asked = {"text": job.request.text, "language": options.language, **_voice(options, None), **how}
     with (
         counting_bar(f"{job.file or 'playing'}: sentence", "sentence") as show,
         contextlib.ExitStack() as stack,
@@ -177,7 +221,7 @@ def _speak_one(
                 on_progress=show,
                 on_samples=play,
             )
-            return _seconds_of(job.file)
+            return float(soundfile.info(job.file).duration)
         assert play is not None
         samples = 0
         for chunk in tts.stream(**asked):
@@ -189,7 +233,7 @@ def _speak_one(
 def _speak_batch(
     tts: TTS, jobs: list[SpeechJob], options: argparse.Namespace, how: dict[str, Any]
 ) -> float:
-    """Seconds of speech; Ctrl-C waits for what has begun, so that no file is half-written."""
+    """Speak all rows; Ctrl-C waits for those that have begun. Return the seconds of speech."""
     options.out_dir.mkdir(exist_ok=True)
 
     def speak(job: SpeechJob) -> float:
@@ -202,7 +246,7 @@ def _speak_batch(
                 **_voice(options, job.request.voice),
                 **how,
             )
-        return _seconds_of(job.file)
+        return float(soundfile.info(job.file).duration)
 
     seconds = 0.0
     with (
@@ -220,61 +264,33 @@ def _speak_batch(
 
 
 def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
-    """The voice of a row, which is a name or a recording, or else that of the flags."""
+    """Return the voice of a row, which is a name or a recording, or else that of the flags."""
     if of_row is None:
         return {"voice": options.voice, "speaker_wav": options.speaker_wav}
-    return {"speaker_wav": [Path(of_row)]} if _is_recording(of_row) else {"voice": of_row}
-
-
-def _is_recording(voice: str) -> bool:
-    """In a table, where a voice is a name or a file."""
-    return Path(voice).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
-
-
-def _is_wanted(job: SpeechJob, options: argparse.Namespace) -> bool:
-    is_kept = options.out_dir is not None and job.file is not None and job.file.exists()
-    return options.overwrite or not is_kept
-
-
-def _seconds_of(file: Path) -> float:
-    import soundfile
-
-    return float(soundfile.info(file).duration)
-
-
-STANDARD_INPUT = "-"
-
-
-class SpeechJob(NamedTuple):
-    request: Request
-    file: Path | None
-    """None: it is only played."""
+    is_recording = Path(of_row).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
+    return {"speaker_wav": [Path(of_row)]} if is_recording else {"voice": of_row}
 
 
 def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
-    """Everything that is to be spoken; what is wrong with a source or a target is an error."""
-    if options.batch is not None and options.out_dir is None:
-        raise DataError("--batch: needs --out-dir DIR, for a file for each row")
+    """Read everything that is to be spoken, and check where it goes."""
     if options.out_dir is None:
+        if options.batch is not None:
+            raise DataError("--batch: needs --out-dir DIR, for a file for each row")
         if options.out is None and not options.play:
-            raise DataError("where to? Give --out FILE, --out-dir DIR or --play")
+            raise DataError("no output given; use --out FILE, --out-dir DIR or --play")
         if options.out is not None:
             require_writable(options.out)
         if options.subtitles is not None and (options.out is None or options.play):
-            raise DataError("--subtitles: goes with --out FILE, and not with --play")
+            raise DataError("--subtitles: needs --out FILE, and cannot be used with --play")
         name, text = _text(options)
         return [SpeechJob(Request(name, text), options.out)]
     if options.play or options.subtitles is not None:
         flag = "--play" if options.play else "--subtitles"
-        raise DataError(f"{flag}: goes with --out FILE, not with --out-dir")
-    return _jobs_of_folder(options)
-
-
-def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
+        raise DataError(f"{flag}: needs --out FILE, and cannot be used with --out-dir")
     folder: Path = options.out_dir
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: is a file, expected a folder for --out-dir")
-    if not folder.is_dir() and not folder.absolute().parent.is_dir():
+    if not folder.absolute().parent.is_dir():
         raise DataError(f"{folder}: cannot be made (no folder {folder.parent})")
     try:
         require_creatable(folder / "file" if folder.is_dir() else folder.absolute())
@@ -283,8 +299,7 @@ def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
     if options.batch is not None:
         requests = read_batch(options.batch)
     else:
-        _, text = _text(options)
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in _text(options)[1].splitlines() if line.strip()]
         # As within a text: a line of dashes is skipped unless there are no others.
         lines = [line for line in lines if any(map(str.isalnum, line))] or lines
         digits = max(3, len(str(len(lines))))
@@ -293,74 +308,25 @@ def _jobs_of_folder(options: argparse.Namespace) -> list[SpeechJob]:
 
 
 def _text(options: argparse.Namespace) -> tuple[str, str]:
-    """The name of the source, and its text."""
-    if STANDARD_INPUT in (options.text, str(options.text_file)):
+    """Return the name of the source, and its text."""
+    if "-" in (options.text, str(options.text_file)):
         name, text = "standard input", read_standard_input()
     elif options.text_file is not None:
         name, text = str(options.text_file), read_text(options.text_file)
     elif options.text is not None:
         name, text = "--text", options.text
     else:
-        raise DataError("what to say? Give --text TEXT, --text-file FILE or --batch FILE")
+        raise DataError("no text given; use --text TEXT, --text-file FILE or --batch FILE")
     if not text.strip():
         raise DataError(f"{name}: is empty, expected text to speak")
     return name, text
 
 
-def add_source_flags(parser: argparse.ArgumentParser) -> None:
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--text", help="text to speak; - reads standard input")
-    source.add_argument(
-        "--text-file",
-        "--text_file",
-        type=Path,
-        metavar="FILE",
-        help="UTF-8 text file to speak; - is standard input",
-    )
-    source.add_argument(
-        "--batch",
-        type=Path,
-        metavar="FILE",
-        help="CSV or TSV with the columns id, text, voice, language; needs --out-dir",
-    )
-
-
-def add_target_flags(parser: argparse.ArgumentParser) -> None:
-    group = flag_group(parser, "output")
-    target = group.add_mutually_exclusive_group()
-    target.add_argument(
-        "--out",
-        "--out-path",
-        "--out_path",
-        type=Path,
-        metavar="FILE",
-        help=f"file to write: {', '.join(AUDIO_ENDINGS)}, by the ending of its name",
-    )
-    target.add_argument(
-        "--out-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder for a file for each row of --batch or each line of the text; files that are "
-        "there are kept",
-    )
-    group.add_argument(
-        "--format",
-        choices=AUDIO_ENDINGS,
-        default="wav",
-        help="of the files in --out-dir (default: wav)",
-    )
-    group.add_argument(
-        "--overwrite", action="store_true", help="replace files that are in --out-dir"
-    )
-
-
 def require_sound_device() -> Any:
-    """The library; an error says what is missing."""
+    """Return the library that plays; an error says what is missing."""
     try:
         import sounddevice
     except ImportError:
-        from myxtts.devices.doctor import install_command
-
         raise DeviceError(
             f"--play: needs the package sounddevice; install it with {install_command('play')}"
         ) from None
@@ -379,7 +345,7 @@ def require_sound_device() -> Any:
 
 @contextlib.contextmanager
 def player(sample_rate_hz: int) -> Iterator[Callable[[Any], None]]:
-    """A function that plays samples and returns when there is room for more."""
+    """Open the sound device; samples that are played wait until there is room for them."""
     sounddevice = require_sound_device()
     try:
         with sounddevice.OutputStream(sample_rate_hz, channels=1, dtype="float32") as device:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import shlex
 import signal
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from myxtts.cli.console import LiveRun, continue_without_streams, say, say_json
 from myxtts.cli.parser import (
+    FLAG_OF_SETTING,
     add_config_options,
     add_corpus,
     add_json,
@@ -19,14 +19,7 @@ from myxtts.cli.parser import (
     configuration,
     flag_group,
 )
-from myxtts.config.config import (
-    MODEL_SIZES,
-    OPTIMIZATION_LEVELS,
-    SECTIONS,
-    TASKS,
-    XTTSConfig,
-    section_of,
-)
+from myxtts.config.config import SECTIONS, XTTSConfig, section_of
 from myxtts.config.loading import config_to_start_with, read_layer_for_resuming
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.checkpoint import Checkpoint
@@ -37,19 +30,6 @@ from myxtts.training.train import DEMO_CORPUS, RUNS, plan_run, train
 
 _AUTO = "auto"
 
-# Flags whose name differs from the setting that they set.
-_SETTING_OF_FLAG = {
-    "model_size": "size",
-    "data_gpu_memory": "data_gpu_memory_mb",
-    "model_gpu_memory": "model_gpu_memory_mb",
-}
-_FLAG_NAMES = {setting: f"--{flag.replace('_', '-')}" for flag, setting in _SETTING_OF_FLAG.items()}
-_FLAGS_OF_THE_RUN = {
-    *("command", "run", "verbose", "traceback"),
-    *("config", "set", "run_dir", "resume", "dry_run", "json"),
-    *("init_from", "init_partially", "allow_changed_corpus"),
-}
-
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -57,7 +37,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="train a model on a corpus",
         description="Train a model on a corpus. Settings without a flag come from --config, or "
         "else their defaults.",
-        argument_default=argparse.SUPPRESS,
     )
     add_training_flags(parser)
     return parser
@@ -113,17 +92,11 @@ def configuration_of_run(
 
 
 def _given_configuration(options: argparse.Namespace, resumed: Checkpoint | None) -> XTTSConfig:
-    """Every flag that is not about the run itself is a setting."""
-    settings = {
-        _SETTING_OF_FLAG.get(flag, flag): value
-        for flag, value in vars(options).items()
-        if flag not in _FLAGS_OF_THE_RUN
-    }
-    if "epochs" in settings and "max_steps" not in settings:
-        # Otherwise max_steps in the file would override the flag.
-        settings["max_steps"] = None
+    # Otherwise max_steps in the file would override --epochs.
+    by_epochs = options.epochs is not None and options.max_steps is None
+    changes = {"max_steps": None} if by_epochs else {}
     base = read_layer_for_resuming(resumed.config_file) if resumed else None
-    config = configuration(options, settings, base, flag_names=_FLAG_NAMES)
+    config = configuration(options, changes, base)
     if resumed and options.config is None:
         _require_paths(resumed, config)
     return config
@@ -203,29 +176,21 @@ def add_training_flags(
     json_help: str = "with --dry-run: print the plan as one JSON object",
     without_corpus: str = "generate the demo corpus",
 ) -> None:
-    """For a parser whose absent flags are absent from the result: each setting has at most one."""
     add_corpus(parser, f"training corpus (default: {without_corpus})")
     add_val_data(parser)
     add_language(parser)
     add_config_options(parser)
     _add_run_flags(flag_group(parser, "run"))
-    _add_shape_flags(flag_group(parser, "shapes"))
-    _add_model_flags(flag_group(parser, "model and optimisation"))
-    _add_length_flags(flag_group(parser, "length and saving"))
-    _add_device_flags(flag_group(parser, "devices"))
+    for title, flags in _SETTINGS_WITH_FLAGS.items():
+        for flag in flags:
+            _add_setting(flag_group(parser, title), *flag)
     add_json(parser, json_help)
-
-
-def _default(setting: str) -> Any:
-    fields = dataclasses.fields(SECTIONS[section_of(setting)])  # type: ignore[arg-type]
-    return next(field.default for field in fields if field.name == setting)
 
 
 def _add_run_flags(group: Any) -> None:
     group.add_argument(
         "--run-dir",
         type=Path,
-        default=None,
         metavar="DIR",
         help="folder for checkpoints, logs and samples (default: a new folder in runs/)",
     )
@@ -234,7 +199,6 @@ def _add_run_flags(group: Any) -> None:
         type=Path,
         nargs="?",
         const=True,
-        default=None,
         metavar="DIR",
         help="resume the run in DIR or --run-dir; auto resumes the newest run, if any "
         "(default: start a new run)",
@@ -242,180 +206,96 @@ def _add_run_flags(group: Any) -> None:
     group.add_argument(
         "--init-from",
         type=Path,
-        default=None,
         metavar="RUN",
-        help="initialise from another run's EMA weights, or those of the included base model "
+        help="initialize from another run's EMA weights, or those of the included base model "
         "(base) or vocoder (vocoder), which must fit the model; its model and audio settings "
-        "become the defaults "
-        "(default: train from scratch)",
+        "become the defaults (default: train from scratch)",
     )
     group.add_argument(
         "--init-partially",
         action="store_true",
-        default=False,
-        help="with --init-from: load the weights that fit, initialise the rest from scratch",
+        help="with --init-from: load the weights that fit, initialize the rest from scratch",
     )
     group.add_argument(
         "--allow-changed-corpus",
         action="store_true",
-        default=False,
-        help="with --resume: go on although clips were added, removed, changed or reordered",
+        help="resume even if the corpus has changed",
     )
-    group.add_argument(
-        "--dry-run", action="store_true", default=False, help="show the plan without training"
-    )
+    group.add_argument("--dry-run", action="store_true", help="show the plan without training")
 
 
-def _add_shape_flags(group: Any) -> None:
-    group.add_argument(
-        "--batch-size",
-        type=int,
-        metavar="N",
-        help=f"clips that are computed at once (default: {_default('batch_size')})",
-    )
-    group.add_argument(
-        "--enable-static-shapes",
-        "--pad-to-fixed-length",
-        dest="pad_to_fixed_length",
-        action="store_true",
-        help="pad every batch to the same shape (default: a few shapes)",
-    )
-    group.add_argument(
-        "--max-text-length",
-        type=int,
-        metavar="N",
-        help=f"leave out clips with more tokens than this (default: {_default('max_text_length')})",
-    )
-    group.add_argument(
-        "--max-mel-frames",
-        type=int,
-        metavar="N",
-        help="leave out clips with more mel frames than this (default: derived from the data)",
-    )
-    group.add_argument(
-        "--buffer-size",
-        type=int,
-        metavar="N",
-        help=f"batches to prefetch (default: {_default('buffer_size')})",
-    )
+# By group: flags, placeholder and help of each setting that has a flag.
+_SETTINGS_WITH_FLAGS = {
+    "shapes": (
+        ("--batch-size", "N", "clips per batch across all replicas"),
+        ("--enable-static-shapes --pad-to-fixed-length", "", "pad every batch to the same shape"),
+        ("--max-text-length", "N", "leave out clips with more tokens than this"),
+        (
+            "--max-mel-frames",
+            "N",
+            "leave out clips with more mel frames than this (default: derived from the data)",
+        ),
+        ("--buffer-size", "N", "batches to prefetch"),
+    ),
+    "model and optimization": (
+        ("--task", "", "train the model that speaks, or the vocoder for its mels"),
+        (
+            "--mels-from",
+            "RUN",
+            "with --task vocoder: train on the mels that a trained run, or base, predicts for the "
+            "clips (default: on those of the recordings)",
+        ),
+        ("--model-size", "", "preset for the model's dimensions"),
+        ("--optimization-level", "", "preset for optimization and augmentation settings"),
+        (
+            "--freeze",
+            "NAMES",
+            'parts of the model to freeze, such as "voice_encoder, decoder.block_*"',
+        ),
+        ("--gradient-accumulation-steps", "N", "batches whose gradients make one step"),
+        ("--xla", "", "compile the training step with XLA (default: on GPUs only)"),
+    ),
+    "length and saving": (
+        ("--max-steps", "N", "length in optimizer steps (default: derived from the corpus)"),
+        ("--epochs", "N", "length in epochs (default: by --max-steps)"),
+        ("--save-every", "N", "steps between checkpoints"),
+        ("--evaluate-every", "N", "steps between evaluations"),
+        ("--seed", "N", "random seed"),
+    ),
+    "devices": (
+        ("--multi-gpu", "", "mirrored training on all visible GPUs"),
+        ("--strict-devices", "", "stop if requested devices cannot be used; no fallback"),
+        ("--visible-gpus", "IDS", "GPUs to use, such as 0,1 (default: all)"),
+        ("--data-gpu", "ID", "GPU that computes features; needs --model-gpu"),
+        ("--model-gpu", "IDS", "GPU or GPUs that train, such as 1 or 1,2 (default: the first)"),
+        ("--model-start-delay", "SECONDS", "delay between starting the data GPU and the model"),
+        (
+            "--enable-memory-isolation",
+            "",
+            "give the data GPU and the model GPU a fixed memory limit each",
+        ),
+        ("--data-gpu-memory", "MB", "limit of the data GPU (default: by the size of the card)"),
+        ("--model-gpu-memory", "MB", "limit of the model GPU (default: by the size of the card)"),
+        ("--virtual-devices", "N", "logical CPU devices that stand in for GPUs"),
+    ),
+}
 
 
-def _add_model_flags(group: Any) -> None:
-    group.add_argument(
-        "--task",
-        choices=TASKS,
-        help="train the model that speaks, or the vocoder that turns its mels into waveforms "
-        f"(default: {_default('task')})",
-    )
-    group.add_argument(
-        "--mels-from",
-        metavar="RUN",
-        help="with --task vocoder: train on the mels that a trained run, or base, predicts for the "
-        "clips (default: on those of the recordings)",
-    )
-    group.add_argument(
-        "--model-size",
-        choices=MODEL_SIZES,
-        help=f"preset for the model's dimensions (default: {_default('size')})",
-    )
-    group.add_argument(
-        "--optimization-level",
-        choices=OPTIMIZATION_LEVELS,
-        help="preset for optimisation and augmentation settings "
-        f"(default: {_default('optimization_level')})",
-    )
-    group.add_argument(
-        "--freeze",
-        metavar="NAMES",
-        help='parts of the model to freeze, such as "voice_encoder, decoder.block_*"',
-    )
-    group.add_argument(
-        "--gradient-accumulation-steps",
-        type=int,
-        metavar="N",
-        help="batches whose gradients make one step, to train like a larger batch "
-        f"(default: {_default('gradient_accumulation_steps')})",
-    )
-    group.add_argument(
-        "--xla",
-        action=argparse.BooleanOptionalAction,
-        help="compile the training step with XLA (default: on GPUs only)",
-    )
-
-
-def _add_length_flags(group: Any) -> None:
-    group.add_argument(
-        "--max-steps",
-        type=int,
-        metavar="N",
-        help="length of the run in optimizer steps (default: derived from the corpus)",
-    )
-    group.add_argument(
-        "--epochs",
-        type=int,
-        metavar="N",
-        help="length of the run in epochs (default: by --max-steps)",
-    )
-    group.add_argument(
-        "--save-every",
-        type=int,
-        metavar="N",
-        help=f"steps between checkpoints (default: {_default('save_every')})",
-    )
-    group.add_argument(
-        "--evaluate-every",
-        type=int,
-        metavar="N",
-        help=f"steps between evaluations (default: {_default('evaluate_every')})",
-    )
-    group.add_argument(
-        "--seed", type=int, metavar="N", help=f"random seed (default: {_default('seed')})"
-    )
-
-
-def _add_device_flags(group: Any) -> None:
-    group.add_argument(
-        "--multi-gpu", action="store_true", help="mirrored training on all visible GPUs"
-    )
-    group.add_argument(
-        "--strict-devices",
-        action="store_true",
-        help="stop if the requested devices cannot be used, instead of falling back",
-    )
-    group.add_argument(
-        "--visible-gpus", metavar="IDS", help="GPUs to use, such as 0,1 (default: all)"
-    )
-    group.add_argument(
-        "--data-gpu", type=int, metavar="ID", help="GPU that computes features; needs --model-gpu"
-    )
-    group.add_argument(
-        "--model-gpu",
-        metavar="IDS",
-        help="GPU or GPUs that train, such as 1 or 1,2 (default: the first)",
-    )
-    group.add_argument(
-        "--model-start-delay",
-        type=float,
-        metavar="SECONDS",
-        help="delay between starting the data GPU and the model "
-        f"(default: {_default('model_start_delay')})",
-    )
-    group.add_argument(
-        "--enable-memory-isolation",
-        action="store_true",
-        help="give the data GPU and the model GPU a fixed memory limit each",
-    )
-    for role in ("data", "model"):
-        group.add_argument(
-            f"--{role}-gpu-memory",
-            type=int,
-            metavar="MB",
-            help=f"memory limit of the {role} GPU (default: by the size of the card)",
-        )
-    group.add_argument(
-        "--virtual-devices",
-        type=int,
-        metavar="N",
-        help="logical CPU devices that stand in for GPUs "
-        f"(default: {_default('virtual_devices')}, use the real GPUs)",
-    )
+def _add_setting(group: Any, flags: str, metavar: str, what: str) -> None:
+    """Add the flag of a setting, which knows its type, choices and default."""
+    *_, flag = flags.split()
+    own = {its_flag: setting for setting, its_flag in FLAG_OF_SETTING.items()}
+    name = own.get(flag, flag.removeprefix("--").replace("-", "_"))
+    field = vars(SECTIONS[section_of(name)])["__dataclass_fields__"][name]
+    kind = str(field.type).partition(" ")[0]
+    choices = field.metadata["choices"]
+    options: dict[str, Any] = {"type": {"int": int, "float": float, "str": str}.get(kind)}
+    if flag == "--xla":
+        options = {"action": argparse.BooleanOptionalAction}
+    elif kind == "bool":
+        options = {"action": "store_true"}
+    else:
+        options |= {"choices": choices} if choices else {"metavar": metavar}
+    if not isinstance(field.default, bool | None):
+        what += f" (default: {field.default})"
+    group.add_argument(*flags.split(), dest=name, default=None, help=what, **options)

@@ -16,7 +16,6 @@ from myxtts.cli.parser import (
     add_language,
     configuration,
     flag_group,
-    given,
 )
 from myxtts.devices.placement import find_cluster
 from myxtts.errors import ConfigError
@@ -66,16 +65,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = given(
-        {
-            "train_data": options.train_data,
-            "virtual_devices": options.virtual_devices,
-            "default_language": options.default_language,
-        }
-    )
-    config = configuration(options, settings)
+    config = configuration(options)
     if config.data.train_data is None:
-        raise ConfigError("which corpus? The best settings depend on it. Use myxtts tune CORPUS")
+        raise ConfigError("no corpus given; the best settings depend on it: myxtts tune CORPUS")
     if config.training.task != "acoustic":
         raise ConfigError(
             "training.task: found vocoder, expected acoustic: tune measures settings of the model; "

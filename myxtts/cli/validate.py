@@ -6,7 +6,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from myxtts.cli.console import counting_bar, say, say_json
 from myxtts.cli.parser import (
@@ -18,14 +18,17 @@ from myxtts.cli.parser import (
     add_workers,
     configuration,
     flag_group,
-    given,
     required_corpus,
 )
+from myxtts.config.config import XTTSConfig
+from myxtts.data.checks import (
+    CorpusReport,
+    Finding,
+    MetadataFile,
+    check_corpus,
+    write_clean_metadata,
+)
 from myxtts.errors import DataError, plural
-
-if TYPE_CHECKING:
-    from myxtts.config.config import XTTSConfig
-    from myxtts.data.checks import CorpusReport, Finding, MetadataFile
 
 _LINES_PER_REASON = 5
 
@@ -61,21 +64,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     corpus = required_corpus(options)
-    config = configuration(
-        options,
-        given(
-            {
-                "layout": options.layout,
-                "delimiter": options.delimiter,
-                "workers": options.workers,
-                "default_language": options.default_language,
-            }
-        ),
-    )
+    config = configuration(options)
     if options.fix is not None:
         _refuse_to_replace(options.fix)
-    from myxtts.data.checks import check_corpus
-
     with counting_bar("Checking", "clip", quiet=options.json) as on_progress:
         report = check_corpus(corpus, config, on_progress)
     if not options.json:
@@ -146,8 +137,6 @@ def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
     """One file for the training rows and, if the corpus has one, another for evaluation."""
-    from myxtts.data.checks import write_clean_metadata
-
     targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
     if len(report.files) > 1:
         eval_out = out.with_name(f"{out.stem}_eval{out.suffix}")
@@ -157,6 +146,11 @@ def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
 
 
 def _as_json(report: CorpusReport, written: dict[Path, int]) -> dict[str, Any]:
+    def finding(it: Finding) -> dict[str, Any]:
+        file, _, line = it.source.partition(":")
+        facts = {"reason": it.reason, "detail": it.detail, "clips": it.clips}
+        return {"file": file, "line": int(line) if line else None, **facts}
+
     return {
         "folder": str(report.folder),
         "rows": report.rows,
@@ -176,18 +170,7 @@ def _as_json(report: CorpusReport, written: dict[Path, int]) -> dict[str, Any]:
             {"reason": reason, "severity": severity, "clips": clips}
             for reason, severity, clips in report.counts()
         ],
-        "errors": [_finding_as_json(finding) for finding in report.errors],
-        "warnings": [_finding_as_json(finding) for finding in report.warnings],
+        "errors": list(map(finding, report.errors)),
+        "warnings": list(map(finding, report.warnings)),
         "written": {str(path): rows for path, rows in written.items()},
-    }
-
-
-def _finding_as_json(finding: Finding) -> dict[str, Any]:
-    file, _, line = finding.source.partition(":")
-    return {
-        "file": file,
-        "line": int(line) if line else None,
-        "reason": finding.reason,
-        "detail": finding.detail,
-        "clips": finding.clips,
     }

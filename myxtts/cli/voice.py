@@ -9,8 +9,17 @@ from typing import Any
 
 from myxtts.cli.console import Progress, say, say_json
 from myxtts.cli.parser import CommandParser, add_json, add_message_flags
+from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import CheckpointError, ConfigError, plural
-from myxtts.runs.run_dir import model_name, run_or_base
+from myxtts.runs.run_dir import find_checkpoint, model_name, run_or_base
+from myxtts.synthesis.voices import (
+    VoiceFacts,
+    read_voice,
+    remove_voice,
+    require_free_name,
+    voice_names,
+    voices_folder,
+)
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -47,8 +56,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    result: int = options.run_action(options)
-    return result
+    done: int = options.run_action(options)
+    return done
 
 
 def _add_run(action: argparse.ArgumentParser) -> None:
@@ -72,8 +81,6 @@ def _arguments(options: argparse.Namespace, usage: str) -> list[str]:
 
 
 def _add(options: argparse.Namespace) -> int:
-    from myxtts.synthesis.voices import read_voice, require_free_name, voices_folder
-
     run, name, *files = _arguments(options, "RUN NAME REF ...")
     recordings = [Path(file) for file in files]
     run_dir = run_or_base(run)
@@ -81,8 +88,6 @@ def _add(options: argparse.Namespace) -> int:
     name = require_free_name(folder, name, replace=options.replace)
     with Progress() as progress:
         progress.begin("loading TensorFlow")
-        from myxtts.devices.startup import load_tensorflow
-
         load_tensorflow()
         from myxtts.synthesis.tts import TTS
 
@@ -101,9 +106,6 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from myxtts.runs.run_dir import find_checkpoint
-    from myxtts.synthesis.voices import voice_names, voices_folder
-
     [run] = _arguments(options, "RUN")
     run_dir = run_or_base(run)
     checkpoint = find_checkpoint(run_dir, for_synthesis=True)
@@ -120,8 +122,6 @@ def _list(options: argparse.Namespace) -> int:
 
 def _row(folder: Path, name: str, step: int, weights: str) -> dict[str, Any]:
     """What is known about a voice; `problem` is None if it can be used."""
-    from myxtts.synthesis.voices import VoiceFacts, read_voice
-
     facts: dict[str, Any] = dict.fromkeys(VoiceFacts.__dataclass_fields__)
     problem = None
     try:
@@ -150,8 +150,6 @@ def _table(voices: list[dict[str, Any]]) -> list[str]:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from myxtts.synthesis.voices import remove_voice, voices_folder
-
     run, name = _arguments(options, "RUN NAME")
     folder = voices_folder(run_or_base(run))
     remove_voice(folder, name)

@@ -47,7 +47,7 @@ def foreign_run(tmp_path):
 
 def configuration_of(*arguments):
     options = command_parser().parse_args(["train", *map(str, arguments)])
-    return configuration_of_run(options, find_start(options)[1])
+    return configuration_of_run(options, *find_start(options)[1:])
 
 
 def value(config, setting):

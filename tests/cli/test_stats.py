@@ -1,9 +1,6 @@
 """`myxtts stats` as a user types it."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -153,45 +150,24 @@ def test_an_older_picture_is_replaced_as_a_whole(corpus_folder, tmp_path, capsys
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "named"),
     [
-        (["none"], "none: no such folder; expected a corpus with metadata.csv"),
-        (["empty"], "empty: no metadata found"),
-        (["corpus", "--plot", "plot.jpg"], "--plot: found 'plot.jpg', expected a file name ending"),
-        (["corpus", "--plot", "none/plot.png"], "none/plot.png: cannot be written (no folder none"),
-        (["corpus", "--plot", "folder.png"], "folder.png: is a folder, expected a PNG file"),
-        (["corpus", "--config", "none.yaml"], "none.yaml: found neither a file nor a built-in"),
-        (["corpus", "--set", "text.token=x"], "--set: unknown setting 'text.token'; did you mean"),
-        (
-            ["corpus", "--subset", "eval", "--set", "data.validation_fraction=0"],
-            "corpus: has no clips in its eval subset",
-        ),
+        ("none", "none"),
+        ("empty", "empty"),
+        ("corpus --plot plot.jpg", "plot.jpg"),
+        ("corpus --plot none/plot.png", "none/plot.png"),
+        ("corpus --plot folder.png", "folder.png"),
+        ("corpus --config none.yaml", "none.yaml"),
+        ("corpus --set text.token=x", "text.tokens"),
+        ("corpus --subset eval --set data.validation_fraction=0", "eval"),
     ],
 )
-def test_bad_input(corpus_folder, monkeypatch, capsys, arguments, line):
+def test_bad_input(corpus_folder, monkeypatch, capsys, arguments, named):
     monkeypatch.chdir(corpus_folder.parent)
     Path("empty").mkdir()
     Path("folder.png").mkdir()
     before = sorted(Path().rglob("*"))
-    assert main(["stats", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"myxtts stats: {line}")
-    assert captured.err.count("\n") == 1
+    assert main(["stats", *arguments.split()]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert named in line
     assert sorted(Path().rglob("*")) == before
-
-
-def test_no_tensorflow_is_loaded(corpus_folder):
-    program = (
-        "import sys\n"
-        "from myxtts.cli.main import main\n"
-        f"assert main(['stats', {str(corpus_folder)!r}]) == 0\n"
-        "assert 'tensorflow' not in sys.modules"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
