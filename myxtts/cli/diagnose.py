@@ -41,8 +41,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _, resumed, source = find_start(options)
-    config = configuration_of_run(options, resumed, source)
+    _, resumed, init_from = find_start(options)
+    config = configuration_of_run(options, resumed, init_from)
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
     config, batch = with_recommended_batch_size(clips, config, replicas=placement.replicas)

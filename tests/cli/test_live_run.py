@@ -28,7 +28,7 @@ def test_a_terminal_shows_one_line_of_progress_and_whole_words(columns, open_ter
     assert len({row.index("loss") for row in metrics}) == 1
     rows = [row for row in screens["stopped"] if "myxtts " not in row]
     words = {word for row in rows for word in row.split()}
-    assert {"Useful", "utilisation:", "evaluation", "checkpoints."} <= words
+    assert {"Useful", "utilization:", "evaluation", "checkpoints."} <= words
 
 
 @pytest.mark.program
