@@ -100,6 +100,7 @@ UNITS = {
     "km/h": "کیلومتر بر ساعت", "m/s": "متر بر ثانیه", "mph": "مایل بر ساعت",
     "m^2": "مترِ مربع", "km^2": "کیلومترِ مربع", "cm^2": "سانتی‌مترِ مربع", "m^3": "مترِ مکعب",
     "cm^3": "سانتی‌مترِ مکعب", "°C": "درجهِ سانتی‌گراد", "° C": "درجهِ سانتی‌گراد",
+    "Km": "کیلومتر", "KM": "کیلومتر", "Kg": "کیلوگرم", "KG": "کیلوگرم", "cc": "سی‌سی",
     "°F": "درجهِ فارنهایت", "° F": "درجهِ فارنهایت", "°": "درجه", "%": "درصد",
 }  # fmt: skip
 
@@ -142,8 +143,8 @@ _UNREAD_SIGNS = re.compile(f"(?![{VOWEL_SIGNS}]){_DIACRITICS.pattern}")
 _SIGNS_AFTER_HALF_SPACE = re.compile(f"{HALF_SPACE}([{VOWEL_SIGNS}]+)")
 _TANVIN_BEFORE_ALEF = re.compile(rf"{TANVIN}+ا(?![{_EDGE}])")
 _REPEATED_TANVIN = re.compile(rf"{TANVIN}{{2,}}")
-_GROUPED_NUMBER = re.compile(r"(?<!\d)\d{1,3}(?:[,،٬]\d{3})+(?!\d)")
-_GROUP_MARK = re.compile("[,،]")
+_GROUPED_NUMBER = re.compile(r"(?<![\d.])\d{1,3}(?:(?:[,،٬]\d{3})+|(?:\.\d{3}){2,})(?![\d.]|,\d)")
+_GROUP_MARK = re.compile("[,،.]")
 
 _HALF_SPACE_RUN = re.compile(rf"{HALF_SPACE}{{2,}}")
 _LOOSE_HALF_SPACE = re.compile(
@@ -154,6 +155,26 @@ _VERB_PREFIX = re.compile(
     rf" (?=((?:{_LETTER}|{HALF_SPACE})+)(?![{_EDGE}]))"
 )
 _SUFFIX = re.compile(rf"(?<=[ء-ۓ]) (?=(?:ها(?:ی(?:ی|م|ت|ش|مان|تان|شان)?)?|تر(?:ین)?)(?![{_EDGE}]))")
+
+_ENDING = re.compile(rf"(?<=[^\W\d_اوه]ه) (?=(?:ام|ات|اش|ای|ایم|اید|اند)(?![{_EDGE}]))")
+
+# بیست‌ونه, هزارو یک
+_SPELLED = "|".join(
+    sorted(
+        {
+            str(num2words(number, lang="fa"))
+            for number in (*range(1, 21), *range(30, 100, 10), *range(100, 1_001, 100))
+        },
+        key=len,
+        reverse=True,
+    )
+)
+_JOINED_NUMBER = re.compile(
+    rf"(?<![{_EDGE}])(?:(?:{_SPELLED}){HALF_SPACE}?و[ {HALF_SPACE}]?)+(?:{_SPELLED})"
+    rf"(?=م?(?:ین)?(?![{_EDGE}]))"
+)
+_THIRTIETH = re.compile(rf"(?<![{_EDGE}])سی ام(?=(?:ین)?(?![{_EDGE}]))")
+_NUMBER_PART = re.compile(rf"({_SPELLED}){HALF_SPACE}?و[ {HALF_SPACE}]?(?=(?:{_SPELLED}))")
 
 _DOTTED_ABBREVIATION = re.compile(
     rf"(?<![{_EDGE}.])(?:"
@@ -175,7 +196,9 @@ _DAY_AND_MONTH = re.compile(
     rf"|می(?= \d{{4}}))(?![{_EDGE}])"
 )
 _YEAR = re.compile(r" \d{4}(?!\d)")
+_POSTAL_CODE = re.compile(r"(?<=پستی )(\d{5})-?(\d{4,5})(?!\d)|(?<![\d-])(\d{5})-(\d{4})(?![\d-])")
 _CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
+_HOUR = re.compile(rf"(?<![{_EDGE}])(ساعت) (?=\d\d?:\d\d(?!\d))")
 _RATIO = re.compile(r"(?<=\d) ?: ?(?=\d)")
 _PHONE = re.compile(
     r"(?<![\w./-])(?:\+\d{1,3}(?:[ -]?\(?\d{2,8}\)?){1,4}|0\d{2,3}(?:[ -]\d{2,8}){1,3}"
@@ -203,6 +226,8 @@ _SLASH_FRACTION = re.compile(
     rf"(?P<fraction> (?:{any_of(SHARED)})(?![{_EDGE}]))?"
 )
 _HALF = re.compile(rf"(?<![\w./٫])({_NUMBER})[./٫]5(?= ?(?:{MAGNITUDES})(?![{_EDGE}]))")
+_IRANIAN_DOMAIN = re.compile(r"(?<=دات )ir\b")
+_INITIALS = re.compile(r"\b(?:[A-Z]\.)+[A-Z]\b(?:\.(?= ?[^\W\d_]))?")
 _HASHTAG = re.compile(rf"(?<!\w)#(?={_LETTER})[\w{HALF_SPACE}]+")
 _STRETCHED = re.compile(r"([ء-ۓ])\1{2,}")
 _UNIT_POWER = re.compile(r"(?<=متر) ?\^([23])(?!\d)")
@@ -243,8 +268,9 @@ def normalize_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
 
 
 def _normalize_once(text: str) -> str:
-    text = speak_addresses(_clean(text), ADDRESS_NAMES)
-    text = _HASHTAG.sub(lambda m: f" هشتگ {m.group()[1:].replace('_', ' ')} ", text)
+    text = _INITIALS.sub(lambda m: m.group().replace(".", " "), _clean(text))
+    text = _IRANIAN_DOMAIN.sub("آی آر", speak_addresses(text, ADDRESS_NAMES))
+    text = _HASHTAG.sub(lambda m: f" هشتگ{KASRA} {m.group()[1:].replace('_', ' ')} ", text)
     text = _unify_punctuation(text)
     text = _expand_abbreviations(text)
     text = _speak_dates_and_times(text)
@@ -281,7 +307,9 @@ def _tidy_half_spaces(text: str) -> str:
 
 
 def _join_affixes(text: str) -> str:
-    return _SUFFIX.sub(HALF_SPACE, _VERB_PREFIX.sub(_verb_prefix, text))
+    text = _ENDING.sub(HALF_SPACE, _SUFFIX.sub(HALF_SPACE, _VERB_PREFIX.sub(_verb_prefix, text)))
+    text = _THIRTIETH.sub(f"سی{HALF_SPACE}ام", text)
+    return _JOINED_NUMBER.sub(lambda m: _NUMBER_PART.sub(r"\1 و ", m.group()), text)
 
 
 def _verb_prefix(match: re.Match[str]) -> str:
@@ -358,8 +386,9 @@ def _stop_after(match: re.Match[str]) -> str:
 def _speak_dates_and_times(text: str) -> str:
     text = _DATE.sub(lambda m: _date(m[1], m[3], m[4]) or m.group(), text)
     text = _DAY_AND_MONTH.sub(_day_and_month, text)
+    text = _POSTAL_CODE.sub(_postal_code, text)
     text = _PHONE.sub(_phone, text)
-    return _RATIO.sub(" به ", _CLOCK.sub(_time, text))
+    return _RATIO.sub(" به ", _CLOCK.sub(_time, _HOUR.sub(rf"\1{KASRA} ", text)))
 
 
 def _date(first: str, month: str, last: str) -> str | None:
@@ -386,6 +415,10 @@ def _phone(match: re.Match[str]) -> str:
         return match.group()
     plus = "مثبت " if match.group().startswith("+") else ""
     return f" {plus}{'، '.join(_spell_digits(group) for group in groups)} "
+
+
+def _postal_code(match: re.Match[str]) -> str:
+    return "، ".join(_spell_digits(part) for part in match.groups() if part)
 
 
 def _time(match: re.Match[str]) -> str:

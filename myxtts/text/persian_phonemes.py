@@ -44,12 +44,29 @@ _NOTHING = ("", "")
 _PERSIAN_WORD = re.compile(rf"(?=[ء-ۓ])(?:{WORD.pattern}|{HALF_SPACE})+")
 _WRITTEN_EZAFE = re.compile(rf"(?:(?<=ه)(?:{HAMZA_ABOVE}|{HALF_SPACE}ی){KASRA}?|{KASRA})$")
 
-# Words that mean a unit only after a number.
-_AFTER_NUMBERS = {"گرم": "ɡeram", "سنت": "sent", "مایل": "mɑjl"}
+# Words with another meaning after a number, and before an ezafe.
+_AFTER_NUMBERS = {"گرم": "ɡeram", "سنت": "sent", "مایل": "mɑjl", "بعدی": "boʔdi"}
+_BEFORE_EZAFE = {"دور": "dor", "سبک": "sabk"}
 _NUMBERS = frozenset(
     str(num2words(number, lang="fa"))
     for number in (*range(21), *range(30, 100, 10), *range(100, 1_001, 100))
 ) | {"میلیون", "میلیارد", "نیم", "ربع", "چند"}
+
+# They take an ezafe before a number.
+_ALWAYS_NUMBERED = frozenset("شماره صفحه فصل پلاک بند تبصره اصل ماده نسخه ردیف نمره رتبه".split())
+_NUMBERED = _ALWAYS_NUMBERED | frozenset(
+    "ساعت جلد طبقه واحد اتاق سال قرن دهه کلاس درس بخش قسمت مرحله سطر کانال شبکه منطقه ناحیه رقم"
+    " عدد سوره آیه".split()
+)
+_MONTHS = frozenset("فروردین اردیبهشت خرداد تیر مرداد شهریور مهر آبان آذر دی بهمن اسفند".split())
+# نه is nine before them, and no elsewhere.
+_COUNTED = frozenset(
+    "نفر سال ماه روز ساعت دقیقه ثانیه هفته بار هزار میلیون میلیارد درصد متر کیلومتر کیلو گرم تومان"
+    " ریال دلار تن عدد دهم ممیز".split()
+)
+_TIMES_OF_DAY = frozenset("صبح بامداد ظهر عصر غروب شب بعدازظهر".split())
+# رو is the face, or to, and not the object marker را.
+_BEFORE_FACE = frozenset("از این آن به بر در پیش زیر رو پیاده دو".split())
 
 # Numbers, words of addresses and particles take no ezafe.
 _WITHOUT_EZAFE = _NUMBERS | frozenset(
@@ -101,7 +118,7 @@ def persian_phonemes(clause: str, ezafe: bool = True, rules: int = WHOLE_RULES) 
     spoken: list[str] = []
     start = 0
     while start < len(words):
-        end, phonemes = _phrase(words, start)
+        end, phonemes = _phrase(words, start, tagged)
         *before, last = phonemes.split() or [""]
         spoken += [part if part == "va" else with_stress(part) for part in before]
         word = words[end - 1]
@@ -123,10 +140,19 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
             or word.endswith("ً")
             or (_CLITIC.search(word) and not word.endswith(_NO_CLITIC))
             or _IMPERFECT.match(word)
-            or (word == "نقطه" and following in _NUMBERS)
+            or (word in ("نقطه", "منفی", "مثبت") and following in _NUMBERS)
             or before_blessing
         ):
             tagged[index] = False
+        if word in _NUMBERED and following in _NUMBERS:
+            # دو ساعت ده دقیقه
+            is_counted = index > 0 and letters[index - 1] in _NUMBERS
+            tagged[index] = word in _ALWAYS_NUMBERED or not is_counted
+        if following in _TIMES_OF_DAY and (word in _NUMBERS or word in ("نه", "دقیقه")):
+            # دو شب are two nights.
+            tagged[index] = following != "شب" or "ساعت" in letters[max(index - 6, 0) : index]
+        if word == "اول" and following in _MONTHS:
+            tagged[index] = True
     return tagged
 
 
@@ -158,7 +184,7 @@ class _Word(NamedTuple):
         return cls(core, SIGN.sub("", core), core != written, is_persian)
 
 
-def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
+def _phrase(words: Sequence[_Word], start: int, tagged: Sequence[bool]) -> tuple[int, str]:
     """Return the end and the phonemes of the longest known phrase, or else of one word."""
     longest = _longest_phrases().get(words[start].core, 1)
     for end in range(min(start + longest, len(words)), start + 1, -1):
@@ -168,9 +194,25 @@ def _phrase(words: Sequence[_Word], start: int) -> tuple[int, str]:
     word = words[start]
     if not word.is_persian:
         return start + 1, espeak.phonemes(word.core, "fa")
-    if start and word.core in _AFTER_NUMBERS and words[start - 1].letters in _NUMBERS:
-        return start + 1, _AFTER_NUMBERS[word.core]
-    return start + 1, _bare_phonemes(word.core)
+    return start + 1, _homograph(words, start, tagged[start]) or _bare_phonemes(word.core)
+
+
+def _homograph(words: Sequence[_Word], at: int, is_tagged: bool) -> str | None:
+    """Return the phonemes of a word without signs whose neighbors decide how it is read."""
+    letters = [word.letters for word in words]
+    before, after = (["", *letters][at], [*letters, ""][at + 1])
+    word = words[at].core
+    if word in _AFTER_NUMBERS and before in _NUMBERS:
+        return _AFTER_NUMBERS[word]
+    if word in _BEFORE_EZAFE and (is_tagged or words[at].has_ezafe):
+        return _BEFORE_EZAFE[word]
+    if word == "رو" and at and after != "به" and before not in _BEFORE_FACE and not is_tagged:
+        return "ro"
+    if word == "نه":
+        ends_number = before == "و" and at > 1 and letters[at - 2] in _NUMBERS
+        counts = after in _COUNTED and letters.count("نه") == 1
+        return "noh" if ends_number or counts or before in _NUMBERED else None
+    return None
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -180,11 +222,11 @@ def _bare_phonemes(core: str) -> str:
         core = core[:1] + core[1:].replace("أ", "ا")
     if (known := _known(core)) is not None:
         return known
-    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelt(core), "fa"))
+    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelt(core), "fa")).removeprefix("ʔ")
     if "یی" in core:
         phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
-    if core.endswith("یت"):
-        phonemes = re.sub("(?<=[^ɑe]i)jat$", "jjat", phonemes)
+    if "یت" in core[3:]:
+        phonemes = re.sub("(?<=[^ɑe]i)jat(?=$|hɑ)", "jjat", phonemes)
     phonemes = re.sub("j{3,}", "jj", phonemes)
     # Between vowels there is always a consonant.
     phonemes = re.sub(f"(?<=[{_VOWELS}])i(?=[{_VOWELS}])", "j", phonemes)
@@ -200,8 +242,9 @@ def _known(core: str) -> str | None:
     for ending, said in _ENDINGS.items():
         stem = core.removesuffix(ending).removesuffix(HALF_SPACE)
         if core.endswith(ending) and len(stem) >= _MIN_STEM and stem in exceptions:
-            glide = "j" if exceptions[stem][-1] in _VOWELS and said[0] in _VOWELS else ""
-            return exceptions[stem] + glide + said
+            hiatus = exceptions[stem][-1] in _VOWELS and said[0] in _VOWELS
+            glide = "ʔ" if exceptions[stem][-1] == "e" else "j"
+            return exceptions[stem] + glide * hiatus + said
     return None
 
 
