@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import difflib
 import functools
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 import numpy as np
 
@@ -26,6 +31,7 @@ from myxtts.text.languages import find_language
 # ASR models expect some silence before and after the speech.
 _SILENCE_SECONDS = 0.5
 _MAX_SECONDS = 300
+_MAX_BYTES = 1 << 20
 # A command that fails on its first clips will fail on all.
 _MAX_FIRST_FAILURES = 3
 
@@ -98,21 +104,47 @@ class CommandTranscriber:
             write_audio(wav, samples, MEASURED_RATE_HZ)
             words = [word.replace("{}", str(wav)) for word in self._words]
             try:
-                done = subprocess.run(
+                process = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    errors="replace",
-                    timeout=_MAX_SECONDS,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise TranscriberError(f"{words[0]}: {error.strerror}") from None
-            except subprocess.TimeoutExpired:
-                raise TranscriberError(f"{words[0]}: took over {_MAX_SECONDS} s") from None
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            clock = threading.Timer(_MAX_SECONDS, _end, [process])
+            with process, ThreadPoolExecutor(2) as pool:
+                clock.start()
+                try:
+                    streams = (process.stdout, process.stderr)
+                    output, messages = pool.map(lambda stream: _read(stream, process), streams)
+                    code = process.wait()
+                finally:
+                    clock.cancel()
+                    _end(process)
+        if code:
+            last = messages.strip().splitlines()[-1:] or [
+                f"ended with code {code}, or wrote over {_MAX_BYTES:,} bytes, or took over "
+                f"{_MAX_SECONDS} s"
+            ]
             raise TranscriberError(f"{words[0]}: {last[0]}")
-        return done.stdout
+        return output
+
+
+def _read(stream: IO[bytes] | None, process: subprocess.Popen[bytes]) -> str:
+    """Return what a program writes, and end one that writes without end."""
+    assert stream is not None
+    content = stream.read(_MAX_BYTES)
+    if len(content) == _MAX_BYTES:
+        _end(process)
+    return content.decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and those that it has started, which may hold its pipes open."""
+    with contextlib.suppress(OSError):
+        getattr(os, "killpg", os.kill)(process.pid, signal.SIGTERM)
 
 
 def transcribe_clips(

@@ -255,7 +255,12 @@ class CorpusSubset:
     @property
     def cache_root(self) -> Path:
         given = self.config.data.cache_dir
-        return Path(given) if given else self.folder / CACHE_FOLDER
+        if given:
+            return Path(given)
+        # A corpus may come from anywhere, and nothing is written where its links lead.
+        if (root := self.folder / CACHE_FOLDER).is_symlink():
+            raise DataError(f"{root}: is a link; remove it, or choose a folder with data.cache_dir")
+        return root
 
     @property
     def validation_fraction(self) -> float | None:

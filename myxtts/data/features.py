@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import json
@@ -97,6 +98,8 @@ def prepare(
         settings = settings_fingerprint(config)
         about = {"source": source, "description": description, "settings": settings}
         try:
+            if build_dir.is_symlink():
+                raise OSError(errno.ELOOP, f"{build_dir.name} is a link")
             build_dir.mkdir(parents=True, exist_ok=True)
             _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
             numbers = range(_chunk_count(len(utterances)))

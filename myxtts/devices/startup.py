@@ -104,6 +104,7 @@ def use_persistent_cache(folder: Path) -> None:
             made.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir(mode=0o700, exist_ok=True)
             _require_private(made)
+        _drop_damaged(folder)
     except OSError as error:
         _log.warning(
             "%s: compiled programs are not cached (%s); choose another folder with XDG_CACHE_HOME",
@@ -120,6 +121,20 @@ def _require_private(folder: Path) -> None:
     facts = folder.stat()
     if facts.st_uid != os.getuid() or facts.st_mode & 0o022:
         raise OSError(f"{folder} can be written by others; chmod 700 it")
+
+
+def _drop_damaged(folder: Path) -> None:
+    """Remove programs that are no protobuf messages to their last byte: XLA would fail on them."""
+    from google.protobuf.empty_pb2 import Empty
+    from google.protobuf.message import DecodeError
+
+    for file in folder.glob("*.pb"):
+        try:
+            if not Empty().ParseFromString(file.read_bytes()):
+                raise DecodeError
+        except DecodeError:
+            _log.warning("%s: removed a damaged program; XLA compiles it again", file)
+            file.unlink(missing_ok=True)
 
 
 def gpu_driver_is_there() -> bool:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from safetensors.numpy import load, save
 
 from myxtts.audio.files import FloatArray, clean_recording, read_audio
@@ -30,6 +31,8 @@ _FORMAT = "myxtts-voice-1"
 _MAX_CHARACTERS = 50
 _ZERO_WIDTH_NON_JOINER = "\u200c"  # Persian names have it
 MIN_REFERENCE_SECONDS = 0.5
+# Voice encoders give values up to 20.
+_LARGEST_VALUE = 1e3
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -129,6 +132,8 @@ def read_voice(folder: Path, name: str) -> SavedVoice:
             raise ValueError(f"{tensors}: checksum mismatch")
         references = [Reference(**reference) for reference in content.pop("references")]
         arrays = load(written)
+        if not all((np.abs(array) <= _LARGEST_VALUE).all() for array in arrays.values()):
+            raise ValueError(f"{tensors}: a value is not finite or above {_LARGEST_VALUE:g}")
         return SavedVoice(
             VoiceFacts(references=references, **content), arrays["vector"], arrays["latents"]
         )

@@ -113,6 +113,18 @@ def test_programs_that_others_could_have_written_are_not_run(cache, caplog, leve
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
+@pytest.mark.parametrize("content", [b"", b"\x0a\x05abc", bytes(range(200, 255))])
+def test_a_damaged_program_is_dropped_and_compiled_again(cache, caplog, content):
+    """It ended training with an error of TensorFlow."""
+    cache.mkdir(parents=True, mode=0o700)
+    cache.parent.chmod(0o700)
+    (cache / "whole.pb").write_bytes(b"\x0a\x03abc")
+    (cache / "damaged.pb").write_bytes(content)
+    use_persistent_cache(cache)
+    assert [file.name for file in cache.iterdir()] == ["whole.pb"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
 def test_a_section_that_is_twice_in_a_file(tmp_path, capsys):
     file = tmp_path / "config.yaml"
     file.write_text("data:\n  batch_size: 4\nmodel:\n  size: tiny\ndata:\n  workers: 2\n")

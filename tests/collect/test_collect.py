@@ -266,9 +266,9 @@ def test_a_transcript_is_one_plain_line(text, tidied):
 def test_a_command_transcribes(monkeypatch):
     silence = np.zeros(1_600, np.float32)
     assert CommandTranscriber("echo it is {}").transcribe(silence).startswith("it is /")
-    for command in ("false", "ls --no-such-flag"):
+    for command in ("false", "ls --no-such-flag", "yes {}", "sh -c 'yes >&2'"):
         with pytest.raises(TranscriberError):
             CommandTranscriber(command).transcribe(silence)
     monkeypatch.setattr(texts, "_MAX_SECONDS", 0.3)
     with pytest.raises(TranscriberError):
-        CommandTranscriber("tail -f").transcribe(silence)
+        CommandTranscriber("sh -c 'tail -f {}; true'").transcribe(silence)

@@ -12,7 +12,7 @@ import yaml
 
 from myxtts.cli.main import main
 from myxtts.data.corpus import open_corpus
-from myxtts.errors import CheckpointError
+from myxtts.errors import CheckpointError, DataError
 from myxtts.runs.checkpoint import write_sealed_folder
 from myxtts.runs.run_dir import RunDir
 from myxtts.synthesis.voices import (
@@ -135,6 +135,25 @@ def test_preparing_removes_only_what_it_has_made(demo_corpus, miniature, tmp_pat
     assert left.isdisjoint(own)
 
 
+@pytest.mark.parametrize("name", ["myxtts-cache", "{cache}.build"])
+def test_features_are_not_written_through_a_link_in_a_corpus(
+    demo_corpus, miniature, tmp_path, name
+):
+    corpus, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
+    shutil.copytree(demo_corpus, corpus, ignore=shutil.ignore_patterns("myxtts-cache"))
+    config = miniature(train_data=str(corpus), cache_dir=None, workers=1)
+    elsewhere.mkdir()
+    if name != "myxtts-cache":
+        open_corpus(config)
+        cache = next(corpus.glob("myxtts-cache/*/cache.json")).parent
+        shutil.rmtree(cache)
+        name = f"myxtts-cache/{cache.name}.build"
+    (corpus / name).symlink_to(elsewhere)
+    with pytest.raises(DataError):
+        open_corpus(config)
+    assert list(elsewhere.iterdir()) == []
+
+
 WRONG_LINES = [
     "[]",
     "7",
@@ -170,7 +189,7 @@ def test_a_file_with_an_odd_name_does_not_break_the_list_of_voices(run, capsys):
     )
     voice = SavedVoice(facts, np.zeros((1, 2), np.float32), np.zeros((1, 1, 2), np.float32))
     write_voice(run.voices, voice)
-    odd = ["\x1b[2J.json", "a b.json", "-x.json", "CON.json", b"\xff.json", f"{'x' * 80}.json"]
+    odd = ["\x1b[2J.json", "a b.json", "-x.json", b"\xff.json", f"{'x' * 80}.json"]
     for name in odd:
         with open(run.voices / os.fsdecode(name), "wb"):
             pass

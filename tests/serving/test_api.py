@@ -229,7 +229,7 @@ def test_a_damaged_upload_writes_nothing_to_standard_error(client, capfd):
 
 def test_uploads_that_are_too_many_or_badly_named(client):
     assert upload(client, count=9).status_code in (400, 413)
-    for name in ("../eve", "a/b", "", "CON"):
+    for name in ("../eve", "a/b", ""):
         assert upload(client, name).status_code == 400
 
 

@@ -1,6 +1,7 @@
 import json
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,6 +151,13 @@ def test_foreign_facts_are_damaged(tmp_path, changes):
     write_voice(tmp_path, voice_of("anna"))
     file = tmp_path / "anna.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(CheckpointError):
+        read_voice(tmp_path, "anna")
+
+
+@pytest.mark.parametrize("value", [1e30, np.inf, np.nan])
+def test_values_that_no_encoder_gives_are_damaged(tmp_path, value):
+    write_voice(tmp_path, replace(voice_of("anna"), latents=np.float32([[[value]]])))
     with pytest.raises(CheckpointError):
         read_voice(tmp_path, "anna")
 
