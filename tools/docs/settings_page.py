@@ -70,10 +70,10 @@ class Language:
 ENGLISH = Language(
     code="en",
     columns=("setting", "default", "allowed", "what it does"),
-    kinds={int: "whole number", float: "number", str: "text"},
-    between="{kind} from {least} to {most}",
-    at_least="{kind}, {least} or more",
-    at_most="{kind}, {most} or less",
+    kinds={int: "integer", float: "number", str: "text"},
+    between="{kind}, {least} to {most}",
+    at_least="{kind} ≥ {least}",
+    at_most="{kind} ≤ {most}",
     comma=", ",
     or_null="{allowed}, or `null`",
 )
