@@ -46,6 +46,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TAG",
         help="language of requests that name none (default: each run's text.default_language)",
     )
+    parser.add_argument(
+        "--strict-voices",
+        action="store_true",
+        help="refuse OpenAI's names of voices, such as alloy, instead of using the first voice",
+    )
     add_vocoder_flag(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
@@ -152,7 +157,9 @@ def _load(
         name = RunDir.around(folder).path.resolve().name
         if name in engines:
             name = f"{name}-{len(engines) + 1}"
-        engines[name] = Engine(name, folder, tts, limits, options.language)
+        engines[name] = Engine(
+            name, folder, tts, limits, options.language, strict_voices=options.strict_voices
+        )
     return engines
 
 

@@ -48,7 +48,7 @@ from myxtts.collect.quality import Figures, measure
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.text.languages import REGISTRY, find_language
 from myxtts.text.tokenizer import is_spoken, text_symbols
-from myxtts.web import AccessRules, Guard, Shield, add_error_handlers, error_response
+from myxtts.web import AccessRules, Guard, add_error_handlers, error_response
 
 # Takes, in the browser.
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 60.0
@@ -356,5 +356,4 @@ def make_app(review: Review, language: str | None = None) -> tuple[ASGIApp, str]
     outer = FastAPI(openapi_url=None)
     add_error_handlers(outer)
     outer.mount(f"/{token}", app)
-    outer.add_middleware(Guard, rules=AccessRules(body_bytes=body_bytes))
-    return Shield(outer), f"/{token}/"
+    return Guard(outer, AccessRules(body_bytes=body_bytes)), f"/{token}/"

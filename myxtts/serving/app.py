@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, UploadFile
+from fastapi import FastAPI, File, Form, Query, Request, UploadFile
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Scope
 from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.serving.speech import Desk, SpeechResponse
 from myxtts.version import VERSION
-from myxtts.web import AccessRules, Guard, Shield, add_error_handlers
+from myxtts.web import AccessRules, Guard, add_error_handlers
 
 _VOICES = "/v1/voices"
 # They reveal nothing of a run and cost nothing.
@@ -94,6 +94,11 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
         """List the saved voices of a run."""
         return {"object": "list", "data": await run_in_threadpool(engine(model).voices.list)}
 
+    @app.get("/v1/audio/voices", responses=_ERRORS)
+    async def list_speech_voices(model: Annotated[str, Query()] = "") -> dict[str, Any]:
+        """List the voices in the form that Open WebUI and others expect."""
+        return {"voices": await run_in_threadpool(engine(model).voices.list)}
+
     @app.post(_VOICES, status_code=201, responses=_ERRORS)
     async def add_voice(
         name: Annotated[str, Form()],
@@ -127,9 +132,13 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
         return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     page = Path(str(resources.files("myxtts.serving"))) / "page"
-    for path, file in (("/", "index.html"), ("/docs", "api.html")):
-        show = _page(page / file)
-        app.add_api_route(path, show, include_in_schema=False, response_class=Response)
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def show_page(request: Request) -> FileResponse:
+        name = "index.html" if request.url.path == "/" else "api.html"
+        return FileResponse(page / name, headers={"Cache-Control": "no-cache"})
+
     files = StaticFiles(packages=[("myxtts.serving", "page"), ("myxtts.web", "page")])
     app.mount("/page", files)
 
@@ -149,13 +158,4 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    rules = replace(rules, open_paths=_OPEN_PATHS, body_bytes=body_bytes)
-    app.add_middleware(Guard, rules=rules)
-    return Shield(app, count)
-
-
-def _page(file: Path) -> Any:
-    async def show() -> FileResponse:
-        return FileResponse(file, headers={"Cache-Control": "no-cache"})
-
-    return show
+    return Guard(app, replace(rules, open_paths=_OPEN_PATHS, body_bytes=body_bytes), count)

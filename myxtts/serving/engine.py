@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 import threading
@@ -30,10 +31,21 @@ class Engine:
     """Thread-safe, like TTS."""
 
     def __init__(
-        self, name: str, run: Path, tts: TTS, limits: Limits, language: str | None = None
+        self,
+        name: str,
+        run: Path,
+        tts: TTS,
+        limits: Limits,
+        language: str | None = None,
+        *,
+        strict_voices: bool = False,
     ) -> None:
-        """`language` is used for requests without one, instead of the default of the run."""
+        """`language` is used for requests without one, instead of the default of the run.
+
+        With `strict_voices` OpenAI's names of voices are unknown as any other.
+        """
         self.name, self.tts, self.limits = name, tts, limits
+        self._known = set() if strict_voices else _OPENAI_VOICES
         self.voices = Voices(name, run, tts, limits)
         first = tts.tokenizer.own_language(language or tts.languages[0])
         self.languages = (first, *(one for one in tts.languages if one != first))
@@ -50,8 +62,15 @@ class Engine:
             "sample_rate_hz": self.tts.sample_rate_hz,
         }
 
+    def voice(self, asked: SpeechRequest) -> str | None:
+        """Return the name of the voice that speaks; None without any."""
+        name, saved = asked.voice, self.tts.voices
+        name = name.id if isinstance(name, VoiceId) else name
+        is_any = name is None or (name not in saved and name in self._known)
+        return next(iter(saved), None) if is_any else name
+
     def tags(self, asked: SpeechRequest) -> dict[str, str]:
-        return tags_of(self.name, self.tts.step, asked.voice_name or self.tts.voices[0])
+        return tags_of(self.name, self.tts.step, self.voice(asked) or "")
 
     def speak(
         self, asked: SpeechRequest, wanted: threading.Event, *, in_chunks: bool
@@ -64,7 +83,7 @@ class Engine:
         options = SpeechOptions(
             speed=asked.speed, seed=asked.seed, temperature=asked.temperature, steps=asked.steps
         )
-        language, voice = asked.language or self.languages[0], asked.voice_name
+        language, voice = asked.language or self.languages[0], self.voice(asked)
         left = int(self.limits.audio_seconds * self.tts.sample_rate_hz)
         with self.http_errors():
             if in_chunks:
@@ -72,7 +91,19 @@ class Engine:
                     asked.input, language=language, voice=voice, options=options
                 )
             else:
-                pieces = self._sentences(asked.input, language, voice, options, wanted)
+                lines = self.tts.lines(
+                    asked.input,
+                    language=language,
+                    voice=voice,
+                    options=options,
+                    is_wanted=wanted.is_set,
+                )
+                sentences = (
+                    piece
+                    for one in lines
+                    for piece in (one.samples, self._silence(one.line.pause_seconds))
+                )
+                pieces = itertools.chain([self.tts.edge], sentences, [self.tts.edge])
             for piece in pieces:
                 left -= piece.size
                 if left < 0:
@@ -81,22 +112,8 @@ class Engine:
                 if not wanted.is_set():
                     raise UnwantedError
 
-    def _sentences(
-        self,
-        text: str,
-        language: str,
-        voice: str | None,
-        options: SpeechOptions,
-        wanted: threading.Event,
-    ) -> Iterator[FloatArray]:
-        lines = self.tts.lines(
-            text, language=language, voice=voice, options=options, is_wanted=wanted.is_set
-        )
-        yield self.tts.edge
-        for spoken in lines:
-            pause = int(spoken.line.pause_seconds * self.tts.sample_rate_hz)
-            yield np.append(spoken.samples, np.zeros(pause, np.float32))
-        yield self.tts.edge
+    def _silence(self, seconds: float) -> FloatArray:
+        return np.zeros(int(seconds * self.tts.sample_rate_hz), np.float32)
 
     @contextlib.contextmanager
     def http_errors(self) -> Iterator[None]:
@@ -112,6 +129,11 @@ class Engine:
 
 
 _DEFAULTS = SpeechOptions()
+# Clients of OpenAI's API have these built in.
+_OPENAI_VOICES = {
+    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
+    *("sage", "shimmer", "verse"),
+}
 # A character outside the basic plane, escaped in JSON: two times \uXXXX.
 _LARGEST_CHARACTER_BYTES = 12
 _OTHER_FIELDS_BYTES = 1 << 14
@@ -146,50 +168,32 @@ class VoiceId(BaseModel):
     id: str
 
 
-class SpeechRequest(BaseModel):
+class SpeechRequest(BaseModel, use_attribute_docstrings=True):
     """The fields of OpenAI's `audio.speech`, and a few of MyXTTS."""
 
-    input: Annotated[str, Field(min_length=1, description="Text to speak.")]
-    model: Annotated[
-        str | None,
-        Field(description="A run of GET /v1/models. Any other name means the first run."),
-    ] = None
-    voice: Annotated[
-        str | VoiceId | None,
-        Field(description="A voice of GET /v1/voices (default: the first one)."),
-    ] = None
-    response_format: Annotated[
-        Literal["mp3", "wav", "flac", "pcm"],
-        Field(description="pcm is 16-bit mono at 24 kHz, little-endian."),
-    ] = "mp3"
-    speed: Annotated[
-        float,
-        Field(ge=0.25, le=4, allow_inf_nan=False, description="Speaking rate: 1.2 is 20 % faster."),
-    ] = _DEFAULTS.speed
-    language: Annotated[
-        str | None,
-        Field(description="Such as en (default: --language of the server, or that of the run)."),
-    ] = None
-    stream: Annotated[
-        bool | None,
-        Field(description="Send audio while it is made (default: yes, except for flac)."),
-    ] = None
-    seed: Annotated[
-        int, Field(ge=0, le=2**31 - 1, description="The same seed gives the same audio.")
-    ] = _DEFAULTS.seed
-    temperature: Annotated[
-        float,
-        Field(ge=0, le=2, allow_inf_nan=False, description="0 is flat and stable, 1 is lively."),
-    ] = _DEFAULTS.temperature
+    input: Annotated[str, Field(min_length=1)]
+    """Text to speak."""
+    model: str | None = None
+    """A run of GET /v1/models. Any other name means the first run."""
+    voice: str | VoiceId | None = None
+    """A voice of GET /v1/voices (default: the first one, also for OpenAI's names)."""
+    response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
+    """pcm is 16-bit mono at 24 kHz, little-endian. aac needs ffmpeg on the server."""
+    stream_format: Literal["audio", "sse"] = "audio"
+    """sse: events with the audio in base64."""
+    speed: Annotated[float, Field(ge=0.25, le=4, allow_inf_nan=False)] = _DEFAULTS.speed
+    """Speaking rate: 1.2 is 20 % faster."""
+    language: str | None = None
+    """Such as en (default: --language of the server, or that of the run)."""
+    stream: bool | None = None
+    """Send audio while it is made (default: yes, except for flac and aac)."""
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = _DEFAULTS.seed
+    """The same seed gives the same audio."""
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = _DEFAULTS.temperature
+    """0 is flat and stable, 1 is lively."""
     # Bounded, so that one request is not a hundred times as expensive as another.
-    steps: Annotated[
-        int,
-        Field(ge=1, le=50, description="Sampling steps: more is slower and slightly clearer."),
-    ] = _DEFAULTS.steps
-
-    @property
-    def voice_name(self) -> str | None:
-        return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
+    steps: Annotated[int, Field(ge=1, le=50)] = _DEFAULTS.steps
+    """Sampling steps: more is slower and slightly clearer."""
 
 
 _SAMPLE_RATES_HZ = (8_000, 192_000)
@@ -259,31 +263,28 @@ def _write_decoded(content: bytes, file: Path, max_seconds: float) -> None:
     hours of silence.
     """
     lowest_hz, highest_hz = _SAMPLE_RATES_HZ
+    problem = None
     try:
         with _silent_libraries(), soundfile.SoundFile(BytesIO(content)) as sound:
-            rate_hz = sound.samplerate
-            if not lowest_hz <= rate_hz <= highest_hz:
-                raise DataError(
-                    f"{file.stem}: sample rate {rate_hz} Hz, expected {lowest_hz} to {highest_hz}"
+            blocks, rate_hz = [np.zeros((0, 1), np.float32)], sound.samplerate
+            if not lowest_hz <= rate_hz <= highest_hz or sound.channels > _MAX_CHANNELS:
+                problem = (
+                    f"{rate_hz} Hz and {sound.channels} channels, expected {lowest_hz} to "
+                    f"{highest_hz} Hz and at most {_MAX_CHANNELS} channels"
                 )
-            if sound.channels > _MAX_CHANNELS:
-                raise DataError(
-                    f"{file.stem}: {sound.channels} channels, expected at most {_MAX_CHANNELS}"
-                )
-            blocks, frames = [], 0
-            while len(block := sound.read(_BLOCK_FRAMES, dtype="float32", always_2d=True)):
-                blocks.append(block)
-                frames += len(block)
-                if frames > max_seconds * rate_hz:
-                    raise DataError(
-                        f"{file.stem}: longer than {max_seconds:g} s; a few seconds are enough"
-                    )
-        samples = np.concatenate(blocks) if blocks else np.zeros((0, 1), np.float32)
-        soundfile.write(file, samples, rate_hz, format="WAV", subtype="FLOAT")
-    except (soundfile.SoundFileError, ValueError, TypeError, OSError) as error:
-        raise DataError(
-            f"{file.stem}: cannot be read as audio; expected wav, flac, ogg or mp3"
-        ) from error
+            while problem is None:
+                block = sound.read(_BLOCK_FRAMES, dtype="float32", always_2d=True)
+                if not len(block):
+                    break
+                blocks.append(block.mean(axis=1, keepdims=True, dtype=np.float32))
+                if sum(map(len, blocks)) > max_seconds * rate_hz:
+                    problem = f"longer than {max_seconds:g} s; a few seconds are enough"
+        if problem is None:
+            soundfile.write(file, np.concatenate(blocks), rate_hz, format="WAV", subtype="FLOAT")
+    except (soundfile.SoundFileError, ValueError, TypeError, OSError):
+        problem = "cannot be read as audio; expected wav, flac, ogg or mp3"
+    if problem is not None:
+        raise DataError(f"{file.stem}: {problem}")
 
 
 @contextlib.contextmanager

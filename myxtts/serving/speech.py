@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import io
+import json
 import math
 import os
+import shutil
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 
 import numpy as np
 import soundfile
@@ -22,52 +27,32 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from myxtts.audio.files import FORMATS, FloatArray
+from myxtts.audio.files import FloatArray
 from myxtts.serving.engine import Engine, Limits, SpeechRequest
 from myxtts.synthesis.speaker import UnwantedError
 from myxtts.web import CutOffError
 
 _WEIGHT_OF_NEWEST = 0.2
 _MAX_RETRY_SECONDS = 60
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 class Metrics:
     """Counters for Prometheus."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        names: dict[str, Any] = {"namespace": "myxtts", "registry": self.registry}
         self.requests = Counter(
-            "myxtts_requests",
-            "Answers by route and status.",
-            ["route", "status"],
-            registry=registry,
+            "requests", "Answers by route and status.", ["route", "status"], **names
         )
-        self.audio_seconds = Counter(
-            "myxtts_audio_seconds", "Seconds of speech sent.", registry=registry
-        )
-        self.characters = Counter(
-            "myxtts_characters", "Characters of text accepted.", registry=registry
-        )
-        self.hang_ups = Counter(
-            "myxtts_hang_ups", "Clients that left before the end.", registry=registry
-        )
-        self.speech_seconds = Histogram(
-            "myxtts_speech_seconds",
-            "From a request for speech to its last byte.",
-            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
-            registry=registry,
-        )
-        self.first_audio_seconds = Histogram(
-            "myxtts_first_audio_seconds",
-            "From a request for speech to its first audio.",
-            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-            registry=registry,
-        )
-        self.in_progress = Gauge(
-            "myxtts_requests_in_progress",
-            "Requests for speech in progress or waiting.",
-            registry=registry,
-        )
+        self.audio_seconds = Counter("audio_seconds", "Seconds of speech sent.", **names)
+        self.characters = Counter("characters", "Characters of text accepted.", **names)
+        self.hang_ups = Counter("hang_ups", "Clients that left before the end.", **names)
+        self.in_progress = Gauge("requests_in_progress", "Being answered or waiting.", **names)
+        names["buckets"] = _SECONDS
+        self.speech_seconds = Histogram("speech_seconds", "Until the last byte.", **names)
+        self.first_audio_seconds = Histogram("first_audio_seconds", "Until the first.", **names)
 
 
 class Desk:
@@ -111,10 +96,13 @@ class SpeechResponse(Response):
             raise HTTPException(
                 400, f"input: {len(asked.input):,} characters, expected at most {limit:,}"
             )
+        if asked.response_format == "aac" and shutil.which("ffmpeg") is None:
+            raise HTTPException(400, "response_format: aac needs ffmpeg here; ask for mp3 or opus")
         self._engine, self._asked, self._desk = engine, asked, desk
-        self._is_streamed = asked.response_format in STREAMED_FORMATS and asked.stream is not False
+        self._form = AUDIO_FORMATS[asked.response_format]
+        self._is_streamed = self._form.is_streamed and asked.stream is not False
         self._wanted = threading.Event()
-        self._has_hung_up = self._has_begun = False
+        self._has_hung_up = False
         self._job: Future[bytes | None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,11 +132,16 @@ class SpeechResponse(Response):
     async def _send(self, pieces: Iterator[bytes], send: Send) -> None:
         with self._desk.metrics.first_audio_seconds.time():
             piece = await self._next(pieces)
-        media_type = MEDIA_TYPES[self._asked.response_format]
-        headers = [(b"content-type", media_type.encode()), (b"cache-control", b"no-store")]
-        if not self._is_streamed:
-            headers.append((b"content-length", str(len(piece or b"")).encode()))
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        is_sse = self._asked.stream_format == "sse"
+        headers = {
+            "content-type": "text/event-stream" if is_sse else self._form.media_type,
+            "cache-control": "no-store",
+            "myxtts-voice": quote(self._engine.voice(self._asked) or ""),
+        }
+        if not (self._is_streamed or is_sse):
+            headers["content-length"] = str(len(piece or b""))
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": lines})
         try:
             while piece is not None:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -173,13 +166,26 @@ class SpeechResponse(Response):
         self._wanted.clear()
 
     def _pieces(self, *, in_chunks: bool) -> Generator[bytes, None, None]:
-        """Yield encoded audio. Runs in threads, one at a time."""
+        """Yield what is sent. Runs in threads, one at a time."""
+        pieces = self._encoded(in_chunks=in_chunks)
+        if self._asked.stream_format == "audio":
+            yield from pieces
+            return
+        with contextlib.closing(pieces):
+            for piece in pieces:
+                audio = base64.b64encode(piece).decode()
+                yield _event({"type": "speech.audio.delta", "audio": audio})
+        count = len(self._asked.input)
+        usage = {"input_tokens": count, "output_tokens": 0, "total_tokens": count}
+        yield _event({"type": "speech.audio.done", "usage": usage})
+
+    def _encoded(self, *, in_chunks: bool) -> Generator[bytes, None, None]:
         engine, asked = self._engine, self._asked
         rate_hz, name = engine.tts.sample_rate_hz, asked.response_format
         samples = self._counted(engine.speak(asked, self._wanted, in_chunks=in_chunks))
         try:
             if self._is_streamed:
-                with stream_encoder(name, rate_hz) as encoder:
+                with StreamEncoder(name, rate_hz) as encoder:
                     for piece in samples:
                         if encoded := encoder.add(piece):
                             yield encoded
@@ -187,7 +193,7 @@ class SpeechResponse(Response):
             else:
                 whole = np.concatenate([np.zeros(0, np.float32), *samples])
                 yield encode(name, whole, rate_hz, engine.tags(asked))
-        except soundfile.SoundFileError:
+        except (soundfile.SoundFileError, subprocess.SubprocessError):
             raise HTTPException(
                 400, f"{name}: cannot be made at {rate_hz} Hz; ask for wav"
             ) from None
@@ -198,31 +204,61 @@ class SpeechResponse(Response):
             yield piece
 
 
+def _event(content: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(content)}\n\n".encode()
+
+
+class AudioFormat(NamedTuple):
+    media_type: str
+    is_streamed: bool
+    name: str = ""
+    """Of libsndfile, as the subtype."""
+    subtype: str = ""
+    rate_hz: int | None = None
+    """None is that of the model."""
+
+
 # Clients of OpenAI's API expect 16 bits, mono, little-endian.
 PCM_RATE_HZ = 24_000
-MEDIA_TYPES = {
-    "wav": "audio/wav",
-    "flac": "audio/flac",
-    "mp3": "audio/mpeg",
-    "pcm": f"audio/L16; rate={PCM_RATE_HZ}; channels=1",
+AUDIO_FORMATS = {
+    "mp3": AudioFormat("audio/mpeg", True, "MP3", "MPEG_LAYER_III"),
+    # Opus has five rates only.
+    "opus": AudioFormat("audio/ogg", True, "OGG", "OPUS", 24_000),
+    "aac": AudioFormat("audio/aac", False),
+    "flac": AudioFormat("audio/flac", False, "FLAC", "PCM_16"),
+    "wav": AudioFormat("audio/wav", True, "WAV", "PCM_16"),
+    "pcm": AudioFormat(f"audio/L16; rate={PCM_RATE_HZ}; channels=1", True, rate_hz=PCM_RATE_HZ),
 }
-STREAMED_FORMATS = ("wav", "mp3", "pcm")
 # The encoded bytes of this many samples fit into a pipe.
 _PIECE_SAMPLES = 8_192
 _PIPE_BYTES = 1 << 16
+_FFMPEG_SECONDS = 60
 
 
 def encode(
     format_name: str, samples: FloatArray, sample_rate_hz: int, tags: Mapping[str, str]
 ) -> bytes:
-    """Return a file with its length and tags. `pcm` has neither."""
+    """Return a file with its length and tags. `pcm` and `aac` have neither."""
+    form = AUDIO_FORMATS[format_name]
+    if form.rate_hz is not None:
+        samples = soxr.resample(samples, sample_rate_hz, form.rate_hz)
+    rate_hz = form.rate_hz or sample_rate_hz
     if format_name == "pcm":
-        with Pcm(sample_rate_hz) as encoder:
-            return encoder.add(samples) + encoder.end()
-    kind = FORMATS[f".{format_name}"]
+        return _as_pcm(samples)
+    if format_name == "aac":
+        source = ["-f", "s16le", "-ar", str(rate_hz), "-ac", "1", "-i", "pipe:0"]
+        command = ["ffmpeg", "-v", "error", *source, "-f", "adts", "pipe:1"]
+        return subprocess.run(
+            command,
+            input=_as_pcm(samples),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_FFMPEG_SECONDS,
+            check=True,
+        ).stdout
     file = io.BytesIO()
     with soundfile.SoundFile(
-        file, "w", sample_rate_hz, channels=1, format=kind.name, subtype=kind.subtype
+        file, "w", rate_hz, channels=1, format=form.name, subtype=form.subtype
     ) as sound:
         for name, value in tags.items():
             setattr(sound, name, value)
@@ -230,81 +266,53 @@ def encode(
     return file.getvalue()
 
 
-def stream_encoder(format_name: str, sample_rate_hz: int) -> Encoder:
-    kinds: dict[str, type[Encoder]] = {"pcm": Pcm, "wav": Wav, "mp3": Mp3}
-    return kinds[format_name](sample_rate_hz)
+def _as_pcm(samples: FloatArray) -> bytes:
+    return (np.clip(samples, -1.0, 1.0) * 32_767).round().astype("<i2").tobytes()
 
 
-class Encoder:
-    """Samples in, bytes out. A context that releases what the encoder holds."""
+class StreamEncoder:
+    """Samples in, bytes out. A context that releases what the encoder holds.
 
-    def __init__(self, sample_rate_hz: int) -> None:
-        self._rate_hz = sample_rate_hz
+    For MP3 and Opus libsndfile writes into a pipe, so it never returns to what was sent.
+    """
+
+    def __init__(self, format_name: str, sample_rate_hz: int) -> None:
+        form = AUDIO_FORMATS[format_name]
+        rate_hz = form.rate_hz or sample_rate_hz
+        self._resampler = soxr.ResampleStream(sample_rate_hz, rate_hz, 1, dtype="float32")
+        self._header = _wav_header(rate_hz) if format_name == "wav" else b""
+        self._sound = None
+        if format_name in ("mp3", "opus"):
+            self._read_end, write_end = os.pipe()
+            os.set_blocking(self._read_end, False)
+            # Players work out the length of an MP3 from a constant bit rate, for there is no
+            # header with it.
+            constant = {"compression_level": 0.5, "bitrate_mode": "CONSTANT"}
+            self._sound = soundfile.SoundFile(
+                write_end,
+                "w",
+                rate_hz,
+                channels=1,
+                format=form.name,
+                subtype=form.subtype,
+                **(constant if format_name == "mp3" else {}),
+            )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        if self._sound is not None:
+            # Closing writes what is left. Without a reader that is an error, not a full pipe.
+            os.close(self._read_end)
+            with contextlib.suppress(soundfile.SoundFileError):
+                self._sound.close()
 
-    def add(self, samples: FloatArray) -> bytes:
-        return (np.clip(samples, -1.0, 1.0) * 32_767).round().astype("<i2").tobytes()
-
-    def end(self) -> bytes:
-        return b""
-
-
-class Pcm(Encoder):
-    def __init__(self, sample_rate_hz: int) -> None:
-        self._resampler = soxr.ResampleStream(sample_rate_hz, PCM_RATE_HZ, 1, dtype="float32")
-
-    def add(self, samples: FloatArray) -> bytes:
-        return super().add(self._resampler.resample_chunk(samples))
-
-    def end(self) -> bytes:
-        return super().add(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
-
-
-class Wav(Encoder):
-    def __init__(self, sample_rate_hz: int) -> None:
-        form = struct.pack("<HHIIHH", 1, 1, sample_rate_hz, sample_rate_hz * 2, 2, 16)
-        unknown = b"\xff" * 4
-        self._header = b"RIFF%bWAVEfmt %b%bdata%b" % (unknown, b"\x10\0\0\0", form, unknown)
-
-    def add(self, samples: FloatArray) -> bytes:
+    def add(self, samples: FloatArray, *, is_last: bool = False) -> bytes:
+        samples = self._resampler.resample_chunk(samples, last=is_last)
         header, self._header = self._header, b""
-        return header + super().add(samples)
-
-    def end(self) -> bytes:
-        return self._header
-
-
-class Mp3(Encoder):
-    """libsndfile writes into a pipe, so it never returns to what was sent."""
-
-    def __init__(self, sample_rate_hz: int) -> None:
-        kind = FORMATS[".mp3"]
-        self._read_end, write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        # Players work out the length from a constant bit rate, for there is no header with it.
-        self._sound = soundfile.SoundFile(
-            write_end,
-            "w",
-            sample_rate_hz,
-            channels=1,
-            format=kind.name,
-            subtype=kind.subtype,
-            compression_level=0.5,
-            bitrate_mode="CONSTANT",
-        )
-
-    def __exit__(self, *error: object) -> None:
-        # Closing writes what is left. Without a reader that is an error, and not a full pipe.
-        os.close(self._read_end)
-        with contextlib.suppress(soundfile.SoundFileError):
-            self._sound.close()
-
-    def add(self, samples: FloatArray) -> bytes:
+        if self._sound is None:
+            return header + _as_pcm(samples)
         encoded = b""
         for first in range(0, samples.size, _PIECE_SAMPLES):
             self._sound.write(samples[first : first + _PIECE_SAMPLES])
@@ -312,11 +320,21 @@ class Mp3(Encoder):
         return encoded
 
     def end(self) -> bytes:
-        self._sound.close()
-        return self._read()
+        encoded = self.add(np.zeros(0, np.float32), is_last=True)
+        if self._sound is not None:
+            self._sound.close()
+            encoded += self._read()
+        return encoded
 
     def _read(self) -> bytes:
         try:
             return os.read(self._read_end, _PIPE_BYTES)
         except BlockingIOError:
             return b""
+
+
+def _wav_header(sample_rate_hz: int) -> bytes:
+    """Return a header that leaves the length open."""
+    form = struct.pack("<HHIIHH", 1, 1, sample_rate_hz, sample_rate_hz * 2, 2, 16)
+    unknown = b"\xff" * 4
+    return b"RIFF%bWAVEfmt %b%bdata%b" % (unknown, b"\x10\0\0\0", form, unknown)

@@ -45,30 +45,6 @@ class CutOffError(Exception):
     """The answer has begun and cannot be finished. The reason is logged in one line."""
 
 
-class Shield:
-    """ASGI middleware around everything: headers, counting, one log line for each failure."""
-
-    def __init__(
-        self, app: ASGIApp, on_response: Callable[[Scope, int], None] = lambda scope, status: None
-    ) -> None:
-        self._app, self._on_response = app, on_response
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
-                self._on_response(scope, message["status"])
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except CutOffError as error:
-            _LOGGER.warning("%s: answer cut off: %s", scope["path"], error)
-        except Exception:
-            # FastAPI has answered with status 500 and raises it once more.
-            _LOGGER.exception("%s: failed", scope["path"])
-
-
 def add_error_handlers(app: FastAPI) -> None:
     """Answer all errors in the form of OpenAI's API."""
 
@@ -243,42 +219,59 @@ class AccessRules:
 
 
 class Guard:
-    """ASGI middleware that answers forbidden requests itself."""
+    """ASGI middleware around everything: refusals, headers, one log line for each failure."""
 
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
-        self.app, self._rules = app, rules
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: AccessRules,
+        on_response: Callable[[Scope, int], None] = lambda scope, status: None,
+    ) -> None:
+        self._app, self._rules, self._on_response = app, rules, on_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        if refusal is None:
-            await self.app(scope, receive, send)
-        else:
-            await error_response(*refusal)(scope, receive, send)
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+                self._on_response(scope, message["status"])
+            await send(message)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str, dict[str, str]] | None:
+        refusal = self._refusal(scope)
+        try:
+            await (refusal or self._app)(scope, receive, send_with_headers)
+        except CutOffError as error:
+            _LOGGER.warning("%s: answer cut off: %s", scope["path"], error)
+        except Exception:
+            # FastAPI has answered with status 500 and raises it once more.
+            _LOGGER.exception("%s: failed", scope["path"])
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers, rules = Headers(scope=scope), self._rules
         host, origin = headers.get("host", ""), headers.get("origin")
         if not rules.allows_host(host):
-            return 421, f"Host: found {host!r}; allow a name with --allow-host NAME", {}
+            return error_response(421, f"Host: found {host!r}; allow a name with --allow-host NAME")
         if origin is not None and not rules.allows_origin(origin, host):
-            return 403, f"Origin: found {origin!r}; allow a site with --allow-origin ORIGIN", {}
+            return error_response(
+                403, f"Origin: found {origin!r}; allow a site with --allow-origin ORIGIN"
+            )
         is_open = rules.is_open(scope["path"])
         # Images and links of other pages come without Origin, but browsers mark them here.
         is_foreign = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         if origin is None and is_foreign and not is_open:
-            return 403, "the request comes from a page of another site", {}
+            return error_response(403, "the request comes from a page of another site")
         # Browsers send a request without the token before one that has it.
         is_preflight = scope["method"] == "OPTIONS" and origin in rules.origins
         if not (is_open or is_preflight or rules.allows_token(headers.get("authorization", ""))):
             message = "expected the header Authorization: Bearer TOKEN"
-            return 401, message, {"WWW-Authenticate": "Bearer"}
+            return error_response(401, message, {"WWW-Authenticate": "Bearer"})
         # The rest of a refused body would be taken for the next request.
         close = {"Connection": "close"}
         if "transfer-encoding" in headers:
-            return 411, "expected the header Content-Length", close
+            return error_response(411, "expected the header Content-Length", close)
         length, limit = int(headers.get("content-length", 0)), rules.body_bytes(scope)
         if length > limit:
-            return 413, f"a body of {length:,} bytes, expected at most {limit:,}", close
+            message = f"a body of {length:,} bytes, expected at most {limit:,}"
+            return error_response(413, message, close)
         return None
 
 

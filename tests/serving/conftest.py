@@ -107,9 +107,13 @@ def serve_here(served_folder, served_tts):
 
     with contextlib.ExitStack() as stack:
 
-        def serve(rules=AccessRules(), *, names=("run",), **changes):  # noqa: B008
+        def serve(rules=AccessRules(), *, names=("run",), strict_voices=False, **changes):  # noqa: B008
             limits = Limits(**changes)
-            engines = {name: Engine(name, served_folder, served_tts, limits) for name in names}
+            of_run, of_server = (
+                (served_folder, served_tts, limits),
+                {"strict_voices": strict_voices},
+            )
+            engines = {name: Engine(name, *of_run, **of_server) for name in names}
             address = stack.enter_context(running(make_app(engines, rules, limits)))
             return stack.enter_context(httpx2.Client(base_url=address, timeout=120))
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from myxtts.web import CutOffError, RateLimit, Shield
+from myxtts.web import AccessRules, CutOffError, Guard, RateLimit
 
 from .conftest import connect, running, wait_for
 
@@ -31,7 +31,7 @@ async def app(scope, receive, send):
 @pytest.fixture
 def client():
     with (
-        running(Shield(app), idle_seconds=1.0, connections=4) as address,
+        running(Guard(app, AccessRules()), idle_seconds=1.0, connections=4) as address,
         httpx2.Client(base_url=address) as client,
     ):
         yield client
