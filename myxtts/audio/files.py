@@ -340,7 +340,7 @@ def audio_writer(
     require_writable(file)
     kind = FORMATS[file.suffix.lower()]
     try:
-        # By file descriptor: libsndfile would swallow errors of a Python file object.
+        # A file descriptor, because libsndfile swallows errors of Python file objects.
         with (
             atomic_file(file) as stream,
             soundfile.SoundFile(

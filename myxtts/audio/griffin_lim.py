@@ -37,7 +37,7 @@ _FELT_ITERATIONS = 8
 _MOMENTUM = 0.99
 # Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
 _FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
-# Of the logarithm of the magnitude of complex white noise with variance one.
+# Mean log-magnitude of complex white noise with variance one.
 _MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
 _SMALL = 1e-6
 _SMALL_POWER = 1e-8
@@ -96,7 +96,7 @@ def spectrum_from_mel(mel: tf.Tensor, weights: FloatArray, iterations: int) -> t
 
 
 def spectrum(waveform: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    """[batch, samples] -> [batch, frames, bins], frames centered as in a mel."""
+    """Transform [batch, samples] to [batch, frames, bins], with frames centered as in a mel."""
     return _spectrum(tf.pad(waveform, [[0, 0], padding_samples(audio)]), audio)
 
 
@@ -121,9 +121,10 @@ def waveform_with_magnitudes(
     iterations: int = SPEAKING_ITERATIONS,
     emphasis: float = SPEAKING_EMPHASIS,
 ) -> tf.Tensor:
-    """[batch, frames, bins] -> [batch, samples from the first to the last frame].
+    """Find phases for magnitudes [batch, frames, bins] and return [batch, samples].
 
-    The search begins with the phases of white noise, [batch, samples]. `emphasis` is the power of
+    The samples reach from the first to the last frame. The search begins with the phases of white
+    noise, [batch, samples]. `emphasis` is the power of
     its fluctuation.
     """
     start = spectrum(noise, audio)
@@ -157,7 +158,7 @@ def search_phases(
 
 
 def waveform_of(spectrum: tf.Tensor, audio: AudioConfig) -> tf.Tensor:
-    """[batch, frames, bins] -> [batch, samples from the first to the last frame]."""
+    """Invert a spectrum to [batch, samples from the first to the last frame]."""
     return _without_padding(_waveform(spectrum, audio), audio)
 
 
@@ -204,7 +205,7 @@ def squared_magnitude(spectrum: tf.Tensor) -> tf.Tensor:
 
 class Vocoder(Protocol):
     def samples(self, log_mel: FloatArray, *, seed: int = 0) -> FloatArray:
-        """[frames, mels] -> [samples] in [-1, 1]; deterministic for a seed."""
+        """Return samples in [-1, 1] for a mel [frames, mels]; deterministic for a seed."""
 
 
 @runtime_checkable

@@ -92,7 +92,7 @@ def inverse_window(samples: int, hop_samples: int) -> FloatArray:
 
 
 def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.Tensor:
-    """[..., samples] -> [..., frames, frame_samples]; an incomplete frame is left out."""
+    """Cut [..., samples] into [..., frames, frame_samples]; an incomplete frame is dropped."""
     import tensorflow as tf
 
     if frame_samples % hop_samples:
@@ -108,7 +108,7 @@ def cut_frames(samples: tf.Tensor, frame_samples: int, hop_samples: int) -> tf.T
 
 
 def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
-    """[batch, frames, frame_samples] -> [batch, samples], overlapping by all but the hop."""
+    """Overlap-add [batch, frames, frame_samples] to [batch, samples], one hop apart."""
     import tensorflow as tf
 
     if frames.shape[-1] % hop_samples:
@@ -158,7 +158,7 @@ def used_bins(weights: FloatArray) -> int:
 
 
 def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
-    """[..., frames, window samples] -> [..., frames, mels], using `mel_weights`.
+    """Return the log-mel [..., frames, mels] of windowed frames, using `mel_weights`.
 
     Trailing bins that no band uses may be left out of the weights.
     """
@@ -172,7 +172,7 @@ def log_mel_of_frames(frames: tf.Tensor, weights: Any) -> tf.Tensor:
 
 
 def log_mel(waveform: Any, audio: AudioConfig, n_mels: int) -> tf.Tensor:
-    """[..., samples] -> [..., frames, mels]."""
+    """Return the log-mel [..., frames, mels] of [..., samples]."""
     import tensorflow as tf
 
     waveform = tf.convert_to_tensor(waveform, tf.float32)

@@ -287,7 +287,7 @@ def standard_streams() -> Iterator[None]:
 
 
 def continue_without_streams() -> None:
-    """From now on give up a stream that cannot be written, instead of ending the command."""
+    """Drop a stream that cannot be written from now on, instead of ending the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, Stream):
             stream.may_fail = True

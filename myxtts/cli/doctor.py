@@ -102,7 +102,7 @@ def _check_surroundings(language: str | None) -> Iterator[CheckResult]:
 
 
 def _check_extras(language: str | None) -> Iterator[CheckResult]:
-    """What some users need."""
+    """Check the optional extras."""
     from myxtts.devices.doctor import CheckResult, install_command
 
     if shutil.which("ffmpeg") is not None:
@@ -121,7 +121,7 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
     elif language is None or language.partition("-")[0] in RECOGNISER_LANGUAGES:
         yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
     else:
-        text = f"the included recogniser knows English; word errors of {language} need Whisper"
+        text = f"the included ASR model is English only; WER in {language} needs Whisper"
         remedy = "myxtts evaluate --whisper DIR, with a model for faster-whisper"
         yield CheckResult("Evaluation", "note", text, remedy)
 
@@ -160,7 +160,7 @@ def check_disk(folder: Path) -> CheckResult:
 def _judge_amount(
     result: CheckResult, free_mb: int, bounds_mb: tuple[int, int], remedy: str
 ) -> CheckResult:
-    """Unchanged if the upper bound is free; a note below it; broken below the lower one."""
+    """Downgrade a result to a note below the upper bound and to broken below the lower one."""
     least_mb, enough_mb = bounds_mb
     if free_mb >= enough_mb:
         return result
@@ -179,7 +179,7 @@ def _gb(size_mb: int) -> str:
 
 
 def check_audio() -> CheckResult:
-    """Writes one second of audio, reads it back and resamples it."""
+    """Write one second of audio, read it back and resample it."""
     from myxtts.devices.doctor import CheckResult, pip_command
 
     remedy = f"{pip_command()} install --force-reinstall soundfile soxr"
@@ -209,7 +209,7 @@ def check_audio() -> CheckResult:
 
 
 def check_phonemes(language: str | None = None) -> CheckResult:
-    """Of one language, or of those with rules of their own."""
+    """Check phonemes of one language, or of all that have rules of their own."""
     from myxtts.devices.doctor import CheckResult, pip_command
 
     try:

@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> list[str]:
-    """Checked before TensorFlow is loaded; returns the names of --only."""
+    """Check the options before TensorFlow is loaded; return the names of --only."""
     if options.count < 1:
         raise DataError(f"--count: found {options.count}, allowed: 1 or more")
     if options.sentences is None:
@@ -156,7 +156,7 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
 
 
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
-    """The run's configuration, with the requested corpus."""
+    """Return the run's configuration with the requested corpus."""
     from myxtts.evaluation.evaluate import with_corpus
     from myxtts.runs.run_dir import find_checkpoint, run_or_base
 
@@ -189,7 +189,7 @@ def _describe(evaluation: Evaluation, terminal_columns: int | None) -> list[str]
 
 
 def _table(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:
-    """A row per metric; a terminal that it does not fit into gets it without units."""
+    """Build a table with one row per metric; narrow terminals get it without units."""
     columns = evaluation.columns
     rows = []
     for measure in evaluation.toolbox.measures:

@@ -178,7 +178,7 @@ def _left_out(statistics: Mapping[str, Any]) -> str:
 
 
 def _symbols(inventory: Mapping[str, int], kind: str) -> str:
-    """How many there are, and the rarest, which a model may see too seldom to learn."""
+    """Summarize the symbols: their number, and the rarest, which may be too rare to learn."""
     rarest = sorted(inventory.items(), key=lambda item: (item[1], item[0]))[:_RAREST_SHOWN]
     shown = "  ".join(f"{_visible(symbol)} {count:,}" for symbol, count in rarest)
     return f"{len(inventory)} {kind}; the rarest: {shown}"
@@ -210,7 +210,7 @@ def _length_table(statistics: Mapping[str, Any]) -> list[str]:
 
 
 def _speaker_table(speakers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The speakers with the most speech, and the one with the least."""
+    """Tabulate the speakers with the most speech, and the one with the least."""
     width = max(16, *(len(name) for name in list(speakers)[:_SPEAKERS_SHOWN]))
     lines = [f"{'Speakers':<{width + 2}}{'clips':>10}{'hours':>10}"]
     for name, share in list(speakers.items())[:_SPEAKERS_SHOWN]:

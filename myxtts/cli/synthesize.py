@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     if not waiting:
         say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
         return 0
-    # For two or three sentences compiling takes longer than it saves.
+    # Compiling takes longer than it saves for two or three sentences.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
     with Progress() as progress:
         progress.begin("loading TensorFlow", is_brief=True)
@@ -300,7 +300,7 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
         requests = read_batch(options.batch)
     else:
         lines = [line.strip() for line in _text(options)[1].splitlines() if line.strip()]
-        # As within a text: a line of dashes is skipped unless there are no others.
+        # Skip lines of dashes, as within a text, unless there are no others.
         lines = [line for line in lines if any(map(str.isalnum, line))] or lines
         digits = max(3, len(str(len(lines))))
         requests = [Request(f"{n:0{digits}d}", line) for n, line in enumerate(lines, start=1)]

@@ -103,7 +103,7 @@ def _given_configuration(options: argparse.Namespace, resumed: Checkpoint | None
 
 
 def _require_paths(resumed: Checkpoint, config: XTTSConfig) -> None:
-    """A run folder must not choose what is read here, so these flags are given again."""
+    """Require flags for paths outside the run: a run folder must not choose what is read here."""
     recorded = resumed.recorded_config()
     if any(
         before and not now for before, now in zip(_paths(recorded), _paths(config), strict=True)
@@ -163,7 +163,7 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
 
 
 def _newest_run(run_dir: Path | None) -> Path | None:
-    """--run-dir, or else the newest run in runs/, if it has a checkpoint."""
+    """Return --run-dir, or else the newest run in runs/, if it has a checkpoint."""
     if run_dir is None:
         newest = RunDir.newest_in(RUNS)
         return newest.path if newest else None
@@ -224,7 +224,7 @@ def _add_run_flags(group: Any) -> None:
     group.add_argument("--dry-run", action="store_true", help="show the plan without training")
 
 
-# By group: flags, placeholder and help of each setting that has a flag.
+# Flags, placeholder and help text of each setting that has a flag, by group.
 _SETTINGS_WITH_FLAGS = {
     "shapes": (
         ("--batch-size", "N", "clips per batch across all replicas"),

@@ -130,7 +130,7 @@ def _require_new_file(file: Path) -> None:
 
 
 def _given_settings(options: argparse.Namespace) -> Layer:
-    """The settings from --config and --set, which the written file has to repeat."""
+    """Return the settings from --config and --set, which the written file repeats."""
     from myxtts.config.config import resolve_aliases
     from myxtts.config.loading import merge, parse_assignments, read_yaml
 
@@ -172,14 +172,14 @@ def _describe(tuning: Tuning) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """As YAML has it."""
+    """Format a value as in YAML."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def _yaml(
     recommendations: list[Recommendation], given_settings: Layer, options: argparse.Namespace
 ) -> str:
-    """The given settings with the recommended changes, each with its measured gain."""
+    """Merge the recommended changes, each with its measured gain, into the given settings."""
     import yaml
 
     changes = {item.setting: item for item in recommendations if item.changes}

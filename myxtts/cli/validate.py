@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_to_replace(out: Path) -> None:
-    """Checked before an hour of validation, not after it."""
+    """Refuse existing output files before an hour of validation, not after it."""
     if out.exists():
         raise DataError(f"{out}: already exists; choose another file with --fix")
     if not out.parent.is_dir():
@@ -107,7 +107,7 @@ def _describe(report: CorpusReport, config: XTTSConfig) -> None:
 
 
 def _list(title: str, findings: Iterable[Finding]) -> None:
-    """The first few findings per reason, and how many more there are."""
+    """List the first few findings per reason and count the others."""
     by_reason: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_reason[finding.reason].append(finding)
@@ -136,7 +136,7 @@ def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
 
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
-    """One file for the training rows and, if the corpus has one, another for evaluation."""
+    """Write the training rows and, if the corpus has an evaluation file, its rows to another."""
     targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
     if len(report.files) > 1:
         eval_out = out.with_name(f"{out.stem}_eval{out.suffix}")

@@ -70,7 +70,7 @@ def _add_run(action: argparse.ArgumentParser) -> None:
 
 
 def _arguments(options: argparse.Namespace, usage: str) -> list[str]:
-    """The words of an action from the run on, wherever --checkpoint has moved them."""
+    """Return the arguments of an action from the run on, wherever --checkpoint moved them."""
     given = (options.checkpoint, options.run_dir, getattr(options, "name", None))
     words = [word for word in given if word is not None] + getattr(options, "recordings", [])
     names = usage.removesuffix(" ...").split()
@@ -121,7 +121,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _row(folder: Path, name: str, step: int, weights: str) -> dict[str, Any]:
-    """What is known about a voice; `problem` is None if it can be used."""
+    """Describe a voice; `problem` is None if it can be used."""
     facts: dict[str, Any] = dict.fromkeys(VoiceFacts.__dataclass_fields__)
     problem = None
     try:

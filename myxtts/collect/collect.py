@@ -75,7 +75,7 @@ class Options:
     min_snr_db: float = 10.0
     workers: int | None = None
     speaker_wav: Path | None = None
-    """Of several voices, the one nearest to this is kept; otherwise the one with most speech."""
+    """Keep the voice closest to this one; by default the voice with the most speech."""
     all_speakers: bool = False
     """Each voice becomes a speaker."""
     script: Path | None = None

@@ -109,7 +109,7 @@ def _moving_mean(values: Floats, width: int) -> Floats:
 
 
 _SLOTS = 33
-# Of unlike clips about half the bits differ.
+# Fingerprints of different clips differ in about half the bits.
 _MAX_DIFFERENT = 0.2
 # The same sound may be cut a few frames earlier or later.
 _SAME_LENGTH = 0.03

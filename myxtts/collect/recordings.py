@@ -43,7 +43,7 @@ _ENDINGS = frozenset(
 )
 _MAX_STEM = 40
 _KEY_DIGITS = 12
-# Of speech without a pause at most this much is kept in memory.
+# Limit on speech without a pause that is held in memory.
 _BLOCK_SECONDS = 90.0
 _BEFORE_SECONDS = 30.0
 _MIN_SECONDS = 0.1

@@ -56,9 +56,9 @@ _MIN_RATE_HZ = 8_000
 _MARGIN_SECONDS = 0.2
 _MIN_SPEECH_SECONDS = 0.4
 _MIN_DBFS, _MAX_CLIPPED, _MIN_SNR_DB = -42.0, 0.0005, 18.0
-# Of speech; a careful reader has 8 to 16.
+# Plausible speaking rates; careful readers speak 8 to 16 phonemes per second.
 _PHONEMES_PER_SECOND = (4.0, 24.0)
-# A shorter part of a clip has no sentence in it.
+# Shorter parts of a clip contain no sentence.
 _MIN_PART_SECONDS = 0.3
 HOST = "127.0.0.1"
 # A minute at 96 kHz.
@@ -163,7 +163,7 @@ class Review:
     """The clips of a corpus and the decisions on them. Thread-safe."""
 
     def __init__(self, folder: Path, language: str = "en", speaker: str = "speaker") -> None:
-        """Language and speaker are those of what is recorded on the page."""
+        """Open a corpus; `language` and `speaker` apply to takes recorded on the page."""
         self._folder = CorpusFolder(folder)
         self._language, self._speaker = language, speaker
         if not self._folder.is_collected():

@@ -190,7 +190,7 @@ class Script:
     """The words of a text as they are spoken, each with its place in the text."""
 
     tokens: list[str]
-    """As they are written, with their punctuation."""
+    """Words as written, with punctuation."""
     words: list[str]
     token_of_word: list[int]
 

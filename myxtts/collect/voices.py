@@ -110,7 +110,7 @@ def group_voices(vectors: Vectors, seconds: Sequence[float]) -> list[list[int]]:
 
 
 def _cluster(vectors: Vectors) -> npt.NDArray[np.intp]:
-    """Cluster by average linkage, which needs no number of voices."""
+    """Cluster with average linkage, which needs no number of voices."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     if len(vectors) == 1:

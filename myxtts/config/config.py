@@ -17,14 +17,14 @@ from myxtts.errors import ConfigError
 
 
 def read_gpu_id(value: Any) -> Any:
-    """0, "0" and [0] are 0."""
+    """Read a GPU id from 0, "0" or [0]."""
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
     return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
 
 
 def read_gpu_ids(value: Any) -> Any:
-    """1 is "1", and [1, 2] is "1,2"."""
+    """Format GPU ids as text: 1 as "1", [1, 2] as "1,2"."""
     ids = value if isinstance(value, list | tuple) else [value]
     numbers = [read_gpu_id(part) for part in ids]
     if not numbers or any(type(number) is not int for number in numbers):
@@ -33,7 +33,7 @@ def read_gpu_ids(value: Any) -> Any:
 
 
 def parse_gpu_ids(name: str, text: str) -> list[int]:
-    """The ids in "1,2"; `name` is the setting that has this text."""
+    """Parse ids such as "1,2"; `name` is the setting they come from."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise ConfigError(
@@ -47,7 +47,7 @@ def parse_gpu_ids(name: str, text: str) -> list[int]:
 
 
 def parse_optional_gpu_ids(name: str, text: str) -> list[int]:
-    """The same, where empty text names none."""
+    """Parse GPU ids; empty text means none."""
     return parse_gpu_ids(name, text) if text.strip() else []
 
 
@@ -278,7 +278,7 @@ class AugmentationConfig(Section):
     )
     tone_db: float = setting(
         0.0,
-        "Random equalisation: low, middle and high frequencies are boosted or cut by up to this "
+        "Random equalization: low, middle and high frequencies are boosted or cut by up to this "
         "much.",
         bounds=(0, 30),
     )
@@ -347,7 +347,7 @@ class Guidance(NamedTuple):
 
 @frozen_settings
 class TrainingConfig(Section):
-    """Length, optimisation, precision and GPUs of a run."""
+    """Length, optimization, precision and GPUs of a run."""
 
     section_name = "training"
     task: str = setting(
@@ -358,7 +358,7 @@ class TrainingConfig(Section):
     )
     optimization_level: str = setting(
         "basic",
-        "Preset for optimisation and augmentation settings.",
+        "Preset for optimization and augmentation settings.",
         choices=_OPTIMIZATION_LEVEL_NAMES,
     )
     max_steps: int | None = setting(
@@ -592,7 +592,7 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 
-# By section: a level sets more than the optimiser.
+# Settings of each level by section; not only those of the optimizer.
 OPTIMIZATION_LEVELS: dict[str, Layer] = {
     # The defaults: minutes to hours on clean recordings, nothing that costs time.
     "basic": {},
@@ -606,7 +606,7 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
             "ema_decay": 0.999,
         },
         "augmentation": {
-            # Clips are never quite the same twice: a small corpus is memorised more slowly.
+            # Clips are never quite the same twice: a small corpus is memorized more slowly.
             "speed": 0.05,
             # References come from other microphones and rooms than the corpus.
             "gain_db": 6.0,
@@ -638,7 +638,7 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
     },
 }
 
-# By task; none sets what a level sets.
+# Settings of each task; they never overlap with those of a level.
 TASKS: dict[str, Layer] = {
     "vocoder": {
         "training": {
@@ -653,7 +653,7 @@ TASKS: dict[str, Layer] = {
 
 
 def without_presets(settings: Layer, changes: Layer) -> Layer:
-    """The settings without those that a size, level or task which is being changed may have set."""
+    """Return the settings without those that a changed size, level or task may have set."""
     dropped: set[tuple[str, str]] = set()
     if "size" in changes.get("model", {}):
         dropped |= {("model", name) for size in SIZES.values() for name in size}
@@ -672,7 +672,7 @@ def without_presets(settings: Layer, changes: Layer) -> Layer:
 
 
 def presets_of(given: Layer) -> Layer:
-    """What the size, the level and the task among the given settings set, by section."""
+    """Return the settings that the given size, level and task imply, by section."""
     training = given.get("training", {})
     size = given.get("model", {}).get("size")
     presets: Layer = {"model": SIZES.get(size, {}) if isinstance(size, str) else {}}
@@ -761,9 +761,9 @@ class XTTSConfig:
         self._check_across_sections()
 
     def with_(self, **settings: Any) -> XTTSConfig:
-        """A copy with some settings changed, such as `config.with_(batch_size=8)`.
+        """Return a copy with some settings changed, such as `config.with_(batch_size=8)`.
 
-        A new size or optimisation level also replaces what the old one had set.
+        A new size or optimization level also replaces the settings of the old one.
         """
         changes = _given(settings)
         kept = without_presets(self.as_dict(), changes)
@@ -780,7 +780,7 @@ class XTTSConfig:
 
     @property
     def clips_per_step(self) -> int:
-        """Of all batches whose gradients are accumulated; with bucketed batching on average."""
+        """Clips in all accumulated batches; an average with bucketed batching."""
         return self.data.batch_size * self.training.gradient_accumulation_steps
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
@@ -859,7 +859,7 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 def section_of(setting_name: str) -> str:
-    """The section that a setting's own name belongs to."""
+    """Return the section of a setting that is given by its own name."""
     sections = section_by_setting()
     if setting_name not in sections:
         hint = did_you_mean(setting_name, [*sections, *SECTIONS])
@@ -868,17 +868,17 @@ def section_of(setting_name: str) -> str:
 
 
 def section_by_setting() -> dict[str, str]:
-    """Every setting's own name, which no two of them share, with its section."""
+    """Return the section of every setting, by its unique name."""
     return {key: section for section in SECTIONS for key in settings_of(section)}
 
 
 def find_setting(flat_name: str) -> tuple[str, str]:
-    """Section and name of a setting that is given without its section, by any of its names."""
+    """Return section and name of a setting that is given without its section, by any name."""
     return ("data" if flat_name in ALIASES else section_of(flat_name)), flat_name
 
 
 def _given(settings: Mapping[str, Any]) -> Layer:
-    """Settings by section, from sections and from flat keywords."""
+    """Merge sections and flat keywords into settings by section."""
     layer: Layer = {}
     for name, value in settings.items():
         if name in SECTIONS:
@@ -910,7 +910,7 @@ def _require_known(section: str, values: Mapping[str, Any]) -> None:
 
 
 def _hint(section: str, key: str) -> str:
-    """The setting that was meant: in another section, or of another name in this one or any."""
+    """Suggest the setting that was probably meant, in this section or another."""
     sections = section_by_setting()
     near = key if key in sections else nearest(key, settings_of(section)) or nearest(key, sections)
     return f"; did you mean '{sections[near]}.{near}'?" if near else ""

@@ -192,7 +192,7 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 def save_config(config: XTTSConfig, file: Path) -> None:
     """Write every setting, so that the run does not depend on the defaults of this version."""
     text = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
-    # For its owner alone: it names folders of this machine.
+    # Readable by its owner only, because it names folders of this machine.
     write_file(file, text)
 
 
@@ -234,7 +234,7 @@ _MEANING_OF_WEIGHTS = (
     "text.tokens",
     "model.attention_heads",
 )
-# Weights that were trained like this go on like this.
+# Settings that a run inherits with the weights it starts from.
 _WAYS_OF_TRAINING = (
     *("text_drop_rate", "text_guidance", "voice_drop_rate"),
     *("voice_noise", "adversarial_weight", "phoneme_weight"),
@@ -264,7 +264,7 @@ def changes_between(saved: XTTSConfig, given: XTTSConfig) -> list[Change]:
 
 
 def settings_of_the_model(config: XTTSConfig) -> Settings:
-    """What two runs have in common where one has the weights of the other."""
+    """Return the settings that a run shares with the run whose weights it starts from."""
     settings = config.as_dict()
     return {
         "audio": settings["audio"],
@@ -300,7 +300,7 @@ def config_to_start_with(
 
 
 def _has_size(model: ModelConfig, size: str) -> bool:
-    """Whether a model has the numbers of a preset, whatever name was saved with it."""
+    """Return whether a model has the sizes of a preset, whatever name was saved with it."""
     return dataclasses.replace(model, size=size) == ModelConfig(size=size, **SIZES[size])
 
 
@@ -308,11 +308,11 @@ def _settings_to_start_with(config: XTTSConfig) -> Settings:
     settings = settings_of_the_model(config)
     training = config.training
     settings["training"] |= {name: getattr(training, name) for name in _WAYS_OF_TRAINING}
-    # Without it the durations of a small corpus are learnt by heart.
+    # Without it the model memorizes the durations of a small corpus.
     settings["augmentation"] = {"speed": config.augmentation.speed}
     if training.adversarial_weight or training.task == "vocoder":
         # Weights that a discriminator has sharpened would be blurred without one, and magnitudes
-        # of a vocoder that have been learnt long enough would get worse.
+        # of a vocoder that were trained long enough would get worse.
         settings["training"]["adversarial_start"] = 0.0
     return settings
 

@@ -19,7 +19,7 @@ from typing import Any
 from myxtts.errors import ConfigError
 from myxtts.files import is_text
 
-# Of an integer: counts of steps, bytes and clips are far smaller.
+# Largest integer; counts of steps, bytes and clips are far smaller.
 _MAX_BITS = 62
 # In the 32 bits of models a larger number is infinite.
 _MAX_FLOAT = 3.4e38
@@ -38,7 +38,7 @@ def setting(
     read: Callable[[Any], Any] | None = None,
     check: Callable[[str, Any], Any] | None = None,
 ) -> Any:
-    """A field with its explanation and bounds; the settings pages are generated from these.
+    """Declare a setting with its explanation and bounds; the settings pages show these.
 
     `read` turns other ways to write the value into the declared type, and leaves the rest alone.
     `check` gets the name of the setting and its value, if it has one, and raises a ConfigError.
@@ -49,7 +49,7 @@ def setting(
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
 def frozen_settings(cls: type[_Settings]) -> type[_Settings]:
-    """A frozen, keyword-only dataclass; assigning to a field says what to write instead."""
+    """Make a frozen, keyword-only dataclass whose fields suggest `with_` when assigned to."""
     has_own_init = "__init__" in vars(cls)
     cls = dataclasses.dataclass(frozen=True, kw_only=True, init=not has_own_init)(cls)
     section = f"{cls.section_name}." if issubclass(cls, Section) else ""
@@ -108,7 +108,7 @@ def _type_hints(section: type) -> dict[str, Any]:
 
 
 def _coerce(key: str, value: Any, hint: Any) -> Any:
-    """`value` as the declared type: a float may be an integer, or text such as 1e-4 in YAML."""
+    """Convert to the declared type; a float may be an integer, or text such as 1e-4 in YAML."""
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and types.NoneType in allowed:
         return None
@@ -149,13 +149,13 @@ def _check_allowed(key: str, value: Any, facts: Mapping[str, Any]) -> None:
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing when no valid name is near."""
+    """Return `; did you mean 'x'?`, or nothing when no valid name is close."""
     near = nearest(name, valid)
     return f"; did you mean '{near}'?" if near else ""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """A misspelt name first, then what it abbreviates, then what resembles it at all."""
+    """Return the closest name: by spelling first, then as an abbreviation, then by similarity."""
     names = list(valid)
     found = (
         difflib.get_close_matches(name, names, n=1, cutoff=0.8)
@@ -166,7 +166,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def _abbreviates(name: str, full: str) -> bool:
-    """lr is learning_rate, and grad_accum is gradient_accumulation_steps."""
+    """Match abbreviations: lr is learning_rate, grad_accum gradient_accumulation_steps."""
     parts, words = re.split("[_-]", name), re.split("[_-]", full)
     if len(words) > 1 and name == "".join(word[:1] for word in words):
         return True

@@ -55,7 +55,7 @@ _TOLERATED_MISSING_SECONDS = 0.02
 _SYMBOLS_PER_SECOND = (1.0, 30.0)
 # In shorter clips a pause around a single word would dominate the rate.
 _MIN_RATED_SECONDS = 2.0
-# A voice is hardly learnt from less.
+# Less is hardly enough to learn a voice from.
 MIN_SPEAKER_SECONDS = 60
 # Clipping leaves runs of samples at the extreme value; a single such sample is just a peak.
 _CLIPPED_RUN_SAMPLES = 3

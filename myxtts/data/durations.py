@@ -94,7 +94,7 @@ def pronunciation(clip: Mapping[str, Any]) -> Pronunciation:
 
 
 def _merged(units: Sequence[Sequence[Any]]) -> list[tuple[str, float, float]]:
-    """Characters with equal shares of their unit's time; modifiers have none."""
+    """Split the time of each unit evenly over its characters; modifiers get none."""
     found = []
     for unit in units:
         text, begin, end = str(unit[0]), float(unit[-2]), float(unit[-1])

@@ -410,7 +410,7 @@ def detect_layout(
     delimiter = delimiter or "|"
     sample = [_cells(line[:_MAX_ROW_CHARACTERS], delimiter) for line in lines]
     widths = Counter(map(len, sample))
-    # Of equally frequent widths, a known number of columns is right.
+    # Prefer a known number of columns among equally frequent ones.
     width = min(widths, key=lambda width: (-widths[width], width not in (2, 3), width))
     if width == 2:
         return Layout(delimiter, ("audio", "text"), False)

@@ -47,7 +47,7 @@ _MIN_BUFFER = 4
 # If a buffer this much larger still runs empty, the source is too slow; more space does not help.
 _MAX_GROWTH = 4
 _SECONDS_TO_END = 10.0
-# Of free memory: half for prefetched batches, half for the features of the corpus if they fit.
+# Share of free memory: half for prefetched batches, half for the corpus features if they fit.
 _MEMORY_SHARE = 0.25
 
 Item = TypeVar("Item")

@@ -63,7 +63,7 @@ class PlannedBatch:
     clips: IntArray
     """Indices of the clips."""
     references: IntArray
-    """For each clip, a clip of the same speaker: a different one if there is one."""
+    """Clip of the same speaker for each clip; a different one if possible."""
     reference_starts: FloatArray
     """Start of each reference, as a fraction of the possible starts."""
 
@@ -125,7 +125,7 @@ class Schedule:
         index, clips = self._epoch(epoch)[number]
         shape = self._plan.shapes[index]
         if self._plan.dynamic:
-            # As long as its longest clip, without packing.
+            # Pad to the longest clip, without packing.
             tokens = int(self._clips.token_counts[clips].max())
             longest = int(self._clips.frame_counts[clips].max())
             frames = round_up(longest, self._frames_per_position)

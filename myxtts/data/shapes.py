@@ -47,8 +47,8 @@ _BATCHES_PER_SHAPE = 4
 # down to one batch for each.
 _ENOUGH_REAL_WORK = 0.965
 _MAX_UNCOMPILED_SHAPES = 32
-# For trading compilations off against padding with XLA: orders of magnitude for compile times that
-# users report and for a workstation GPU.
+# Estimates for trading XLA compilations off against padding: compile times that users report, and
+# the speed of a workstation GPU.
 COMPILE_SECONDS_PER_SHAPE = 30.0
 _MULTIPLICATIONS_PER_SECOND = 1e12
 # A training step does about three times the work of its forward pass.
@@ -347,7 +347,8 @@ def balanced_order(count: int) -> list[int]:
     def halved(places: list[int]) -> list[int]:
         if len(places) < 3:
             return places
-        # Of every four, the first and the last go to one half, the middle two to the other.
+        # Out of every four, put the first and the last into one half, the middle two into the
+        # other.
         first = [place for index, place in enumerate(places) if index % 4 in (0, 3)]
         second = [place for index, place in enumerate(places) if index % 4 in (1, 2)]
         while len(first) > len(places) // 2:

@@ -382,7 +382,7 @@ class Prediction:
     """Number of distinct batch shapes."""
     traces: int
     compilations: int
-    """By XLA: one per shape and replica."""
+    """XLA compilations: one per shape and replica."""
     compilations_after_warmup: int
     compile_seconds: float
     """Estimated, at COMPILE_SECONDS_PER_SHAPE each."""

@@ -36,7 +36,7 @@ class CheckResult:
 
 
 def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Iterator[CheckResult]:
-    """TensorFlow, CUDA, driver and GPUs, one result each."""
+    """Check TensorFlow, CUDA, driver and GPUs, with one result each."""
     yield _judge_tensorflow(view)
     if view.version is not None:
         yield _judge_cuda(machine, view)
@@ -52,12 +52,12 @@ def check_up(machine: Machine, view: TensorFlowView, nvml: NvmlReading) -> Itera
 
 
 def pip_command() -> str:
-    """pip of the running Python, which may not be the first on PATH."""
+    """Return the pip command of the running Python, which may not be the first on PATH."""
     return f"{_from_here(Path(sys.executable))} -m pip"
 
 
 def install_command(extra: str, project: Path = Path(__file__).parents[2]) -> str:
-    """What installs an extra into the running environment, pinned if that was made from a clone."""
+    """Return the command that installs an extra here, pinned if this is a clone's environment."""
     constraints = project / "constraints.txt"
     if not (constraints.is_file() and (project / "pyproject.toml").is_file()):
         return f"{pip_command()} install 'myxtts[{extra}]'"
@@ -67,14 +67,14 @@ def install_command(extra: str, project: Path = Path(__file__).parents[2]) -> st
 
 
 def _from_here(path: Path) -> Path:
-    """As short as it can be typed."""
+    """Return the path relative to the current folder if possible."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def explain_missing_gpu(
     machine: Machine, view: TensorFlowView, nvml: NvmlReading
 ) -> tuple[str, str | None]:
-    """Why TensorFlow sees no GPU and how to fix it; checks the most direct cause first."""
+    """Explain why TensorFlow sees no GPU and how to fix it, most direct cause first."""
     if machine.system == "Windows":
         return (
             "TensorFlow after 2.10 does not support GPUs on native Windows",
@@ -159,7 +159,7 @@ def _judge_gpu(index: int, gpu: SeenGpu, nvml: NvmlReading) -> CheckResult:
 
 
 def _describe_memory(alike: list[Card]) -> str:
-    """Memory of the cards of one name; NVML does not say which of them is which GPU."""
+    """Describe the memory of all cards with one name; NVML does not map them to GPUs."""
     sizes_mb = [card.memory_mb for card in alike if card.memory_mb is not None]
     used_mb = [card.used_mb for card in alike if card.used_mb is not None]
     if not sizes_mb or not used_mb:
@@ -199,7 +199,7 @@ def _install_cuda(view: TensorFlowView) -> str:
 
 
 def _hides_everything(value: str, cards: int) -> bool:
-    """CUDA uses the ids up to the first invalid one. 0 cards: their number is unknown."""
+    """Return whether CUDA sees no id: it stops at the first invalid one. 0 cards: unknown."""
     first = value.split(",")[0].strip()
     return not first or first.startswith("-") or (first.isdecimal() and 0 < cards <= int(first))
 
@@ -248,7 +248,7 @@ class TensorFlowView:
 
 
 def ask_tensorflow(python: str = sys.executable) -> TensorFlowView:
-    """Starts TensorFlow in another process, runs a small computation and returns its report."""
+    """Start TensorFlow in another process, run a small computation and return its report."""
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0"}
     # -P: modules in this folder must not shadow packages of the same name.
     command = [python, "-P", __file__]
@@ -290,7 +290,7 @@ def _describe_end(returncode: int, words: tuple[str, ...]) -> str:
 
 
 def _look() -> dict[str, Any]:
-    """Runs in the child process."""
+    """Inspect TensorFlow; runs in the child process."""
     import tensorflow as tf
 
     build = tf.sysconfig.get_build_info()
@@ -320,7 +320,7 @@ def _look_at(gpu: Any, index: int) -> dict[str, Any]:
 
 
 def _compute(device: str, *, xla: bool) -> str | None:
-    """None, or the reason of the failure."""
+    """Run a small computation and return None or the reason of its failure."""
     import tensorflow as tf
 
     def multiply() -> tf.Tensor:

@@ -22,7 +22,7 @@ def start_names_at_round_number() -> None:
 
 
 def _tensors_made() -> int | None:
-    """None if this version of TensorFlow names functions in another way."""
+    """Return None if this version of TensorFlow names functions differently."""
     function = tf.function(lambda: None, autograph=False).get_concrete_function()
     count = function.name.decode().rpartition("_")[2]
     return int(count) if count.isdigit() else None

@@ -113,7 +113,7 @@ def _read_driver_version(root: Path) -> str | None:
 
 
 def _find_missing_cuda_wheels() -> tuple[str, ...]:
-    """Dependencies of `tensorflow[and-cuda]` that are not installed."""
+    """List the dependencies of `tensorflow[and-cuda]` that are not installed."""
     try:
         requirements = importlib.metadata.requires("tensorflow") or []
     except importlib.metadata.PackageNotFoundError:

@@ -45,7 +45,7 @@ def setup_gpu_memory_isolation(
     *,
     runtime: GpuRuntime | None = None,
 ) -> bool:
-    """Limits the memory of two GPUs, in MB; True only when TensorFlow confirms both limits.
+    """Limit the memory of two GPUs, in MB; True only when TensorFlow confirms both limits.
 
     Call it before any other TensorFlow work. Ids count the visible GPUs, from 0. If it returns
     False, it has logged the reason and left the GPUs unchanged, except that a TensorFlow without a
@@ -94,7 +94,7 @@ class LimitCall:
 
 
 def _forget_limits(gpu: Any) -> None:
-    """Resets a GPU as if it never had a limit.
+    """Reset a GPU as if it never had a limit.
 
     TensorFlow has no public call for that: with an empty list of limits it counts one GPU too few
     and does not start ("Not enough GPUs to create virtual devices").
@@ -122,7 +122,7 @@ class GpuRuntime:
         return list(self._config.get_visible_devices("GPU"))
 
     def has_started(self) -> bool:
-        """Whether it is too late to configure devices.
+        """Return whether it is too late to configure devices.
 
         TensorFlow only reveals this by refusing a change: one thread is added and, if that worked,
         removed again.
@@ -150,13 +150,13 @@ class GpuRuntime:
         return LimitCall(setter[0], setter[1], getter[1], configuration[1])
 
     def limit_mb(self, gpu: Any) -> int | None:
-        """The limit of this GPU in TensorFlow, or None."""
+        """Return the limit of this GPU in TensorFlow, or None."""
         call = self.find_limit_call()
         limits = call.get_limits(gpu) if call is not None else []
         return limits[0] if limits else None
 
     def memory_mb(self, gpu: Any) -> int | None:
-        """Memory of the card, if NVML reports it."""
+        """Return the memory of the card, if NVML reports it."""
         if not self._nvml.cards:
             return None
         details = self._config.experimental.get_device_details(gpu)
@@ -168,7 +168,7 @@ class GpuRuntime:
         return self._nvml.problem or "NVML does not tell which card it is"
 
     def get_growth(self, gpu: Any) -> bool | None:
-        """None if it was never set, which TensorFlow distinguishes from False."""
+        """Return None if it was never set, which TensorFlow distinguishes from False."""
         growth: bool | None = self._config.experimental.get_memory_growth(gpu)
         return growth
 
@@ -187,7 +187,7 @@ class GpuRuntime:
 
 
 def _find_problem(runtime: GpuRuntime, shares: Sequence[Share]) -> str | None:
-    """Why these limits cannot be set, checked before anything is changed."""
+    """Return why these limits cannot be set, before anything is changed."""
     for share in shares:
         whole = {f"{share.role}_id": share.gpu_id, f"{share.role}_memory_limit": share.limit_mb}
         for name, value in whole.items():
@@ -229,7 +229,7 @@ def _find_limit_problem(runtime: GpuRuntime, gpu: Any, share: Share) -> str | No
 
 
 def _apply(runtime: GpuRuntime, call: LimitCall, shares: Sequence[Share]) -> bool:
-    """Sets all limits, or none if one is refused or not confirmed."""
+    """Set all limits, or none if one is refused or not confirmed."""
     gpus = runtime.list_gpus()
     try:
         with contextlib.ExitStack() as undo:
@@ -282,7 +282,7 @@ def _take_back(
 
 
 def _grow_instead(runtime: GpuRuntime) -> None:
-    """Memory growth on every GPU or on none: TensorFlow does not accept a mixture."""
+    """Enable memory growth on every GPU or on none: TensorFlow does not accept a mixture."""
     try:
         with contextlib.ExitStack() as undo:
             for gpu in runtime.list_gpus():
@@ -315,7 +315,7 @@ class Limits(NamedTuple):
 def recommend_limits(
     data_gpu_id: int, model_gpu_id: int, runtime: GpuRuntime | None = None
 ) -> Limits:
-    """Limits for the two cards; a card of unknown size gets the default.
+    """Recommend limits for the two cards; a card of unknown size gets the default.
 
     Call it before any other TensorFlow work. Ids count the visible GPUs, from 0.
     """
@@ -327,7 +327,7 @@ def recommend_limits(
 
 
 def memory_for_tensors_mb(gpu_id: int, runtime: GpuRuntime | None = None) -> int | None:
-    """Memory of a visible GPU for tensors: its limit, or else the card's memory minus headroom.
+    """Return the memory of a visible GPU for tensors: its limit, or the card's minus headroom.
 
     None if there is no limit and the size of the card is unknown.
     """
@@ -372,8 +372,9 @@ class MemoryInUse:
 def memory_in_use(
     devices: Iterable[str], counters: Any = tf.config.experimental
 ) -> dict[str, MemoryInUse]:
-    """By device, such as "GPU:0". Devices without counters are left out, and so are CPUs, whose
-    counters may be incomplete.
+    """Return the memory in use by device, such as "GPU:0".
+
+    Devices without counters are left out, and so are CPUs, whose counters may be incomplete.
 
     Starts TensorFlow's runtime, so call it after devices and limits are set. Tests pass fake
     `counters`.
@@ -402,7 +403,7 @@ class PeakMemory:
                 counters.reset_memory_stats(device)
 
     def peaks_mb(self) -> dict[str, int]:
-        """Device to MB; empty without counters, as on CPUs."""
+        """Return the peak in MB by device; empty without counters, as on CPUs."""
         found = memory_in_use(self._devices, self._counters)
         return {device: usage.peak_mb for device, usage in found.items()}
 

@@ -36,7 +36,7 @@ class NvmlReading:
     problem: str | None = None
 
     def memory_mb_of(self, name: str | None) -> int | None:
-        """Memory of the cards of that name, if it is the same for all of them.
+        """Return the memory of the cards with that name, if it is the same for all.
 
         NVML and CUDA number cards differently, and TensorFlow only reports a card's name.
         """
@@ -49,7 +49,7 @@ def import_pynvml() -> Any:
 
 
 def read_nvml(load_library: Callable[[], Any] = import_pynvml) -> NvmlReading:
-    """Reads NVML once. Tests pass a `load_library` that simulates a machine with GPUs."""
+    """Read NVML once. Tests pass a `load_library` that simulates a machine with GPUs."""
     try:
         nvml = load_library()
     except ImportError:
@@ -81,13 +81,13 @@ def _read_card(nvml: Any, index: int) -> Card:
 
 
 def _split_cuda_version(number: int) -> tuple[int, int]:
-    """12040 is 12.4."""
+    """Split a CUDA version: 12040 is 12.4."""
     return number // 1000, number % 1000 // 10
 
 
 _log = logging.getLogger(__name__)
 
-# Each reads one value of a card. Utilisation is in percent.
+# Each reads one value of a card. Utilization is in percent.
 _FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "utilisation": lambda nvml, card: float(nvml.nvmlDeviceGetUtilizationRates(card).gpu),
     "memory_mb": lambda nvml, card: nvml.nvmlDeviceGetMemoryInfo(card).used / 2**20,
@@ -129,13 +129,13 @@ class GpuSampler:
             self._thread.start()
 
     def flush(self) -> dict[str, float]:
-        """Means, and peaks of memory and temperature, since the last flush; may be empty."""
+        """Return means, and peaks of memory and temperature, since the last flush; may be empty."""
         with self._lock:
             averages, self._since_flush = self._since_flush, _Averages()
         return averages.as_dict()
 
     def whole_run(self) -> dict[str, float]:
-        """The same since the sampler was made."""
+        """Return the same since the sampler was created."""
         with self._lock:
             return self._whole_run.as_dict()
 
@@ -156,7 +156,7 @@ class GpuSampler:
         self.close()
 
     def _open(self) -> list[Any]:
-        """Handles of the cards; NVML stays open if there are any."""
+        """Return handles of the cards; NVML stays open if there are any."""
         nvml = self._nvml
         try:
             nvml.nvmlInit()
@@ -171,7 +171,7 @@ class GpuSampler:
         return cards
 
     def _sample(self, cards: list[Any]) -> None:
-        """Runs in the thread; no NVML call, which may hang, is made while holding the lock."""
+        """Sample in the thread; NVML calls, which may hang, are made without holding the lock."""
         try:
             readers = self._readers(cards)
             while readers and not self._closing.is_set():
@@ -182,13 +182,13 @@ class GpuSampler:
                 self._closing.wait(self._interval_seconds)
         except self._nvml.NVMLError as error:
             _log.warning(
-                "NVML stopped responding (%s): GPU utilisation is no longer recorded",
+                "NVML stopped responding (%s): GPU utilization is no longer recorded",
                 error,
             )
         self._shut_down()
 
     def _readers(self, cards: list[Any]) -> dict[str, Callable[[], float]]:
-        """Readers, by name, of all values that the cards report at the first attempt."""
+        """Return readers, by name, of the values that every card reports."""
         readers: dict[str, Callable[[], float]] = {}
         for index, card in enumerate(cards):
             for figure, read in _FIGURES.items():

@@ -45,7 +45,7 @@ class Placement:
 
 
 def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
-    """Placement of data and model on a machine with `gpu_count` GPUs."""
+    """Place data and model on a machine with `gpu_count` GPUs."""
     named = named_model_gpus(config)
     there = tuple(number for number in named if number < gpu_count)
     # Memory isolation, which chooses a GPU by itself, says itself that there are too few.
@@ -72,12 +72,12 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
 
 
 def gpus_that_train(gpu_count: int, multi_gpu: bool) -> tuple[int, ...]:
-    """If none are configured: all GPUs with multi_gpu, else the first."""
+    """Return the GPUs that train; if none are configured, all with multi_gpu, else the first."""
     return tuple(range(gpu_count if multi_gpu else min(1, gpu_count)))
 
 
 def named_model_gpus(config: XTTSConfig) -> list[int]:
-    """Configured ids of the GPUs that train; empty if not configured."""
+    """Return the configured ids of the GPUs that train; empty if not configured."""
     given = config.data.model_gpu
     if given is None:
         # Memory isolation reserves the first GPU for data.
@@ -86,12 +86,12 @@ def named_model_gpus(config: XTTSConfig) -> list[int]:
 
 
 def parse_visible_gpus(text: str | None) -> list[int]:
-    """Ascending ids; an empty list means no restriction."""
+    """Return ascending ids; an empty list means no restriction."""
     return sorted(parse_optional_gpu_ids("visible_gpus", text or ""))
 
 
 def expects_xla(config: XTTSConfig, gpus_here: int) -> bool:
-    """Whether a run would use XLA, predicted without TensorFlow: by default on GPUs only.
+    """Predict without TensorFlow whether a run would use XLA: by default on GPUs only.
 
     A configuration that names GPUs is meant for a machine that has them.
     """
@@ -109,9 +109,9 @@ def expects_xla(config: XTTSConfig, gpus_here: int) -> bool:
 
 
 def expected_gpu_count(config: XTTSConfig, gpus_here: int) -> int:
-    """Number of GPUs a run would find, predicted without TensorFlow.
+    """Predict without TensorFlow how many GPUs a run would find.
 
-    If this machine has none, assumes one that has the configured GPUs.
+    Assumes a machine with the configured GPUs if this one has none.
     """
     visible = parse_visible_gpus(config.training.visible_gpus)
     if visible:
@@ -168,7 +168,7 @@ class Cluster:
     """Rank of this process; 0 is the chief, which alone writes to the run folder."""
 
     def resolver(self, gpus: int) -> Any:
-        """For tf.distribute, with `gpus` GPUs of this process, or its CPU if 0."""
+        """Return the resolver for tf.distribute, with `gpus` GPUs here, or the CPU if 0."""
         import tensorflow as tf
 
         resolvers = tf.distribute.cluster_resolver

@@ -24,7 +24,7 @@ def load_tensorflow(xla_cache: Path | None = None, *, is_brief: bool = False) ->
         return
     if xla_cache is not None:
         use_persistent_cache(xla_cache)
-    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognise. It
+    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognize. It
     # compiles a kernel for every new shape, which brief work does not make up for.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_brief else "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
@@ -41,8 +41,9 @@ def load_tensorflow(xla_cache: Path | None = None, *, is_brief: bool = False) ->
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """While hundreds of modules are imported, which stay: looking through them for garbage again
-    and again, and once more when the program ends, takes more than a second.
+    """Disable the collector while hundreds of modules are imported.
+
+    They stay, so scanning them again and again, and once more at exit, wastes a second.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -138,12 +139,12 @@ def _drop_damaged(folder: Path) -> None:
 
 
 def gpu_driver_is_there() -> bool:
-    """Whether TensorFlow may find a GPU, without importing it: on Linux and WSL."""
+    """Return whether TensorFlow may find a GPU, without importing it; for Linux and WSL."""
     return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
 
 
 def cpu_fingerprint(root: Path = _ROOT) -> str:
-    """Equal for CPUs that run the same programs; files are read below `root`."""
+    """Return text that is equal for CPUs that run the same programs; reads files below `root`."""
     try:
         lines = (root / "proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -42,7 +42,7 @@ class Accelerators:
 
 
 def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None) -> Accelerators:
-    """The GPUs, or `virtual_devices` logical CPU devices, or else the CPU.
+    """Return the GPUs, or `virtual_devices` logical CPU devices, or else the CPU.
 
     `visible_gpus` keeps only the listed ids, such as "0,2", always in ascending order, as
     TensorFlow numbers visible GPUs. None changes nothing.
@@ -59,7 +59,7 @@ def find_accelerators(virtual_devices: int = 0, visible_gpus: str | None = None)
 
 
 def current_accelerators() -> Accelerators:
-    """The last result of `find_accelerators` in this process, or all devices by default."""
+    """Return the last result of `find_accelerators` in this process; by default all devices."""
     return _chosen or find_accelerators()
 
 
@@ -129,7 +129,7 @@ logger = logging.getLogger(__name__)
 
 
 def setup_gpu_strategy(enable_multi_gpu: bool = False) -> tf.distribute.Strategy:
-    """The strategy for the devices of this process, respecting virtual devices and visible_gpus."""
+    """Return the strategy for this process, respecting virtual devices and visible_gpus."""
     return choose_strategy(current_accelerators(), enable_multi_gpu)
 
 
@@ -156,7 +156,7 @@ def place_of(strategy: tf.distribute.Strategy) -> Place:
 
 
 def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """Sum of `own()` over all replicas of all workers."""
+    """Sum `own()` over all replicas of all workers."""
 
     def exchange() -> tf.Tensor:
         context = tf.distribute.get_replica_context()
@@ -168,7 +168,7 @@ def sum_over_replicas(strategy: tf.distribute.Strategy, own: Callable[[], tf.Ten
 
 
 def any_replica(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
-    """A question to all replicas of all workers: whether one of them says yes. Traced once."""
+    """Return a function, traced once, that reduces a flag with "or" over all replicas."""
 
     def exchange(own: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
@@ -187,14 +187,14 @@ def any_replica(strategy: tf.distribute.Strategy) -> Callable[[bool], bool]:
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """A barrier for all workers."""
+    """Wait at a barrier for all workers."""
     if place_of(strategy).workers > 1:
         sum_over_replicas(strategy, lambda: tf.constant(1.0)).numpy()
 
 
 @contextlib.contextmanager
 def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """The chief does it before the others, which find it done if they share its disk."""
+    """Run on the chief before the others, which find it done if they share its disk."""
     is_chief = place_of(strategy).is_chief
     if not is_chief:
         wait_for_all(strategy)
@@ -206,7 +206,7 @@ def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def machines_strategy(
     cluster: Cluster, accelerators: Accelerators, multi_gpu: bool
 ) -> tf.distribute.Strategy:
-    """The strategy of multi-worker training; call before any other TensorFlow work."""
+    """Return the strategy of multi-worker training; call before any other TensorFlow work."""
     if accelerators.kind == "virtual":
         raise DeviceError(
             "--virtual-devices: not supported in multi-worker training, and this process is worker "
@@ -229,7 +229,7 @@ def machines_strategy(
 
 @contextlib.contextmanager
 def _keeping_the_handler_of_sigterm() -> Iterator[None]:
-    """TensorFlow's coordination service handles SIGTERM itself and does not stop a program."""
+    """Keep our SIGTERM handler: TensorFlow's coordination service replaces it and does not exit."""
     handler = signal.getsignal(signal.SIGTERM)
     yield
     if threading.current_thread() is threading.main_thread():
@@ -239,7 +239,7 @@ def _keeping_the_handler_of_sigterm() -> Iterator[None]:
 def choose_strategy(
     accelerators: Accelerators, multi_gpu: bool, *, reason: str | None = None
 ) -> tf.distribute.Strategy:
-    """Mirrored over all GPUs with multi_gpu, else the first GPU, else the CPU.
+    """Choose a strategy: mirrored over all GPUs with multi_gpu, else the first GPU or the CPU.
 
     `reason` is logged if `accelerators` is only a selection of the GPUs.
     """
@@ -261,14 +261,14 @@ def choose_strategy(
 
 
 def name_of(strategy: tf.distribute.Strategy) -> str:
-    """The public name of a strategy, which may differ from its class name."""
+    """Return the public name of a strategy, which may differ from its class name."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return "MultiWorkerMirroredStrategy"
     return type(strategy).__name__.lstrip("_")
 
 
 def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
-    """Devices of this machine that train, such as "GPU:0"."""
+    """Return the devices of this machine that train, such as "GPU:0"."""
     try:
         devices = strategy.extended.worker_devices
     except RuntimeError:
@@ -279,7 +279,7 @@ def devices_here(strategy: tf.distribute.Strategy) -> list[str]:
 
 @contextlib.contextmanager
 def model_scope(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """The scope of the strategy, with everything outside its replicas on the first model device.
+    """Enter the strategy's scope, with everything outside replicas on the first model device.
 
     Without the device, validation and samples would run on the first CPU or GPU, which may be the
     data device. Both scopes belong to the current thread.
@@ -291,7 +291,7 @@ def model_scope(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def devices_holding(
     strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]
 ) -> list[str]:
-    """The devices that hold copies of the variables, read from the variables themselves."""
+    """Return the devices that hold copies of the variables, read from the variables."""
     names = {
         copy.device.rpartition("device:")[2]
         for variable in variables
@@ -301,7 +301,7 @@ def devices_holding(
 
 
 def uses_xla(strategy: tf.distribute.Strategy, wanted: bool | None) -> bool:
-    """Whether the step is compiled with XLA: as configured, or by default on GPUs only.
+    """Return whether the step is compiled with XLA: as configured, or by default on GPUs only.
 
     On CPUs, XLA starts more slowly and does not run faster.
     """

@@ -375,7 +375,7 @@ def _measure(
 
 
 def _end_with_parent() -> None:
-    """When the parent is killed, its end of the pipe closes."""
+    """End this process when the parent is killed, which closes its end of the pipe."""
     # Not sys.stdin: Python cannot exit while a thread holds its buffer.
     while os.read(0, 1):
         pass

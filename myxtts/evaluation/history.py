@@ -48,7 +48,7 @@ class RunHistory:
     hours: float
     utterances: int
     curves: dict[str, Curve]
-    """By metric name; only those that the run has."""
+    """Curves of the run by metric name."""
     report: dict[str, Any]
     ceiling: dict[str, float]
     """Metrics of the recordings in the run's evaluation."""

@@ -83,7 +83,7 @@ class Measure(ABC):
 
     @abstractmethod
     def scores(self, speech: Speech) -> Mapping[str, Score]:
-        """By metric name; metrics that do not apply to this clip are left out."""
+        """Return scores by metric name; metrics that do not apply to this clip are left out."""
 
 
 _SILENT_BELOW_LOUDEST_DB = 40.0
@@ -223,7 +223,7 @@ class AgainstRecording(Measure):
 
 
 def _cepstra(waveform: FloatArray) -> npt.NDArray[np.float64]:
-    """[frames, coefficients] without the first coefficient, which is loudness.
+    """Return cepstra [frames, coefficients] without the first coefficient, which is loudness.
 
     Scaled so that the distance between two frames is the RMS difference of their smoothed log
     spectra.
@@ -282,7 +282,7 @@ class Distillmos(Measure):
 
 @contextlib.contextmanager
 def torchaudio_or_blank() -> Iterator[None]:
-    """For imports of packages that use torchaudio only to read and resample files.
+    """Allow imports of packages that use torchaudio only to read and resample files.
 
     PyPI's torchaudio is built for CUDA and cannot be loaded with a CPU build of PyTorch. A blank
     module then takes its place during the import.
@@ -325,7 +325,7 @@ class OwnVoiceEncoder(Measure):
     metrics = (OWN_SIMILARITY,)
 
     def __init__(self, vector_of: Callable[[FloatArray], npt.NDArray[np.float32]]) -> None:
-        """`vector_of` embeds samples at the run's sample rate."""
+        """Take `vector_of`, which embeds samples at the run's sample rate."""
         self._vector_of = vector_of
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:

@@ -28,7 +28,7 @@ from myxtts.runs.run_dir import EVALUATION_RESULT
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> dict[str, Any]:
-    """Writes everything into the folder and returns the content of evaluation.json."""
+    """Write everything into the folder and return the content of evaluation.json."""
     content = as_dict(evaluation)
     folder.mkdir(parents=True, exist_ok=True)
     write_result(folder / EVALUATION_RESULT, as_json(content).encode())
@@ -94,7 +94,7 @@ def _clip(clip: Clip) -> dict[str, Any]:
 
 
 def _as_csv(evaluation: Evaluation) -> str:
-    """One row per clip."""
+    """Write one row per clip."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     names = [metric.name for metric in evaluation.toolbox.metrics]

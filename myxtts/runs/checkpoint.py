@@ -73,7 +73,7 @@ def _opened(file: Path) -> Iterator[Any]:
 MANIFEST = "manifest.json"
 _FORMAT = "myxtts-checkpoint"
 _VERSION = 1
-# For the manifest, directories and partly filled blocks.
+# Allowance for the manifest, directories and partly filled blocks.
 _SPARE_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 22
 _LOWEST_PRIORITY = 19
@@ -90,7 +90,7 @@ class Written:
 
 
 def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
-    """Writes all files and renames them into place as one; replaces an existing folder."""
+    """Write all files, then rename the folder into place; replaces an existing folder."""
     with failures_explained(folder):
         _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
         with atomic_folder(folder, replace=True, durable=True) as part:
@@ -100,7 +100,7 @@ def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextlib.contextmanager
 def failures_explained(folder: Path) -> Iterator[None]:
-    """Turns an OSError from writing a folder of a run into a CheckpointError."""
+    """Turn an OSError from writing a folder of a run into a CheckpointError."""
     try:
         yield
     except MoveError as error:
@@ -113,12 +113,12 @@ def failures_explained(folder: Path) -> Iterator[None]:
 
 
 def is_sealed_folder(folder: Path) -> bool:
-    """Whether it has a manifest; does not verify it."""
+    """Return whether the folder has a manifest, without verifying it."""
     return (folder / MANIFEST).is_file()
 
 
 def verify_sealed_folder(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Compares the named files, or all, with their checksums; a difference is an error."""
+    """Compare the named files, or all, with their checksums; a difference is an error."""
     entries = _read_manifest(folder)
     for name in entries if names is None else names:
         if name not in entries:
@@ -132,7 +132,7 @@ def verify_sealed_folder(folder: Path, names: Iterable[str] | None = None) -> No
 
 
 def checksum_of(folder: Path, name: str) -> str:
-    """The SHA-256 of a file according to the manifest."""
+    """Return the SHA-256 of a file according to the manifest."""
     entries = _read_manifest(folder)
     if name not in entries:
         raise CheckpointError(f"{folder}: {name} is not part of it")
@@ -167,7 +167,7 @@ def _write(file: Path, content: Content) -> Written:
 
 
 def _content_of(file: Path) -> Written:
-    """As it is on disk."""
+    """Measure a file as it is on disk."""
     checksum, size = hashlib.sha256(), 0
     with open(file, "rb") as stream:
         while piece := stream.read(_CHUNK_BYTES):
@@ -199,7 +199,7 @@ def _read_manifest(folder: Path) -> dict[str, Written]:
             raise ValueError("unknown format")
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
-        # Serialised again it must be the same, byte for byte; else it was changed.
+        # An unchanged manifest serializes to the same bytes.
         del content["seal"]
         if _sealed(content) != written:
             raise ValueError("damaged, checksum mismatch")
@@ -273,17 +273,18 @@ class Checkpoint:
     info: CheckpointInfo
 
     def ema_weights(self, names: Iterable[str] | None = None) -> Tensors:
-        """All, or those of these names."""
+        """Read all EMA weights, or the named ones."""
         return read_tensors(self.folder / _MODEL, names)
 
     def ema_shapes(self) -> Shapes:
-        """From the header alone."""
+        """Read the shapes from the header alone."""
         return tensor_shapes(self.folder / _MODEL)
 
     def require_shapes(self, variables: Iterable[Any]) -> None:
-        """Raises an error unless the EMA weights are those of a model; reads only their header.
+        """Raise an error unless the EMA weights fit a model; reads only their header.
 
-        The variables need no values: a configuration may declare a model that fits no memory.
+        The variables need no values: a configuration may declare a model that does not fit into
+        memory.
         """
         shapes = self.ema_shapes()
         for variable in variables:
@@ -294,16 +295,16 @@ class Checkpoint:
                 )
 
     def weights_checksum(self) -> str:
-        """Identifies these EMA weights; equal for every copy of them."""
+        """Return an id of these EMA weights that is equal for every copy."""
         return checksum_of(self.folder, _MODEL)
 
     def training_state(self) -> Tensors:
-        """The whole state of the optimizer; EMA weights are stored once for both purposes."""
+        """Read the state of the optimizer; EMA weights are stored once, in the model file."""
         ema = {f"{_EMA}{name}": value for name, value in self.ema_weights().items()}
         return read_tensors(self.folder / _TRAINING) | ema
 
     def training_shapes(self) -> Shapes:
-        """Those of `training_state`, from headers alone."""
+        """Read the shapes of `training_state` from headers alone."""
         ema = {f"{_EMA}{name}": shape for name, shape in self.ema_shapes().items()}
         return tensor_shapes(self.folder / _TRAINING) | ema
 
@@ -328,7 +329,7 @@ class Checkpoint:
 
 
 def step_name(step: int) -> str:
-    """The name of a step's files and folders."""
+    """Return the name of a step's files and folders."""
     return f"step_{step:08d}"
 
 
@@ -339,7 +340,7 @@ def save_checkpoint(
     files_of_run: Mapping[str, bytes],
     keep: int,
 ) -> Path:
-    """Writes a checkpoint and, once it is complete, removes all but the newest `keep`."""
+    """Write a checkpoint and, once it is complete, remove all but the newest `keep`."""
     folder = store / step_name(info.step)
     # Runs are deterministic, so the same step twice is the same state.
     if not _is_intact(folder):
@@ -361,13 +362,13 @@ def save_checkpoint(
 
 
 def open_checkpoint(folder: Path, *, for_synthesis: bool = False) -> Checkpoint:
-    """Verifies and opens a checkpoint; `for_synthesis` checks only the files that needs."""
+    """Verify and open a checkpoint; `for_synthesis` checks only the files that synthesis needs."""
     verify_sealed_folder(folder, NEEDED_FOR_SYNTHESIS if for_synthesis else None)
     return Checkpoint(folder, _read_info(folder / _INFO))
 
 
 def newest_checkpoint(store: Path, *, for_synthesis: bool = False) -> Checkpoint:
-    """The newest intact checkpoint; damaged ones are skipped with a warning."""
+    """Return the newest intact checkpoint; damaged ones are skipped with a warning."""
     folders, run_dir = checkpoint_folders(store), store.parent
     if not folders:
         raise CheckpointError(
@@ -395,7 +396,7 @@ def has_checkpoint(store: Path, step: int) -> bool:
 
 
 def checkpoint_folders(store: Path) -> list[Path]:
-    """All checkpoints, oldest first, intact or not."""
+    """Return all checkpoints, oldest first, intact or not."""
     found = store.glob("step_*")
     return sorted(
         (path for path in found if _NAME.fullmatch(path.name) and not path.is_symlink()),
@@ -404,7 +405,7 @@ def checkpoint_folders(store: Path) -> list[Path]:
 
 
 def last_saved(store: Path) -> float:
-    """The time of the latest checkpoint, or 0."""
+    """Return the time of the latest checkpoint, or 0."""
     manifests = (folder / MANIFEST for folder in checkpoint_folders(store))
     return max((file.stat().st_mtime for file in manifests if file.is_file()), default=0.0)
 
@@ -424,7 +425,7 @@ def _is_intact(folder: Path) -> bool:
 
 
 def _remove_older(newest: Path, keep: int) -> None:
-    """Removes older checkpoints only; later ones may be left from before a rollback."""
+    """Remove older checkpoints only; later ones may be left from before a rollback."""
     up_to_newest = [
         folder
         for folder in checkpoint_folders(newest.parent)
@@ -460,7 +461,7 @@ class CheckpointWriter:
         keep: int,
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before` is called in the thread before each checkpoint."""
+        """Write in the background; `before` is called in the thread before each checkpoint."""
         self._store = store
         self._files_of_run = files_of_run
         self._keep = keep

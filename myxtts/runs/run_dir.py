@@ -72,7 +72,7 @@ class RunDir(os.PathLike[str]):
 
     @classmethod
     def around(cls, folder: Path) -> RunDir:
-        """The run that a run or checkpoint folder belongs to: itself, or the run that contains it.
+        """Return the run that a run or checkpoint folder belongs to.
 
         RUN/best and checkpoints come and go; their run stays. A copy elsewhere is its own run.
         """
@@ -84,13 +84,13 @@ class RunDir(os.PathLike[str]):
 
     @classmethod
     def newest_in(cls, folder: Path) -> RunDir | None:
-        """The run in a folder with the latest checkpoint."""
+        """Return the run in a folder with the latest checkpoint."""
         runs = [run for run in map(cls, folder.glob("*")) if run.checkpoint_folders()]
         return max(runs, key=_last_saved_and_name, default=None)
 
     @classmethod
     def make_next_in(cls, folder: Path) -> RunDir:
-        """A new run with the next free number."""
+        """Create a run with the next free number."""
         number = 1
         while True:
             try:
@@ -117,7 +117,7 @@ class RunDir(os.PathLike[str]):
         self.require_text_name()
 
     def require_text_name(self) -> None:
-        """TensorFlow takes no other names, and neither do reports."""
+        """Require a name that is valid Unicode, as TensorFlow and reports do."""
         if not is_text(self.path):
             raise CheckpointError(
                 f"{self.path}: its name is not UTF-8; use another, or a UTF-8 locale"
@@ -225,21 +225,21 @@ class RunDir(os.PathLike[str]):
         return newest_checkpoint(self.checkpoints, for_synthesis=for_synthesis)
 
     def best_checkpoint(self) -> Checkpoint:
-        """Verified as far as synthesis needs it."""
+        """Return the best checkpoint, verified as far as synthesis needs it."""
         return find_checkpoint(self.best, for_synthesis=True)
 
     def keep_as_best(self, checkpoint: Path) -> None:
         take_snapshot(checkpoint, self.best)
 
     def files_for_checkpoints(self) -> dict[str, bytes]:
-        """Files that every checkpoint contains a copy of."""
+        """Return the files that every checkpoint contains a copy of."""
         return {name: (self.path / name).read_bytes() for name in FILES_OF_RUN}
 
     def metric_lines(self) -> list[dict[str, Any]]:
         return read_lines(self.metrics_file)
 
     def lines_of_training(self) -> list[dict[str, Any]]:
-        """The lines of a run that has trained; any other folder is an error."""
+        """Read the lines of a run that has trained; any other folder is an error."""
         self.require_folder()
         lines = self.metric_lines()
         if not lines:
@@ -257,17 +257,17 @@ class RunDir(os.PathLike[str]):
             drop_lines_after(file, step)
 
     def sync_lines(self) -> None:
-        """Before a checkpoint: a resumed run can make up only the line of its step."""
+        """Sync the lines before a checkpoint: a resumed run restores only the line of its step."""
         for file in (self.metrics_file, self.measures_file):
             sync_lines(file)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keeps other runs out while held."""
+        """Hold the lock that keeps other runs out."""
         require_no_link(self.lock_file)
         return hold_lock(self.lock_file)
 
     def remove_unfinished(self) -> None:
-        """Removes what a killed run left half-written; call it only while holding the lock.
+        """Remove what a killed run left half-written; call it only while holding the lock.
 
         Voices are written without the lock and are left alone.
         """
@@ -282,7 +282,7 @@ def require_no_link(place: Path) -> None:
 
 
 def find_checkpoint(folder: str | os.PathLike[str], *, for_synthesis: bool = False) -> Checkpoint:
-    """The newest intact checkpoint of a run, or the folder itself if it is a checkpoint.
+    """Return the newest intact checkpoint of a run, or of the folder if it is a checkpoint.
 
     `for_synthesis` prefers the best one, and verifies only the files that synthesis needs.
     """
@@ -303,7 +303,7 @@ def _last_saved_and_name(run: RunDir) -> tuple[float, str]:
 
 
 def take_snapshot(checkpoint: Path, target: Path) -> Path:
-    """Links the checkpoint, without its training state, as `target`, which is replaced."""
+    """Link the checkpoint without its training state as `target`, replacing it."""
     with failures_explained(target), atomic_folder(target, replace=True, durable=True) as part:
         for name in (*NEEDED_FOR_SYNTHESIS, MANIFEST):
             _link_or_copy(checkpoint / name, part / name)
@@ -320,15 +320,15 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Empty without a file. Skips an unfinished last line, which a run may be writing."""
+    """Read complete lines, if there are any; a run may still be writing the last one."""
     return _all_parsed(file, _whole_lines(file))
 
 
 def drop_lines_after(file: Path, step: int) -> None:
-    """A resumed run repeats the steps since its checkpoint; this removes their old lines.
+    """Remove the lines of the steps since a checkpoint, which a resumed run repeats.
 
-    A half-written line, as after a power failure, is removed as well, and so is with a warning
-    what no run has written.
+    A half-written line, as after a power failure, is removed too. So are lines that no run has
+    written, with a warning.
     """
     kept, problems = [], []
     for number, line in enumerate(_whole_lines(file), 1):
@@ -345,7 +345,7 @@ def drop_lines_after(file: Path, step: int) -> None:
 
 
 def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
-    """The whole line or, on a full disk, nothing of it."""
+    """Append the whole line or, on a full disk, nothing of it."""
     line = json.dumps({"step": step, **values}).encode() + b"\n"
     with open(file, "ab", buffering=0) as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -355,7 +355,7 @@ def append_line(file: Path, step: int, values: dict[str, float | None]) -> None:
 
 
 def sync_lines(file: Path) -> None:
-    """Makes the lines so far survive a power failure, where the file system can do that."""
+    """Make the lines so far survive a power failure, where the file system can do that."""
     with contextlib.suppress(OSError), open(file, "rb") as stream:
         os.fsync(stream.fileno())
 
@@ -402,7 +402,7 @@ except ImportError:  # not on Windows
 
 @contextlib.contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Locks the folder of the file; raises a CheckpointError if another run holds the lock."""
+    """Lock the folder of the file; raises a CheckpointError if another run holds the lock."""
     with _opened(file) as stream:
         owner = _read_owner(stream)
         if _is_held(stream, owner):
@@ -445,7 +445,7 @@ def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:
 
 
 def _is_gone(owner: dict[str, Any]) -> bool:
-    """Only a process of this machine can be known to have ended."""
+    """Return whether the owner has ended, which is only known of processes on this machine."""
     if owner["host"] != socket.gethostname():
         return False
     if owner["pid"] == os.getpid():  # containers reuse process ids
@@ -464,7 +464,7 @@ def _describe(owner: dict[str, Any]) -> str:
 
 
 def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
-    """Process id and host, or an empty dict."""
+    """Read process id and host, or return an empty dict."""
     stream.seek(0)
     with contextlib.suppress(ValueError, TypeError, KeyError):
         found = json.loads(stream.read())
@@ -481,7 +481,7 @@ def _write(stream: IO[bytes], text: str) -> None:
 
 
 def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
-    """Settings that differ from a checkpoint's; one that would break its model is an error."""
+    """Return settings that differ from a checkpoint's; one that breaks its model is an error."""
     changes = changes_between(checkpoint.recorded_config(), config)
     for change in changes:
         if change.breaks_the_model:
@@ -494,7 +494,7 @@ def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
 
 
 def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
-    """A run cannot become shorter than it is."""
+    """Raise an error if the run would become shorter than it already is."""
     if checkpoint.info.step > steps:
         raise CheckpointError(
             f"{run}: has already trained {checkpoint.info.step} steps, and its length is {steps}; "
@@ -503,7 +503,7 @@ def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
 
 
 def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """The sum of two time accounts, over the buckets of both."""
+    """Add two time accounts, over the buckets of both."""
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
 
 
@@ -518,7 +518,7 @@ INCLUDED_VOICES = ("adam", "callie", "emma", "heart", "liam")
 
 
 def run_or_base(run: str | Path | None) -> Path:
-    """The folder of a run; None and "base" mean the included base model."""
+    """Return the folder of a run; None and "base" mean the included base model."""
     if run is not None and (str(run) != BASE or Path(run).is_dir()):
         return Path(run)
     if not _INCLUDED.is_dir():
@@ -529,7 +529,7 @@ def run_or_base(run: str | Path | None) -> Path:
 
 
 def run_to_start_from(run: str | Path) -> Path:
-    """The folder of a run; "base" and "vocoder" mean what is included."""
+    """Return the folder of a run; "base" and "vocoder" mean the included models."""
     if str(run) == VOCODER and not Path(run).is_dir():
         return INCLUDED_VOCODER
     return run_or_base(run)
@@ -541,5 +541,5 @@ def is_included(run: Path) -> bool:
 
 
 def model_name(run: Path) -> str:
-    """For the screen: where the package is installed is of no interest."""
+    """Return the name to show: the installation path of the base is of no interest."""
     return "the base model" if run == _INCLUDED else str(run)

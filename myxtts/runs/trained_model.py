@@ -34,7 +34,7 @@ class LoadedModel:
 
 
 def load_model(folder: Path, *, compiled: bool) -> LoadedModel:
-    """Of a run's best checkpoint, or of a checkpoint."""
+    """Load the model of a run's best checkpoint, or of a checkpoint."""
     checkpoint = find_checkpoint(folder, for_synthesis=True)
     config = checkpoint.config()
     if config.training.task != "acoustic":
@@ -66,7 +66,7 @@ _Result = TypeVar("_Result")
 
 
 def require_model(checkpoint: Checkpoint, make: Callable[[], keras.Model]) -> None:
-    """Raises an error unless the weights fit the model; takes no memory for either.
+    """Raise an error unless the weights fit the model; takes no memory for either.
 
     A configuration from elsewhere may declare a model of any size.
     """
@@ -79,7 +79,7 @@ def require_model(checkpoint: Checkpoint, make: Callable[[], keras.Model]) -> No
 
 
 def model_of(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
-    """The model with the EMA weights."""
+    """Build the model with the EMA weights."""
 
     def made() -> _Model:
         with keras.StatelessScope(initialize_variables=False) as scope:
@@ -98,8 +98,10 @@ def model_of(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
 
 
 def _in_own_thread(work: Callable[[], _Result]) -> _Result:
-    """In this scope variables have shapes and get no values. Keras keeps a list of them for each
-    thread and gives them values when any scope ends; that of a thread that has ended is forgotten.
+    """Run in a thread of its own, so that variables declared there never get values.
+
+    Keras lists uninitialized variables per thread and initializes them when any scope of that
+    thread ends; the list dies with the thread.
     """
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
@@ -111,10 +113,10 @@ GRIFFIN_LIM = "griffin-lim"
 
 
 def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool = True) -> Vocoder:
-    """`name` is griffin-lim, a run folder, or None for the included vocoder.
+    """Find a vocoder by name: griffin-lim, a run folder, or None for the included one.
 
     The included one is for the default mel; a model with another mel speaks with Griffin-Lim.
-    `compiled` as in NeuralVocoder.
+    `compiled` is as in NeuralVocoder.
     """
     if name == GRIFFIN_LIM:
         return GriffinLim(config.audio)
@@ -139,14 +141,14 @@ def find_vocoder(name: str | Path | None, config: XTTSConfig, *, compiled: bool 
 def _load(
     checkpoint: Checkpoint, trained: XTTSConfig, config: XTTSConfig, compiled: bool
 ) -> Vocoder:
-    """`trained` is the configuration of the vocoder, `config` that of the model."""
+    """Load a vocoder; `trained` is its configuration, `config` that of the model."""
     require_fit(checkpoint.folder, trained, config)
     network = model_of(checkpoint, lambda: VocoderNetwork(trained))
     return NeuralVocoder(network, compiled=compiled)
 
 
 def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
-    """`trained` is the configuration of the vocoder in the folder."""
+    """Raise an error unless a vocoder, with the configuration `trained`, fits the model."""
     if trained.training.task != "vocoder":
         raise CheckpointError(
             f"{vocoder}: is a model that speaks, expected a vocoder: a run that was trained with "
@@ -161,7 +163,7 @@ def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
 
 
 def find_predicting_checkpoint(vocoder: XTTSConfig) -> Checkpoint:
-    """Of the model whose mels a vocoder is trained on (vocoder.mels_from)."""
+    """Find the checkpoint of the model whose mels a vocoder is trained on."""
     checkpoint = find_checkpoint(run_or_base(vocoder.vocoder.mels_from), for_synthesis=True)
     model = checkpoint.config()
     if model.training.task != "acoustic":
@@ -177,7 +179,7 @@ def find_predicting_checkpoint(vocoder: XTTSConfig) -> Checkpoint:
 
 
 def difference_of_mels(vocoder: XTTSConfig, model: XTTSConfig) -> str | None:
-    """The first setting of the mel that differs."""
+    """Name the first setting of the mel that differs."""
     there, here = _settings_of_the_mel(vocoder), _settings_of_the_mel(model)
     for name, value in there.items():
         if value != here[name]:

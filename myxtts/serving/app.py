@@ -57,7 +57,7 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
     add_error_handlers(app)
 
     def engine(name: str | None) -> Engine:
-        """Clients of OpenAI's API send names of its models, so any name is allowed."""
+        """Return the engine of a name; any other name, such as OpenAI's, means the first."""
         return engines.get(name or "") or next(iter(engines.values()))
 
     @app.post("/v1/audio/speech", response_class=Response, responses=_AUDIO)

@@ -40,9 +40,9 @@ class Engine:
         *,
         strict_voices: bool = False,
     ) -> None:
-        """`language` is used for requests without one, instead of the default of the run.
+        """Serve a model; `language` is the default for requests without one.
 
-        With `strict_voices` OpenAI's names of voices are unknown as any other.
+        With `strict_voices`, OpenAI's voice names are errors unless the model has them.
         """
         self.name, self.tts, self.limits = name, tts, limits
         self._known = set() if strict_voices else _OPENAI_VOICES

@@ -212,7 +212,7 @@ class AudioFormat(NamedTuple):
     media_type: str
     is_streamed: bool
     name: str = ""
-    """Of libsndfile, as the subtype."""
+    """libsndfile's name, as for the subtype."""
     subtype: str = ""
     rate_hz: int | None = None
     """None is that of the model."""

@@ -198,14 +198,14 @@ class RealSpectra:
         self._from_imaginary = (-twice * np.sin(angles).T * undo).astype(np.float32)
 
     def analyze(self, samples: tf.Tensor) -> Spectrum:
-        """Real and imaginary part, [frames, bins] each; the samples include the padding."""
+        """Return real and imaginary part, [frames, bins] each; the samples include the padding."""
         blocks = tf.reshape(samples, [-1, self._hop])
         frames = tf.shape(blocks)[0] - self._overlap + 1
         framed = tf.concat([blocks[index : index + frames] for index in range(self._overlap)], -1)
         return Spectrum(tf.matmul(framed, self._cosines), tf.matmul(framed, self._sines))
 
     def synthesize(self, real: tf.Tensor, imaginary: tf.Tensor) -> tf.Tensor:
-        """Samples with the padding."""
+        """Return samples with the padding."""
         framed = tf.matmul(real, self._from_real) + tf.matmul(imaginary, self._from_imaginary)
         parts = tf.split(framed, self._overlap, -1)
         last = self._overlap - 1
@@ -215,7 +215,7 @@ class RealSpectra:
     def with_magnitudes(
         self, magnitudes: tf.Tensor, noise: tf.Tensor, iterations: int
     ) -> tf.Tensor:
-        """Samples from the first to the last frame.
+        """Return samples from the first to the last frame.
 
         The search begins with the phases of `noise`, [samples with the padding].
         """
@@ -282,7 +282,7 @@ class ExportedSpeech(tf.Module):
         voice_latents: tf.Tensor,
         speed: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        """`samples` [samples], `log_mel` [frames, mels] and `token_positions` [tokens]."""
+        """Return `samples` [samples], `log_mel` [frames, mels] and `token_positions` [tokens]."""
         model, voice = self._model, Voice(voice_vector, voice_latents)
         tokens = tf.shape(token_ids)[1]
         slots = tf.range(tokens)[None]
@@ -299,7 +299,7 @@ class ExportedSpeech(tf.Module):
         }
 
     def _decode(self, condition: tf.Tensor, positions: tf.Tensor, voice: Voice) -> tf.Tensor:
-        """Euler's method, as `XTTS.flow`: [frames, mels]."""
+        """Sample [frames, mels] with Euler's method, as `XTTS.flow` does."""
         model, steps = self._model, self._steps
         mask = tf.ones_like(condition[:, :, :1])
         nobody = Voice(*map(tf.zeros_like, voice))

@@ -42,7 +42,7 @@ class Line(NamedTuple):
     """A sentence to speak, and the pause after it; without tokens it is only the pause."""
 
     text: str
-    """As it was written."""
+    """Text as written."""
     token_ids: Sequence[int]
     language_id: int
     pause_seconds: float
@@ -65,7 +65,7 @@ class ScriptWriter:
     def lines(
         self, text: str, language: str, *, split: bool = True, lexicon: Lexicon | None = None
     ) -> list[Line]:
-        """Sentences without speakable text are skipped unless all are."""
+        """Plan the sentences; those without speakable text are skipped unless all are."""
         if len(text) > _MAX_CHARACTERS:
             raise DataError(
                 f"text has {len(text)} characters, expected at most {_MAX_CHARACTERS}; split it "

@@ -109,7 +109,7 @@ class WorkQueue(Generic[_Item, _Result]):
                 one.is_done = True
 
 
-# Of the fades at both ends of a line, which avoid clicks, and of the view ahead of the limiter.
+# Length of the fades that avoid clicks at both ends of a line, and of the limiter's look-ahead.
 _FADE_SECONDS = 0.005
 # Lines that are computed before the first of them is yielded: enough to fill batches, few enough
 # for a text of any length.
@@ -176,7 +176,7 @@ class Speaker:
             yield leveler.finish()
 
     def _in_turn(self, chunks: Iterator[FloatArray]) -> Iterator[FloatArray]:
-        """Other threads take their turn between chunks; the first is long enough for its level."""
+        """Let other threads take their turn between chunks; the first is long enough to level."""
         waiting = np.zeros(0, np.float32)
         is_first = True
         while True:

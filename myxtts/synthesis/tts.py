@@ -44,7 +44,7 @@ from myxtts.version import VERSION
 # done, total
 OnProgress = Callable[[int, int], None]
 
-# Of silence at both ends of a file: ASR models and players miss words without it.
+# Silence at both ends of a file; ASR models and players miss words without it.
 EDGE_SECONDS = 0.1
 # Computing a mel takes dozens of times its own memory, so long recordings are cut.
 _MAX_MEL_SECONDS = 60
@@ -57,7 +57,7 @@ _WARM_POSITIONS = 512
 class _NamedVoice(NamedTuple):
     voice: Voice
     name: str
-    """For the metadata of what is spoken."""
+    """Name in the metadata of written files."""
 
 
 class TTS:
@@ -75,7 +75,7 @@ class TTS:
         compiled: bool = True,
         loudness: float = SpeechOptions.loudness,
     ) -> None:
-        """`run` is the folder of a run; None is the included base model.
+        """Load a run; None is the included base model.
 
         `vocoder` is one, "griffin-lim" or the folder of a run; None is the included one. Without
         `compiled` the first sentence is spoken seconds earlier, and all others more slowly.
@@ -346,7 +346,7 @@ class TTS:
         return _NamedVoice(self.saved_voice(name), name)
 
     def _encode_files(self, files: tuple[Path, ...], states: tuple[object, ...]) -> Voice:
-        """`states` make the cache forget files that changed."""
+        """Encode reference files; `states` invalidate the cache when files change."""
         return self.voice_of(np.concatenate([it.samples for it in self._read(files)]))
 
     def _read(self, files: tuple[Path, ...]) -> list[ReferenceRecording]:
@@ -368,12 +368,12 @@ class TTS:
 
 
 def _printable(file_name: str) -> str:
-    """File names need not be valid Unicode."""
+    """Return the path as text: file names need not be valid Unicode."""
     return file_name.encode(errors="replace").decode()
 
 
 def tags_of(run: str, step: int, voice: str) -> dict[str, str]:
-    """Names as in `audio.writing.audio_writer`."""
+    """Return the metadata tags of a file."""
     return {
         "comment": f"Synthetic speech, not a recording. Made by MyXTTS {VERSION} with the "
         f"model {run} (step {step}) in the voice: {voice}",

@@ -74,7 +74,7 @@ _DOTTED_LETTERS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,}(?!\w)|(?<![\w.])(?:[
 # The pronoun I is left out: it often ends a sentence.
 _INITIAL = re.compile(r"(?<![\w.'])([A-HJ-Z])\.(?=\s+[A-Z])")
 
-# Long digit runs are spelt out first: number patterns take quadratic time on them.
+# Long digit runs are spelled out first: number patterns take quadratic time on them.
 _ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _RULE = re.compile(r"[=#]{2,}")

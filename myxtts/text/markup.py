@@ -72,7 +72,7 @@ class Lexicon:
     """
 
     sayings: dict[str, str]
-    """By word; one in lower case stands for every case."""
+    """Pronunciations by word; a lower-case entry matches every case."""
 
     @classmethod
     def read(cls, file: str | Path) -> Lexicon:

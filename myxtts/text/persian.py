@@ -120,7 +120,7 @@ SYMBOLS = {
     "¥": "ین", "₺": "لیر",
 }  # fmt: skip
 
-# The month of May is spelt like the verb prefix می; none of these words follows the prefix.
+# The month of May is spelled like the verb prefix می; none of these words follows the prefix.
 NOT_VERBS = frozenset({
     "به", "که", "این", "آن", "است", "نیست", "من", "همه", "ماه", "هم", "یکی", "منفی", "صد", "دویست",
     "سیصد", "چهارصد", "پانصد", "ششصد", "هفتصد", "هشتصد", "نهصد", "ده", "یازده", "دوازده", "سیزده",
@@ -206,7 +206,7 @@ _PHONE = re.compile(
 )
 
 _DIGITS = re.compile(r"\d+")
-# Long digit runs are spelt out first: number patterns take quadratic time on them.
+# Long digit runs are spelled out first: number patterns take quadratic time on them.
 _ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
 _SIGN = f"[{''.join(CURRENCIES)}]"

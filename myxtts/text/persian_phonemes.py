@@ -157,7 +157,7 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
 
 
 def _plain_phonemes(words: Sequence[_Word]) -> str:
-    """Return what espeak-ng makes of the words, as older runs were trained."""
+    """Return espeak-ng's phonemes of the words, as older runs were trained."""
     if not any(word.has_ezafe for word in words):
         return espeak.phonemes(" ".join(_spelt(word.core) for word in words), "fa")
     spoken = []

@@ -59,7 +59,7 @@ class SentenceRules:
     """Words that begin a sentence even after letters with dots: "the U.S. Army", but "from the U.S.
     She came"."""
     after_quotations: tuple[str, ...] = ()
-    """Words that go on with the sentence after a quotation, where no lower case shows it."""
+    """Words that continue the sentence after a quotation, where no lower case shows it."""
 
     def split(self, text: str) -> list[str]:
         return [sentence.text for sentence in self.split_with_breaks(text)]
@@ -85,7 +85,7 @@ class SentenceRules:
             yield SplitSentence(rest, "")
 
     def _break(self, text: str, match: re.Match[str]) -> str:
-        """A line that is full and ends in no mark was only wrapped: its end is a space."""
+        """Return the break after a line; a full line without a final mark was only wrapped."""
         line_start = text.rfind("\n", 0, match.start()) + 1
         is_full = match.start() - line_start >= _FULL_LINE_CHARACTERS
         is_wrapped = is_full and match.group().count("\n") == 1

@@ -38,7 +38,7 @@ EDGE_SYMBOL = "<edge>"
 EDGE_TOKENS = 2
 _SPECIAL_SYMBOLS = (PADDING_SYMBOL, EDGE_SYMBOL)
 _FORMAT = "myxtts-tokenizer-1"
-# Of files that do not say it.
+# Version of files that do not state one.
 _FIRST_RULES = 2
 _KINDS = ("phonemes", "graphemes")
 

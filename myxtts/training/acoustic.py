@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 # Time of a step with the discriminator over that of one without.
 _ADVERSARIAL_SLOWDOWN = 1.4
 _MAX_VALIDATION_BATCHES = 4
-# Few enough to cost a second or two, enough that their mean tells checkpoints apart.
+# Few enough to cost a second or two, enough that their mean distinguishes checkpoints.
 _SPOKEN_SENTENCES = 8
 _ALIGNMENT_ROUNDS = 8
 _MAX_ALIGNMENT_CLIPS = 1_000

@@ -102,7 +102,7 @@ class BestCheckpoint:
     """The best step by one metric, and early stopping."""
 
     def __init__(self, metric: str, patience_evaluations: int | None = None) -> None:
-        """`patience_evaluations`: stop after this many without improvement; None: never."""
+        """Stop after `patience_evaluations` evaluations without improvement; None: never."""
         if metric not in JUDGING_METRICS:
             raise ConfigError(
                 f"evaluation.best_metric: found '{metric}', allowed: {', '.join(JUDGING_METRICS)}"
@@ -563,7 +563,7 @@ class LossCourse:
 
     def __init__(self) -> None:
         self.verdict: Verdict | None = None
-        """As of the last evaluation."""
+        """Result of the last evaluation."""
         self._history: list[ValidationPoint] = []
         self._training: list[list[float]] = []
         self._found: set[str] = set()

@@ -42,7 +42,7 @@ class TooManyBadStepsError(Exception):
 
 class DivergenceMonitor:
     def __init__(self, part: CorpusPart, evidence: Path | None) -> None:
-        """`evidence` is the folder for the last bad batch; only the chief has one."""
+        """Guard a run; `evidence` is the chief's folder for the last bad batch."""
         self._part = part
         self._evidence = evidence
         self._losses: deque[float] = deque(maxlen=_REMEMBERED_LOSSES)

@@ -41,7 +41,7 @@ class InterruptedBySignal(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, and nothing is left behind."""
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds and cleans up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -79,7 +79,7 @@ class Interruption:
         self._handlers_before = {
             number: signal.signal(number, self._on_signal)
             for number in _SIGNALS
-            # nohup has a program ignore SIGHUP: it goes on without its terminal.
+            # nohup makes a program ignore SIGHUP, so that it survives its terminal.
             if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
         }
         self._wakeup_before = signal.set_wakeup_fd(start, warn_on_full_buffer=False)
@@ -103,7 +103,7 @@ class Interruption:
         return self.signal is not None
 
     def begin_training(self) -> None:
-        """From here on there is something to save."""
+        """Save on signals from here on."""
         self._is_training = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -129,7 +129,7 @@ class Interruption:
             first = False
 
     def _unwinds(self) -> bool:
-        """Whether the main thread reacts to the signal in time, or another signal arrives."""
+        """Return whether the main thread reacts in time, or another signal arrives."""
         ready, _, _ = select.select([self._end], [], [], _SECONDS_TO_UNWIND)
         return bool(ready) or self.requested
 
@@ -143,5 +143,5 @@ def _quit_now(number: int) -> None:
 
 
 def exit_code_of_signal(number: int) -> int:
-    """As the shell reports a process that the signal ended."""
+    """Return the exit code with which a shell reports a process that the signal ended."""
     return 128 + number

@@ -236,7 +236,7 @@ class RunOutput:
         start: StartReport | None,
         measurer: Measurer | None,
     ) -> None:
-        """`checkpoint_info` returns what is saved with a step, given its last metrics."""
+        """Log to files; `checkpoint_info` maps the last metrics to what is saved with a step."""
         self._run_dir = run_dir
         self._config = config
         self._corpus = corpus

@@ -37,10 +37,10 @@ class Observer:
     def on_warm_up(self, done: int, total: int) -> None: ...
 
     def on_training(self, relative_time: Callable[[int], float]) -> None:
-        """Before the first step. Later steps may take longer than earlier ones."""
+        """Handle the start, before the first step. Later steps may take longer."""
 
     def on_progress(self, step: int, total: int) -> None:
-        """After every step; `on_step` only when it is logged."""
+        """Handle every step; `on_step` handles only those that are logged."""
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
 
@@ -51,7 +51,7 @@ class Observer:
     def on_measurement(self, step: int, values: dict[str, float]) -> None: ...
 
     def on_end(self, report: RunReport, next_command: str) -> None:
-        """`next_command` is what to try with the result."""
+        """Handle the end; `next_command` suggests what to try with the result."""
 
 
 RUNNING, COMPLETE, STOPPED_EARLY, INTERRUPTED = (
@@ -83,7 +83,7 @@ class RunReport:
     steady_utilisation: float
     """The same over the steps alone, without start-up, evaluations and checkpoints."""
     seconds: dict[str, float]
-    """By bucket of the time account, and their sum as `wall`."""
+    """Seconds per bucket of the time account, and their sum as `wall`."""
     shapes: list[list[int]]
     """Batch, tokens and frames of each."""
     rejected: dict[str, int]

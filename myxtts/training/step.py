@@ -90,7 +90,7 @@ def compile_training_step(
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         return parts, optimizer.flatten(gradients)
 
-    # As a separate function it is traced once for all micro-batches.
+    # A separate function, traced once for all micro-batches.
     compute = tf.function(gradient_of, jit_compile=xla, autograph=False)
 
     def replica_step(batch: Any, draws: Any, counts: Any, update: tf.Tensor) -> StepResult:

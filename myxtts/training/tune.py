@@ -525,7 +525,7 @@ class Tuner:
             times, data.workers, cores=cores, steps_per_second=1.0 / step_seconds
         )
         threads = min(workers.recommended or cores, max(times))
-        # Of the device that holds prefetched batches.
+        # Memory of the device that holds prefetched batches.
         free_mb: int | None = read_memory().free_mb
         if self._data_device is not None and self._data_device.startswith("GPU:"):
             free_mb = memory_for_tensors_mb(int(self._data_device.removeprefix("GPU:")))

@@ -205,7 +205,7 @@ class VocoderValidation:
 
     def run(self, step: int, writer: RunWriter) -> dict[str, float]:
         schedule, results = self._part.schedule, []
-        # Of the step just done.
+        # The step just done.
         is_refined = tf.constant(self._objective.is_refined(step - 1))
         for index in range(min(_MAX_VALIDATION_BATCHES, schedule.batches_per_epoch)):
             clips = schedule.batch_at(index).clips
@@ -242,7 +242,7 @@ class PredictedMels:
     """Mels of the clips of a corpus, predicted by the model of one run."""
 
     def __init__(self, config: XTTSConfig) -> None:
-        """`config` is that of the vocoder. A run that does not fit it is a CheckpointError."""
+        """Open the run that predicts mels; one that does not fit `config` is a CheckpointError."""
         checkpoint = find_predicting_checkpoint(config)
         self._folder = checkpoint.folder
         self.fingerprint = checkpoint.weights_checksum()[:_FINGERPRINT_DIGITS]

@@ -66,7 +66,7 @@ class StartReport:
     mel_mean: float
     mel_deviation: float
     parts: dict[str, dict[str, int]]
-    """For each part of the model: how many weights were `taken`, `of` how many."""
+    """Weights `taken` and their total (`of`), per part of the model."""
     settings: dict[str, str]
     """Model settings that differ."""
     not_taken: dict[str, str]
