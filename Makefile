@@ -79,6 +79,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/docs/wording.py
 	$(BIN)/python tools/docs/settings_page.py --check
 	$(BUILD_SITE)
 

@@ -8,7 +8,7 @@ _PYTHON = (3, 11)
 
 
 def run(command: str) -> int:
-    """Runs a `myxtts` command with this script's arguments.
+    """Run a `myxtts` command with this script's arguments.
 
     A user may start the script with any Python, so only the standard library is imported before
     the environment is checked.

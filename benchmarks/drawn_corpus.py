@@ -1,7 +1,7 @@
-"""A corpus of drawn lengths, like LJSpeech's: any number of clips, which share the sound of one.
+"""A synthetic corpus of any size: lengths are drawn like LJSpeech's, the audio is one clip.
 
-Its features are in its cache and it has no audio files. `run_myxtts` runs a command that reuses
-them, as it does for a large corpus, whatever the number of clips.
+Its features are in its cache and it has no audio files. `run_myxtts` runs a command that reuses the
+cache at any corpus size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from myxtts.data.statistics import typical_lengths
 
 _SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 _VALIDATION_CLIPS = 16
-# Any fingerprint: nothing is there to compare it with.
+# Any fingerprint will do: there is nothing to compare it with.
 _CACHE_NAMES = {"train": "0" * 32, "eval": "1" * 32}
 
 
@@ -91,12 +91,12 @@ def _checksums_of_beginnings(
 
 
 def reuse_features() -> None:
-    """In this process: there are no audio files to check, so the cache is reused at any size."""
+    """Reuse the cache at any size in this process: there are no audio files to check."""
     subset.LARGE_METADATA_BYTES = 0
 
 
 def run_myxtts(*arguments: str) -> bool:
-    """Whether the command succeeded."""
+    """Run a command and return whether it succeeded."""
     program = [sys.executable, __file__, *arguments]
     return subprocess.run(program, stdout=subprocess.DEVNULL, check=False).returncode == 0
 

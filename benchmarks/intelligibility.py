@@ -1,12 +1,11 @@
-"""Intelligibility of a run: word error rate of an independent speech recogniser.
+r"""Intelligibility of a run: WER of an independent ASR model.
 
     .venv/bin/pip install -e '.[eval]'
-    .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus \\
+    .venv/bin/python benchmarks/intelligibility.py --run demo/run --data demo/corpus \
         [--text-guidance G] [--json FILE]
 
-The word error rate of `myxtts evaluate` on many held-out sentences, compared with the recordings
-and their copies through mel and Griffin-Lim. English only: the recogniser (Moonshine tiny, in the
-wheel) supports no other language.
+Measures the WER of `myxtts evaluate` on many held-out sentences, next to the recordings and their
+resynthesis through mel and Griffin-Lim. English only, like the ASR model (Moonshine tiny).
 """
 
 from __future__ import annotations

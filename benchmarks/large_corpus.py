@@ -25,7 +25,7 @@ SPEAKERS = 50
 
 
 def open_and_take_a_batch(folder: str) -> None:
-    """Runs in a separate process; prints seconds since its start."""
+    """Open a corpus in a separate process and print seconds since its start."""
     process_started = time.perf_counter()
     from myxtts.devices.startup import load_tensorflow
 

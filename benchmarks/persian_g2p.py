@@ -37,7 +37,7 @@ _GLIDE = re.compile("(?<=i)y(?=[/aeiou])")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--no-ezafe", action="store_true", help="leave unwritten ezafes unsaid")
+    parser.add_argument("--no-ezafe", action="store_true", help="do not add unwritten ezafes")
     parser.add_argument("--espeak", action="store_true", help="measure espeak-ng alone")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

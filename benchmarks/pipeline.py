@@ -5,7 +5,7 @@
 
 Parts:
     steady   the tiny model's step with the real pipeline relative to a step on a cached batch,
-             the time spent waiting for data, and useful utilisation
+             the time spent waiting for data, and useful utilization
     slow     runs with uneven and with slow loading: time report, buffer and advice
     devices  on two virtual devices: unbuffered, buffered, and features on the data device, with a
              timeline of both devices
@@ -121,7 +121,7 @@ def measure_steady(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "step with the pipeline over replay": seconds["pipeline"] / seconds["replay"],
         "blocked for data": spent["data_wait"] / stepping,
-        "useful utilisation": metrics.steady_utilisation,
+        "useful utilization": metrics.steady_utilisation,
         "valid work": metrics.valid_work_ratio,
     }
 
@@ -137,7 +137,7 @@ class DelayedSource(AcousticSource):
 
 
 def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
-    """Uses a miniature model, because only waiting is measured."""
+    """Measure waiting with a miniature model."""
     config = XTTSConfig(
         **read_yaml("miniature"),
         train_data=options.train_data,
@@ -172,7 +172,7 @@ def measure_slow(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Timeline:
-    """When each device was busy."""
+    """Busy times of each device."""
 
     def __init__(self) -> None:
         self.spans: dict[str, list[tuple[float, float]]] = {}
@@ -194,7 +194,7 @@ class Timeline:
             spans.clear()
 
     def overlap(self) -> float:
-        """Fraction of the data device's busy time in which the model device was busy too.
+        """Return the share of the data device's busy time that the model device was busy too.
 
         Counted from the first step.
         """
@@ -224,7 +224,7 @@ class Timeline:
 
 
 def measure_devices(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs in a separate process: devices are configured before TensorFlow starts."""
+    """Measure in a separate process, because devices are configured before TensorFlow starts."""
     script = [sys.executable, __file__, "--train-data", options.train_data]
     script += ["--steps", str(options.steps), "--inside-devices"]
     if options.picture:
@@ -273,7 +273,7 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
                     take_step(next(batches))
                 rates[name] = steps / (time.perf_counter() - started)
             feed.close()
-        # A data device that waits for a slow disk works at moments that the disk decides.
+        # With a slow disk, the disk determines when the data device works.
         if disk_seconds == 0.0:
             found["share of the data device's work during a step"] = timeline.overlap()
             if options.picture:
@@ -282,7 +282,7 @@ def measure_inside_devices(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _loaded_in_turn(source: AcousticSource) -> Iterator[Batch]:
-    """Makes each batch on demand, without a pipeline."""
+    """Load each batch on demand, without a pipeline."""
     features = source.features if source.computes_features else lambda loaded: loaded
     for step in itertools.count():
         yield features(tf.nest.map_structure(tf.convert_to_tensor, source.load(step)))
@@ -330,7 +330,7 @@ def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
-    """Batches of 16 clips per second, with two workers each."""
+    """Measure batches of 16 clips per second, with two workers each."""
     seconds = 15.0
     config = XTTSConfig(train_data=options.train_data, workers=2)
     corpus = open_corpus(config)

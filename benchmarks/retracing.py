@@ -3,16 +3,15 @@
     .venv/bin/python benchmarks/retracing.py [--lengths like-ljspeech] [--steps 200] \
         [--variable-steps 200] [--picture FILE.png] [--json FILE]
 
-Trains the tiny model with the command that users run and an empty compilation cache: with XLA and
-one fixed shape, four shapes or variable shapes, and without XLA and sixteen shapes. Lengths are
-drawn like those of LJSpeech's 13,100 clips, where a batch hardly ever has the shape of another, or
-are those of the demo corpus, whose few short clips often give the same shape again.
+Trains the tiny model with `myxtts train` and an empty compilation cache: with XLA and one fixed
+shape, four shapes or variable shapes, and without XLA and sixteen shapes. Lengths are drawn like
+those of LJSpeech's 13,100 clips, where batches hardly ever share a shape, or are those of the demo
+corpus, whose few short clips often do.
 
-200 steps of variable shapes take more than an hour. With --variable-steps fewer are run, and their
-steps per second are those of --steps steps, where some shapes occur again: such steps are counted
-as taking no time, which favours variable shapes. If XLA compiles so many programs that the process
-cannot map more memory, the run is resumed, and that is counted. Static shapes are launched a second
-time, with the programs that the first launch kept.
+200 steps of variable shapes take more than an hour. --variable-steps runs fewer and extrapolates to
+--steps steps; steps whose shape occurred before count as taking no time, which favors variable
+shapes. If XLA compiles so many programs that the process cannot map more memory, the run is resumed
+and counted. Static shapes are launched a second time with the cached programs of the first launch.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ WAYS = (
 
 # Steps between checkpoints: at most this many are repeated after a crash.
 SAVE_EVERY = 20
-MOST_LAUNCHES = 20
+MAX_LAUNCHES = 20
 LJSPEECH_CLIPS = 13_100
 LENGTHS = ("like-ljspeech", "demo")
-# In all launches: what a checkpoint sounds like is not measured beside the steps.
+# No evaluation in any launch: it would be measured along with the steps.
 QUIETLY = "--set=evaluation.best_metric=validation_loss"
 
 
@@ -70,7 +69,7 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
     start = ("--train-data", str(folder / "corpus"), "--run-dir", str(run_dir))
     reports = []
     began = time.perf_counter()
-    for launch in range(MOST_LAUNCHES):
+    for launch in range(MAX_LAUNCHES):
         finished = run_myxtts(
             *("train", "--max-steps", str(steps)),
             *(start if launch == 0 else (*start[:2], "--resume", str(run_dir))),
@@ -104,7 +103,7 @@ def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str,
 
 
 def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> dict[str, Any]:
-    """The report of a new run that finds the programs of the first."""
+    """Return the report of a new run that finds the cached programs of the first."""
     second = Path(f"{run_dir}-again")
     run_myxtts(
         *("train", "--max-steps", "1", "--run-dir", str(second), *data),
@@ -116,7 +115,7 @@ def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> d
 
 
 def seconds_to_first_step(report: dict[str, Any]) -> float:
-    """Unknown if steps were compiled later: the account does not tell them apart."""
+    """Return None if steps were compiled later: the time account does not distinguish them."""
     if report["compilations_after_warmup"]:
         return float("nan")
     return float(report["seconds"]["start_up"] + report["seconds"]["compile"])

@@ -1,11 +1,11 @@
-"""Load on a server: many clients on loopback, each asking again as soon as it is answered.
+"""Load test of a server: many clients on loopback, each with one request at a time.
 
     .venv/bin/python benchmarks/serving.py [RUN] [--clients 1 8 32 128] [--seconds 60] [--json FILE]
 
-RUN is a trained run with a saved voice; without it the included base is served. The server is a
-process of its own. A client that is told 429 waits as long as Retry-After says. Any other answer
-than 200 and 429 is an error. A request that comes alone is streamed, which costs more; with --whole
-every answer is asked for in one piece.
+RUN is a trained run with a saved voice; by default the included base is served. The server is a
+separate process. After a 429 a client waits as long as Retry-After says. Any status other than 200
+and 429 is an error. A request that arrives alone is streamed, which costs more; --whole requests
+every answer in one piece.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SENTENCES = (
 @dataclass
 class Counts:
     seconds: list[float] = field(default_factory=list)
-    """Of each answer, from the request to its last byte."""
+    """Time from the request to the last byte of each answer."""
     speech_seconds: float = 0.0
     refused: int = 0
     errors: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ async def ask_again_and_again(
 
 
 async def watch_memory(pid: int, until: float) -> list[float]:
-    """Resident megabytes, once a second."""
+    """Record resident megabytes once a second."""
     seen = [resident_mb(pid)]
     while time.monotonic() < until:
         await asyncio.sleep(1.0)
@@ -112,7 +112,7 @@ def measure(
         "p95_seconds": round(float(np.percentile(times, 95)), 3),
         "refused_429": counts.refused,
         "errors": counts.errors[:5],
-        # At the start, after each quarter and so at the end.
+        # At the start and after each quarter.
         "memory_mb": [round(memory[(len(memory) - 1) * quarter // 4]) for quarter in range(5)],
     }
 

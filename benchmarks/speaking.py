@@ -1,13 +1,13 @@
-"""How fast a run speaks: one sentence at a time, many together, the first audio, a long text.
+"""Speed of synthesis: one sentence at a time, many together, first audio, a long text.
 
     .venv/bin/pip install -e '.[benchmark]'
     .venv/bin/python benchmarks/speaking.py [--run RUN] [--reference me.wav] [--vocoder RUN]
         [--words 10000] [--json FILE]
 
-Real-time factors are seconds of computing per second of speech, after warm-up. Beside them stand
-espeak-ng and a neural peer, hibari (Apache-2.0), whose wheel carries a model of one English voice,
-and the CPU time of the command from a cold start. Without --run the base model speaks, without
---reference the first voice of the run.
+Real-time factors are seconds of computing per second of speech, after warm-up. espeak-ng and a
+neural peer, hibari (Apache-2.0), whose wheel includes one English voice, are measured for
+comparison, and so is the CPU time of the command from a cold start. The default run is the base
+model, the default voice the first one of the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from myxtts.devices.startup import load_tensorflow
 
-# Loading TensorFlow adds variables, which a user's command does not find.
+# Copied before TensorFlow adds variables that a user's command does not have.
 USERS_ENVIRONMENT = dict(os.environ)
 load_tensorflow()
 
@@ -64,7 +64,7 @@ def main() -> None:
     traces = tts.traces
     texts = find_language("en").demo_sentences()[:SENTENCES]
     figures: dict[str, Any] = {
-        # Before the others: threads of theirs that wait for work slow down other programs.
+        # First, because idle threads of the other measurements slow down other programs.
         "cold command, CPU seconds": cold_command(options),
         "one sentence at a time": one_at_a_time(tts, voice, texts),
         "50 sentences together": together(tts, voice, texts),
@@ -86,7 +86,7 @@ def seconds_of(tts: TTS, samples: np.ndarray) -> float:
 
 
 def one_at_a_time(tts: TTS, voice: Any, texts: list[str]) -> float:
-    """Median of the real-time factors."""
+    """Return the median real-time factor."""
     factors = []
     for text in texts:
         started = time.perf_counter()
@@ -102,8 +102,9 @@ def together(tts: TTS, voice: Any, texts: list[str]) -> float:
 
 
 def first_audio(tts: TTS, voice: Any) -> dict[str, float]:
-    """Of a long sentence: seconds to its first audio as a share of the whole, and how much the
-    streamed samples differ from those of the whole, after setting both to one level.
+    """Measure the first audio of a long sentence, and how streamed samples differ from the whole.
+
+    Levels are equalized before samples are compared.
     """
     shares = []
     for _ in range(3):
@@ -133,7 +134,7 @@ def of_espeak(texts: list[str]) -> float:
 
 
 def of_hibari(texts: list[str]) -> float | str:
-    """Median of the real-time factors, with a thread per core as everything here."""
+    """Return the median real-time factor, with a thread per core as everywhere here."""
     try:
         from hibari import Hibari
     except ModuleNotFoundError:
@@ -148,7 +149,7 @@ def of_hibari(texts: list[str]) -> float | str:
 
 
 def cold_command(options: argparse.Namespace) -> float:
-    """CPU time of the whole command for a short sentence."""
+    """Return the CPU time of the whole command for a short sentence."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "myxtts", "synthesize", str(options.run)]
         words += ["--text", SHORT_SENTENCE, "--out", str(Path(folder, "out.wav"))]
@@ -169,7 +170,7 @@ def long_text(tts: TTS, voice: Any, words: int) -> dict[str, Any]:
         count += len(text[-1].split())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "out.wav")
-        # Batches of every shape, so that what grows afterwards grows with the text.
+        # Run batches of every shape first, so that further growth is due to the text.
         tts.tts(" ".join(text[:SENTENCES]), voice)
         before, started = _peak_megabytes(), time.perf_counter()
         tts.tts_to_file(text=" ".join(text), speaker_wav=voice, file_path=file)

@@ -57,7 +57,7 @@ def random_batch(config: XTTSConfig, tokens: int, frames: int) -> Batch:
 
 
 def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
-    """The training step of a model for random batches, and its optimizer."""
+    """Build the training step of a model for random batches, and its optimizer."""
     model = XTTS(
         config,
         symbols=80,
@@ -79,7 +79,7 @@ def build_step(config: XTTSConfig) -> tuple[Any, FlatAdamW]:
 
 
 def build_alignment(config: XTTSConfig, tokens: int, frames: int) -> Callable[[], Any]:
-    """A function that aligns a batch of random scores."""
+    """Build a function that aligns a batch of random scores."""
     size, positions = config.data.batch_size, frames // config.model.frames_per_position
     scores = tf.random.stateless_normal([size, positions, tokens], [0, 0])
     lengths = tf.fill([size], tokens), tf.fill([size], positions)

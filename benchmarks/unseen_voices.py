@@ -1,14 +1,14 @@
-"""How a run speaks unseen sentences in unseen voices that it hears for a few seconds.
+r"""Quality of unseen sentences in unseen voices, cloned from a few seconds of reference audio.
 
     .venv/bin/pip install -e '.[eval,eval-torch]'
-    .venv/bin/python benchmarks/unseen_voices.py --voices CORPUS --sentences FILE [--run RUN] \\
+    .venv/bin/python benchmarks/unseen_voices.py --voices CORPUS --sentences FILE [--run RUN] \
         [--count 60] [--reference-seconds 5] [--json FILE] [flags of synthesize ...]
 
 CORPUS has voices that the run was not trained on; FILE has one sentence per line. The voices take
-turns. The reference is the beginning of a speaker's first clip; clones are compared with the rest
-of what the speaker said, by Resemblyzer. Words are those of Moonshine tiny, quality is DistillMOS.
-Beside the clones stand as many clips of the corpus, as they were recorded. Figures are means with
-bootstrapped standard errors; similarity is a median.
+turns. The reference is the beginning of a speaker's first clip. Resemblyzer compares clones with
+the rest of the speaker's clips, Moonshine tiny gives the WER, and DistillMOS the quality. The same
+number of recorded clips is measured for comparison. Figures are means with bootstrapped standard
+errors; similarity is a median.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HumanVoice(NamedTuple):
     speaker: str
     reference: FloatArray
     vector: FloatArray
-    """Of what the speaker said after the reference."""
+    """Voice vector of the speech after the reference."""
     clip: FloatArray
     text: str
 
@@ -112,7 +112,7 @@ def main() -> None:
 def human_voices(
     tts: TTS, corpus: Path, reference_seconds: float, vectors: ResemblyzerVectors
 ) -> list[HumanVoice]:
-    """One for each speaker who said enough."""
+    """Yield a voice for each speaker with enough speech."""
     clips = defaultdict(list)
     for clip in LJSpeechDataset(corpus):
         clips[clip.speaker].append(clip)

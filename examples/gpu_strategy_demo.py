@@ -55,7 +55,7 @@ def show_strategies() -> None:
 
 
 def train_mirrored(folder: Path) -> None:
-    """Trains a small model for two steps and compares its replicas."""
+    """Train a small model for two steps and compare its replicas."""
     import numpy as np
 
     from myxtts.config.config import XTTSConfig

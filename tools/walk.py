@@ -1,4 +1,4 @@
-"""Modules of myxtts that run between metadata.csv and a gradient, and between a sentence and a wav.
+"""Count the modules that run between metadata.csv and a gradient, and between a sentence and a wav.
 
     .venv/bin/python tools/walk.py [--list]
 
@@ -23,7 +23,7 @@ import myxtts
 from myxtts import XTTSConfig
 
 PACKAGE = Path(myxtts.__file__).parent
-# Of files and lines: the aim, and the bound.
+# Aim and bound on the number of files.
 AIMS = {"metadata.csv to a gradient": (30, 35), "sentence to wav": (20, 25)}
 
 
@@ -37,7 +37,7 @@ def modules_run(action: Callable[[], Any], last: tuple[str, str] | None = None) 
         code = frame.f_code
         if is_over or not code.co_filename.startswith(str(PACKAGE)):
             return
-        # The bodies of modules and classes are no functions.
+        # Skip the bodies of modules and classes.
         if event == "call" and code.co_flags & 0x2:
             found.setdefault(code.co_filename)
         if event == "return" and last == (Path(code.co_filename).stem, code.co_name):

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# Without an installed package Python finds only what is beside this script.
+# If the package is not installed, Python only finds modules next to this script.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from train_main import run

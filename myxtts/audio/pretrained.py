@@ -13,7 +13,7 @@ import numpy as np
 import soxr
 
 from myxtts.audio.files import FloatArray
-from myxtts.config.config import RECOGNISER_LANGUAGES
+from myxtts.config.config import ASR_LANGUAGES
 from myxtts.errors import DataError
 from myxtts.text.languages import find_language, normalize
 
@@ -27,7 +27,7 @@ class Tool:
     """The library or model that a measure uses."""
 
     name: str
-    licence: str
+    license: str
     extra: str | None = None
     """The extra of this package that installs it; None if it is always installed."""
     languages: tuple[str, ...] | None = None
@@ -57,7 +57,7 @@ class Sound:
         return self.waveform.size / self.sample_rate_hz
 
 
-class Recogniser(Protocol):
+class ASRModel(Protocol):
     tool: Tool
 
     def transcribe(self, samples: FloatArray, language: str) -> str:
@@ -67,7 +67,7 @@ class Recogniser(Protocol):
 class Moonshine:
     """Moonshine tiny, whose weights come with its wheel."""
 
-    tool = Tool(name="Moonshine tiny", licence="MIT", extra="eval", languages=RECOGNISER_LANGUAGES)
+    tool = Tool(name="Moonshine tiny", license="MIT", extra="eval", languages=ASR_LANGUAGES)
 
     def __init__(self) -> None:
         from moonshine_voice.moonshine_api import ModelArch
@@ -108,7 +108,7 @@ class Whisper:
             raise DataError(f"{folder}: the Whisper model cannot be read ({error})") from None
         self.tool = Tool(
             name=f"Whisper in {folder.name}",
-            licence="that of the folder",
+            license="that of the folder",
             extra="eval-whisper",
             languages=tuple(self._model.supported_languages),
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say, say_json
 from myxtts.cli.parser import CHECK_FAILED, add_json
-from myxtts.config.config import RECOGNISER_LANGUAGES, RECOGNISER_PACKAGE
+from myxtts.config.config import ASR_LANGUAGES, ASR_PACKAGE
 from myxtts.errors import MyXTTSError, plural_count
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ _NEEDED = ("TensorFlow",)
 # What espeak-ng can say in any language.
 _COUNTED = "1 2 3"
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
-_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
+_MIN_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
-_LEAST_DISK_MB, _ENOUGH_DISK_MB = 1_024, 10_240
+_MIN_DISK_MB, _ENOUGH_DISK_MB = 1_024, 10_240
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -114,11 +114,11 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
             "not installed: m4a, aac, wma and videos cannot be read",
             "apt install ffmpeg, or brew install ffmpeg",
         )
-    missing = [module for module in ("jiwer", RECOGNISER_PACKAGE) if find_spec(module) is None]
+    missing = [module for module in ("jiwer", ASR_PACKAGE) if find_spec(module) is None]
     if missing:
         text = "not installed: myxtts evaluate measures no word errors"
         yield CheckResult("Evaluation", "note", text, install_command("eval"))
-    elif language is None or language.partition("-")[0] in RECOGNISER_LANGUAGES:
+    elif language is None or language.partition("-")[0] in ASR_LANGUAGES:
         yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
     else:
         text = f"the included ASR model is English only; WER in {language} needs Whisper"
@@ -134,7 +134,7 @@ def check_memory() -> CheckResult:
     return _judge_amount(
         CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} free"),
         memory.free_mb,
-        (_LEAST_MEMORY_MB, _ENOUGH_MEMORY_MB),
+        (_MIN_MEMORY_MB, _ENOUGH_MEMORY_MB),
         "close other programs, or train with a smaller --batch-size",
     )
 
@@ -152,7 +152,7 @@ def check_disk(folder: Path) -> CheckResult:
     return _judge_amount(
         CheckResult("Disk", "fine", f"{_gb(free_mb)} free in {folder}"),
         free_mb,
-        (_LEAST_DISK_MB, _ENOUGH_DISK_MB),
+        (_MIN_DISK_MB, _ENOUGH_DISK_MB),
         f"free some space, or train with {elsewhere}",
     )
 
@@ -161,14 +161,14 @@ def _judge_amount(
     result: CheckResult, free_mb: int, bounds_mb: tuple[int, int], remedy: str
 ) -> CheckResult:
     """Downgrade a result to a note below the upper bound and to broken below the lower one."""
-    least_mb, enough_mb = bounds_mb
+    min_mb, enough_mb = bounds_mb
     if free_mb >= enough_mb:
         return result
-    too_little = free_mb < least_mb
+    too_little = free_mb < min_mb
     return dataclasses.replace(
         result,
         state="broken" if too_little else "note",
-        text=f"{result.text}; {_gb(least_mb if too_little else enough_mb)} or more "
+        text=f"{result.text}; {_gb(min_mb if too_little else enough_mb)} or more "
         f"{'needed' if too_little else 'recommended'}",
         remedy=remedy,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from myxtts.training.tune import Recommendation, Tuning
 
 _DEFAULT_MINUTES = 3.0
-_LEAST_MINUTES, _MOST_MINUTES = 0.05, 600.0
+_MIN_MINUTES, _MAX_MINUTES = 0.05, 600.0
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -73,10 +73,9 @@ def run(options: argparse.Namespace) -> int:
             "training.task: found vocoder, expected acoustic: tune measures settings of the model; "
             "a vocoder's segments have one shape, and its batch size is data.batch_size"
         )
-    if not _LEAST_MINUTES <= options.minutes <= _MOST_MINUTES:
+    if not _MIN_MINUTES <= options.minutes <= _MAX_MINUTES:
         raise ConfigError(
-            f"--minutes: found {options.minutes:g}, allowed: {_LEAST_MINUTES:g} to "
-            f"{_MOST_MINUTES:g}"
+            f"--minutes: found {options.minutes:g}, allowed: {_MIN_MINUTES:g} to {_MAX_MINUTES:g}"
         )
     _require_new_file(options.out)
     from myxtts.training.report import Observer

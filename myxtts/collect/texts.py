@@ -22,7 +22,7 @@ from typing import IO, Protocol
 import numpy as np
 
 from myxtts.audio.files import FloatArray, read_audio, write_audio
-from myxtts.audio.pretrained import MEASURED_RATE_HZ, Moonshine, Recogniser, Whisper, bare_words
+from myxtts.audio.pretrained import MEASURED_RATE_HZ, ASRModel, Moonshine, Whisper, bare_words
 from myxtts.collect.folder import TRANSCRIPT_LINE, CorpusFolder, append, read_lines, tidy
 from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
@@ -72,7 +72,7 @@ def open_transcriber(
 
 
 class ModelTranscriber:
-    def __init__(self, model: Recogniser, language: str) -> None:
+    def __init__(self, model: ASRModel, language: str) -> None:
         if not model.tool.understands(language):
             raise NoTranscriberError(f"{model.tool.name} does not know '{language}'")
         self.name = model.tool.name

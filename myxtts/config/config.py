@@ -1,9 +1,8 @@
-"""The whole configuration: one of each section, and what is checked across them.
+"""The configuration: its sections, presets, and checks across sections.
 
-Sections are frozen, keyword-only dataclasses, each in a module of its own. `XTTSConfig` holds one
-of each and also takes any setting whose name is unique as a flat keyword:
-`XTTSConfig(multi_gpu=True, batch_size=8)`. A setting given by name wins over what a size or an
-optimisation level sets.
+Sections are frozen, keyword-only dataclasses. `XTTSConfig` holds one of each and also takes
+settings as flat keywords: `XTTSConfig(multi_gpu=True, batch_size=8)`. An explicit setting overrides
+that of a size or an optimization level.
 """
 
 from __future__ import annotations
@@ -93,10 +92,10 @@ LOWER_IS_BETTER = dict.fromkeys((*TRAINING_LOSSES, *VALIDATION_LOSSES), True) | 
     "clipping": True,
     "real_time_factor": True,
 }
-# What the included recogniser is; without it no words can be counted during a run.
-RECOGNISER_PACKAGE = "moonshine_voice"
-RECOGNISER_LANGUAGES = ("en",)
-# Training losses are those of single batches: too uneven to judge by.
+# The included ASR model; without it WER is not measured during a run.
+ASR_PACKAGE = "moonshine_voice"
+ASR_LANGUAGES = ("en",)
+# Training losses are those of single batches and too noisy to choose checkpoints by.
 JUDGING_METRICS = tuple(name for name in LOWER_IS_BETTER if name not in TRAINING_LOSSES)
 MEASURES = tuple(name for name in JUDGING_METRICS if not name.startswith("validation_"))
 
@@ -412,24 +411,24 @@ class TrainingConfig(Section):
     )
     voice_noise: float = setting(
         0.0,
-        "Standard deviation of noise on the voice that the text encoder hears, relative to the "
-        "voice vector: 1 keeps words clear in voices that training did not hear; 0 follows known "
-        "voices more closely.",
+        "Standard deviation of the noise added to the voice input of the text encoder, relative to "
+        "the voice vector: 1 keeps words clear in unseen voices; 0 follows known voices more "
+        "closely.",
         bounds=(0, 10),
     )
     adversarial_weight: float = setting(
         1.0,
         "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "
         "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
-        "A step with it takes about 1.4 times as long. Of a vocoder: weight of the discriminators "
-        "of spectra beside distances from the recording.",
+        "A step with it takes about 1.4 times as long. In vocoder training: weight of the spectrum "
+        "discriminators relative to the spectral distance from the recording.",
         bounds=(0, 10),
     )
     adversarial_start: float = setting(
         0.5,
-        "Fraction of the run after which the discriminator takes part: before, a mel is learnt by "
-        "its mean squared error alone. Of a vocoder: fraction after which it learns to correct "
-        "spectra, and no longer to predict magnitudes.",
+        "Fraction of the run after which the discriminator is used; until then, mels are trained "
+        "with the squared error alone. In vocoder training: fraction after which training switches "
+        "from magnitudes to the refiner.",
         bounds=(0, 1),
     )
     phoneme_weight: float = setting(
@@ -833,11 +832,11 @@ class XTTSConfig:
             "vocoder.mels_from: is for training.task: vocoder (--task vocoder), expected null for "
             f"training.task: {self.training.task}",
         )
-        least_frames = 4 * audio.fft_samples // audio.hop_samples
+        min_frames = 4 * audio.fft_samples // audio.hop_samples
         _require(
-            self.training.task == "acoustic" or self.vocoder.frames_per_segment >= least_frames,
+            self.training.task == "acoustic" or self.vocoder.frames_per_segment >= min_frames,
             f"vocoder.frames_per_segment: found {self.vocoder.frames_per_segment}, expected at "
-            f"least {least_frames}: four times audio.fft_samples ({audio.fft_samples}) in hops of "
+            f"least {min_frames}: four times audio.fft_samples ({audio.fft_samples}) in hops of "
             f"audio.hop_samples ({audio.hop_samples})",
         )
 

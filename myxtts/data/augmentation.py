@@ -70,11 +70,11 @@ class Augmentation:
         )
 
     @property
-    def most_speed(self) -> float:
+    def max_speed(self) -> float:
         return 1.0 + self._speed
 
     def changes(
-        self, step: int, token_counts: IntArray, frame_counts: IntArray, most_frames: int
+        self, step: int, token_counts: IntArray, frame_counts: IntArray, max_frames: int
     ) -> Changes:
         """Draw the augmentation of a step.
 
@@ -82,9 +82,9 @@ class Augmentation:
         """
         generator = generator_at(self._seed, Stream.AUGMENTATION, step)
         count = len(frame_counts)
-        slowest = (frame_counts - 1) / max(most_frames - 1, 1)
-        least_frames = token_counts * self._frames_per_position
-        fastest = (frame_counts - 1) / np.maximum(least_frames - 1, 1)
+        slowest = (frame_counts - 1) / max(max_frames - 1, 1)
+        min_frames = token_counts * self._frames_per_position
+        fastest = (frame_counts - 1) / np.maximum(min_frames - 1, 1)
         wished = 1.0 + self._speed * generator.uniform(-1.0, 1.0, count)
         gain_db = generator.uniform(-self._gain_db, self._gain_db, count)
         softer_db = generator.uniform(0.0, NOISE_RANGE_DB, count)

@@ -112,8 +112,8 @@ class BatchLoader:
         """Load a batch with cached samples and their augmentation, to compute mels from."""
         audio = self._audio
         starts, lengths = self._references(planned, changes.speed)
-        most_speed = self._augmentation.most_speed
-        reference_span = span_samples(self._reference_frames, audio) * most_speed
+        max_speed = self._augmentation.max_speed
+        reference_span = span_samples(self._reference_frames, audio) * max_speed
         return WaveformBatch(
             **self._texts(planned),
             samples=self._samples(planned.clips, 0, span_samples(planned.shape.frames, audio)),

@@ -38,7 +38,7 @@ _COLUMN_NAMES = {
     "speaker": {"speaker_name", "speaker", "speaker_id"},
     "language": {"language", "lang", "locale"},
 }
-_NORMALISED_TEXT = "normalised text"
+_NORMALIZED_TEXT = "normalised text"
 _IGNORED_COLUMN = "-"
 _DELIMITERS = ("|", "\t", ",")
 _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
@@ -306,7 +306,7 @@ def _utterance(
     return Utterance(
         id=last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last,
         audio_path=audio_path,
-        text=row.get(_NORMALISED_TEXT) or row["text"],
+        text=row.get(_NORMALIZED_TEXT) or row["text"],
         speaker=row.get("speaker") or ONE_SPEAKER,
         language=language,
         source=source,
@@ -360,7 +360,7 @@ def _held_out_paths(utterances: Sequence[Utterance], fraction: float) -> set[Pat
 def parse_columns(layout: str) -> tuple[str, ...]:
     """Parse a layout given by the user, such as `audio|text|speaker`."""
     columns = tuple(_meaning(name.strip().lower()) for name in re.split(r"[|,\t]", layout))
-    allowed = [*_COLUMN_NAMES, _NORMALISED_TEXT, _IGNORED_COLUMN]
+    allowed = [*_COLUMN_NAMES, _NORMALIZED_TEXT, _IGNORED_COLUMN]
     unknown = [name for name in columns if name not in allowed]
     if unknown:
         raise DataError(
@@ -427,7 +427,7 @@ def detect_layout(
         (True, False): ("audio", "speaker", "text"),
         (False, True): ("audio", "text", "speaker"),
     }
-    return Layout(delimiter, names.get((second, third), ("audio", "text", _NORMALISED_TEXT)), False)
+    return Layout(delimiter, names.get((second, third), ("audio", "text", _NORMALIZED_TEXT)), False)
 
 
 def _looks_like_names(values: Sequence[str]) -> bool:

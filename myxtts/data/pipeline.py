@@ -95,7 +95,7 @@ class BatchSource(abc.ABC):
 
     @functools.cached_property
     def features(self) -> Callable[[Any], Any]:
-        """A compiled function from the result of `load` to a batch; runs on the caller's device."""
+        """Compiled function from the result of `load` to a batch; runs on the caller's device."""
         return self._compile_features()
 
     def computed(self, loaded: Any) -> Any:

@@ -98,7 +98,7 @@ _FIGURES: dict[str, Callable[[Any, Any], float]] = {
 }
 _FIGURES_WITH_PEAKS = ("memory_mb", "temperature_c")
 # A hanging driver may block the thread; the run does not wait longer than this.
-_MOST_SECONDS_TO_CLOSE = 2.0
+_MAX_SECONDS_TO_CLOSE = 2.0
 
 
 class GpuSampler:
@@ -142,7 +142,7 @@ class GpuSampler:
     def close(self) -> None:
         self._closing.set()
         if self._thread is not None:
-            self._thread.join(_MOST_SECONDS_TO_CLOSE)
+            self._thread.join(_MAX_SECONDS_TO_CLOSE)
 
     def __enter__(self) -> Self:
         return self

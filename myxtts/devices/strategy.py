@@ -229,7 +229,7 @@ def machines_strategy(
 
 @contextlib.contextmanager
 def _keeping_the_handler_of_sigterm() -> Iterator[None]:
-    """Keep our SIGTERM handler: TensorFlow's coordination service replaces it and does not exit."""
+    """Restore our SIGTERM handler, which TensorFlow's coordination service replaces."""
     handler = signal.getsignal(signal.SIGTERM)
     yield
     if threading.current_thread() is threading.main_thread():

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from myxtts.audio.files import FloatArray, trim_silence, window_levels
 from myxtts.audio.mel import frame_distances, warp
 from myxtts.audio.pretrained import MEASURED_RATE_HZ as MEASURED_RATE_HZ
-from myxtts.audio.pretrained import Moonshine, Recogniser, Whisper, bare_words
+from myxtts.audio.pretrained import ASRModel, Moonshine, Whisper, bare_words
 from myxtts.audio.pretrained import ResemblyzerVectors as ResemblyzerVectors
 from myxtts.audio.pretrained import Sound as Sound
 from myxtts.audio.pretrained import Tool as Tool
@@ -33,7 +33,7 @@ from myxtts.config.schema import did_you_mean
 from myxtts.devices.doctor import install_command
 from myxtts.errors import ConfigError
 
-BUILT_IN = Tool(name="computed here", licence="Apache-2.0")
+BUILT_IN = Tool(name="computed here", license="Apache-2.0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +245,7 @@ DISTILLMOS = Metric(name="distillmos", title="quality by DistillMOS", unit="1 to
 class Dnsmos(Measure):
     """Trained for noise suppression: rates noise and distortion, not whether it is speech."""
 
-    tool = Tool(name="DNSMOS (speechmos)", licence="MIT", extra="eval")
+    tool = Tool(name="DNSMOS (speechmos)", license="MIT", extra="eval")
     metrics = (DNSMOS,)
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class Dnsmos(Measure):
 class Distillmos(Measure):
     """Trained on many kinds of degraded and synthetic speech."""
 
-    tool = Tool(name="DistillMOS", licence="MIT", extra="eval-torch")
+    tool = Tool(name="DistillMOS", license="MIT", extra="eval-torch")
     metrics = (DISTILLMOS,)
 
     def __init__(self) -> None:
@@ -304,7 +304,7 @@ OWN_SIMILARITY = Metric(name="own_similarity", title="voice similarity, own enco
 
 
 class Resemblyzer(Measure):
-    tool = Tool(name="Resemblyzer", licence="Apache-2.0", extra="eval-torch")
+    tool = Tool(name="Resemblyzer", license="Apache-2.0", extra="eval-torch")
     metrics = (VOICE_SIMILARITY,)
 
     def __init__(self) -> None:
@@ -321,7 +321,7 @@ class Resemblyzer(Measure):
 class OwnVoiceEncoder(Measure):
     """Uses the model's own voice encoder: not independent, but always available."""
 
-    tool = Tool(name="the run's own voice encoder", licence="that of the run", independent=False)
+    tool = Tool(name="the run's own voice encoder", license="that of the run", independent=False)
     metrics = (OWN_SIMILARITY,)
 
     def __init__(self, vector_of: Callable[[FloatArray], npt.NDArray[np.float32]]) -> None:
@@ -348,15 +348,15 @@ CHARACTER_ERROR_RATE = Metric(name="cer", title="character error rate", unit="fr
 class WordErrors(Measure):
     """Word and character error rates of an ASR model."""
 
-    tool = Tool(name="ASR model", licence="MIT", extra="eval")
+    tool = Tool(name="ASR model", license="MIT", extra="eval")
     metrics = (WORD_ERROR_RATE, CHARACTER_ERROR_RATE)
 
-    def __init__(self, recogniser: Recogniser) -> None:
+    def __init__(self, model: ASRModel) -> None:
         import jiwer
 
         self._jiwer: Any = jiwer
-        self._recogniser = recogniser
-        self.tool = recogniser.tool
+        self._model = model
+        self.tool = model.tool
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
         expected = bare_words(speech.text, speech.language)
@@ -364,7 +364,7 @@ class WordErrors(Measure):
             return {}
         silence = np.zeros(int(_SILENCE_SECONDS * MEASURED_RATE_HZ), np.float32)
         padded = np.concatenate([silence, speech.at_measured_rate, silence])
-        transcript = self._recogniser.transcribe(padded, speech.language)
+        transcript = self._model.transcribe(padded, speech.language)
         words = bare_words(transcript, speech.language)
         return {
             "wer": Score(

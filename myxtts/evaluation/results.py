@@ -59,7 +59,7 @@ def as_dict(evaluation: Evaluation) -> dict[str, Any]:
                 "unit": metric.unit,
                 "better": metric.better,
                 "made_with": measure.tool.name,
-                "licence": measure.tool.licence,
+                "license": measure.tool.license,
                 "extra": measure.tool.extra,
                 "languages": measure.tool.languages and list(measure.tool.languages),
                 "independent": measure.tool.independent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-# Some modules in here are imported before TensorFlow is.
+# Imported lazily: some modules of this package are needed before TensorFlow.
 if TYPE_CHECKING:
     from myxtts.models.xtts import XTTS as XTTS
 

@@ -1,7 +1,8 @@
 """Monotonic alignment search by dynamic programming, inside the compiled graph.
 
-Assigns each mel position to a token, in order and without skipping any but those that may be
-silent, so that the sum of scores is maximal. The forward pass loops over positions, vectorized over
+Assigns each mel position to a token so that the sum of scores is maximal. Tokens keep their order,
+and only those that may be silent can be skipped. The forward pass loops over positions, vectorized
+over
 batch and tokens; backtracking follows the recorded decisions.
 """
 
@@ -20,7 +21,7 @@ def align(
     position_lengths: tf.Tensor,
     skippable: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """The best monotonic path as ones and zeros, [batch, positions, tokens].
+    """Find the best monotonic path, as ones and zeros [batch, positions, tokens].
 
     scores: [batch, positions, tokens], larger is better. Each clip needs at least as many
     positions as tokens. Beyond a clip's own length the path is all zeros. `skippable` [batch,
@@ -36,10 +37,10 @@ def align(
     )
     if skippable is None:
         skippable = tf.zeros([batch, tokens])
-    # Added to the totals of the token before a skippable one, as seen from the token after it.
+    # Added to the totals of the token two back, unless the one in between is skippable.
     blocked = (1.0 - _shifted(skippable, 1)) * _UNREACHABLE
     totals = _best_totals(scores_by_stride, blocked)  # [positions, batch, tokens]
-    # Whether the best path comes from the previous token, or the one before that; never past the
+    # True where the best path comes from the previous token, or the one before that; never past the
     # end of the clip.
     from_before, from_two_before = _arrivals(totals, blocked)
     came_from_two_before = from_two_before > tf.maximum(totals, from_before)
@@ -58,13 +59,13 @@ def align(
 
 
 def _shifted(values: tf.Tensor, by: int, filling: float = 0.0) -> tf.Tensor:
-    """[..., tokens], moved to later tokens."""
+    """Shift [..., tokens] to later tokens."""
     padding = [[0, 0]] * (values.shape.rank - 1)
     return tf.pad(values, [*padding, [by, 0]], constant_values=filling)[..., :-by]
 
 
 def _arrivals(totals: tf.Tensor, blocked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Totals of the previous token, and of the one before that where the previous may be silent."""
+    """Return the totals one token back, and two back where the token in between may be silent."""
     return (
         _shifted(totals, 1, _UNREACHABLE),
         _shifted(totals, 2, _UNREACHABLE) + blocked,
@@ -72,10 +73,9 @@ def _arrivals(totals: tf.Tensor, blocked: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def _best_totals(scores_by_stride: tf.Tensor, blocked: tf.Tensor) -> tf.Tensor:
-    """The best sum of scores of paths that end at each position and token."""
+    """Return the best sum of scores of a path to each position and token."""
     strides, _, batch, tokens = tf.unstack(tf.shape(scores_by_stride))
-    # Paths can only start in the first token: as if they came from a token before it at no
-    # cost.
+    # Paths start in the first token, as if they came from a token before it at no cost.
     start = tf.concat([tf.zeros([batch, 1]), tf.fill([batch, tokens - 1], _UNREACHABLE)], axis=1)
 
     def advance(index: tf.Tensor, total: tf.Tensor, record: tf.TensorArray) -> tuple:
@@ -98,10 +98,10 @@ def _best_totals(scores_by_stride: tf.Tensor, blocked: tf.Tensor) -> tf.Tensor:
 def _walk_back(
     advance_by_stride: tf.Tensor, skip_by_stride: tf.Tensor, last_token: tf.Tensor
 ) -> tf.Tensor:
-    """Backtracking: one-hot token of each position, from the last position to the first.
+    """Backtrack from the last position to the first; return the one-hot token of each position.
 
-    advance_by_stride[p] says for each token whether the path that is in it at p + 1 was in the
-    previous token at p, skip_by_stride[p] whether it was in the one before that.
+    A path that is in a token at p + 1 was in the previous token at p where `advance_by_stride[p]`
+    is true, and in the one before that where `skip_by_stride[p]` is true.
     """
     strides = tf.shape(advance_by_stride)[0]
 

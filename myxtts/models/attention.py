@@ -1,4 +1,4 @@
-"""Residual multi-head attention, in the three forms that the model needs.
+"""Residual multi-head attention in the three forms that the model uses.
 
 Between many positions and a few latents, the projections are applied to the latents:
 `(positions Q) (latents K)^T` equals `positions (latents K Q^T)^T`, which saves the product of a
@@ -23,12 +23,12 @@ from myxtts.models.layers import (
 
 # Added to the scores of padding, so that its attention weights are exactly zero.
 _NEVER = -1e9
-# Positions on either side that `LocalAttention` sees.
+# Positions on either side that `LocalAttention` attends to.
 LOCAL_REACH = 32
 
 
 class _Attention(keras.layers.Layer):
-    """The weights, shared by all forms."""
+    """Weights shared by all forms."""
 
     def __init__(
         self, width: int, heads: int, *, memory_width: int | None = None, **kwargs: Any
@@ -51,7 +51,7 @@ class _Attention(keras.layers.Layer):
         self.output_projection.build((None, self.width))
 
     def _projected(self, mixed: tf.Tensor) -> tf.Tensor:
-        """The residual branch."""
+        """Compute the residual branch."""
         weights = scaled_weights(self.output_projection, self.residual_scale)
         return affine(mixed, weights, self.compute_dtype)
 
@@ -65,7 +65,7 @@ class SelfAttention(_Attention):
     """Tokens attend to the tokens of their own clip."""
 
     def call(self, values: tf.Tensor, packing: Packing) -> tf.Tensor:
-        """values [slots, width]."""
+        """Attend over packed `values` [slots, width]."""
         kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
         projected = product(root_mean_square_norm(values), kernel, self.compute_dtype)
         # Each [heads, batch, tokens, channels].
@@ -77,10 +77,10 @@ class SelfAttention(_Attention):
 
 
 class LocalAttention(_Attention):
-    """Positions attend to those around them, equally far in training and in long sentences."""
+    """Positions attend to their neighbors, at most as far in long sentences as in training."""
 
     def call(self, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """values [batch, positions, width]; mask [batch, positions, 1]."""
+        """Attend over `values` [batch, positions, width] with `mask` [batch, positions, 1]."""
         batch, positions, _ = tf.unstack(tf.shape(values))
         kernel = tf.concat([self._query_kernel, self.key_value.kernel], 1)
         projected = product(root_mean_square_norm(values), kernel, self.compute_dtype)
@@ -97,7 +97,7 @@ class LocalAttention(_Attention):
 
 
 class Memory(NamedTuple):
-    """Latents with the projections of positions already applied; the same for all positions."""
+    """Latents with the projections of positions applied in advance, once for all positions."""
 
     key: tf.Tensor  # [batch, heads * tokens, width]
     value: tf.Tensor  # [batch, heads * tokens, width]
@@ -108,7 +108,7 @@ class AttentionToLatents(_Attention):
     """Positions attend to a few latents of width `memory_width`."""
 
     def call(self, values: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
-        """values [batch, positions, width]; latents [batch, tokens, memory width]."""
+        """Attend from `values` [batch, positions, width] to `latents` [batch, tokens, width]."""
         return self.attend(values, self.memory(latents))
 
     def memory(self, latents: tf.Tensor) -> Memory:
@@ -135,7 +135,7 @@ class AttentionToLatents(_Attention):
         return values + tf.nn.bias_add(branch, memory.bias)
 
     def _tokens_of_clips(self, of_heads: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
-        """[heads, batch * tokens, width] -> [batch, heads * tokens, width]."""
+        """Reshape [heads, batch * tokens, width] to [batch, heads * tokens, width]."""
         parts = tf.unstack(of_heads, self.heads)
         return tf.concat([tf.reshape(part, [batch, -1, self.width]) for part in parts], 1)
 
@@ -144,7 +144,7 @@ class Resampler(_Attention):
     """A few learned latents, initially the same for every clip, attend to its positions."""
 
     def call(self, latents: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """latents [tokens, width]; values [batch, positions, width]; mask [batch, positions, 1]."""
+        """Attend from `latents` [tokens, width] to `values` [batch, positions, width]."""
         tokens, batch = latents.shape[0], tf.shape(values)[0]
         kernels = tf.cast(_heads_first(self.key_value.kernel, 2 * self.heads), self.compute_dtype)
         key_kernel, value_kernel = tf.split(kernels, 2)
@@ -163,11 +163,11 @@ class Resampler(_Attention):
 
 
 def _heads_first(matrix: tf.Tensor, heads: int) -> tf.Tensor:
-    """[rows, heads * channels] -> [heads, rows, channels]."""
+    """Reshape [rows, heads * channels] to [heads, rows, channels]."""
     split = tf.reshape(matrix, [-1, heads, matrix.shape[-1] // heads])
     return tf.transpose(split, [1, 0, 2])
 
 
 def _masking(mask: tf.Tensor) -> tf.Tensor:
-    """[batch, memory, 1] -> [batch, 1, memory], to be added to scores."""
+    """Turn a mask [batch, memory, 1] into [batch, 1, memory] to add to scores."""
     return (1.0 - tf.transpose(mask, [0, 2, 1])) * _NEVER

@@ -1,9 +1,9 @@
-"""Critics, which teach the decoder during training and are no part of synthesis.
+"""Critics: networks that train the decoder and are not used in synthesis.
 
-The mean squared error of a mel is smallest at the mean of all that could be said, in which
-harmonics and onsets are blurred, and it hardly counts what distinguishes one consonant from
-another. The discriminator scores patches of a mel as recorded or predicted, which makes predicted
-mels sharp. The phoneme classifier recognizes the symbol at each position, which makes them clear.
+The squared error of a mel is smallest at the mean of all plausible mels, in which harmonics and
+onsets are blurred, and what distinguishes consonants hardly affects it. The discriminator scores
+patches of a mel as recorded or predicted, which makes predicted mels sharp. The phoneme classifier
+recognizes the symbol at each position, which makes speech clear.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PatchDiscriminator(keras.layers.Layer):
 
     @property
     def frames_apart(self) -> tuple[int, ...]:
-        """Frames from one output of each convolution to the next."""
+        """Stride in frames at the output of each convolution."""
         return tuple(accumulate((it.stride[0] for it in self.convolutions), operator.mul))
 
     def judge(self, values: tf.Tensor, mask: tf.Tensor | None = None) -> Judgment:
@@ -67,7 +67,7 @@ class PatchDiscriminator(keras.layers.Layer):
         ):
             if features:
                 values = tf.nn.leaky_relu(values, self.negative_slope)
-            # Half a kernel on every side, so that no value depends on the size of the plane.
+            # Pad by half a kernel on every side, so that no value depends on the size of the plane.
             margins = [[0, 0], *([size // 2] * 2 for size in convolution.kernel_size), [0, 0]]
             values = tf.nn.conv2d(values, tf.convert_to_tensor(kernel), convolution.stride, margins)
             values = tf.nn.bias_add(values, tf.convert_to_tensor(bias))
@@ -98,11 +98,11 @@ class MelDiscriminator(PatchDiscriminator):
         Convolution(1, (3, 3), (1, 1)),
     )
     input_channels = 3
-    # Feature matching keeps the decoder near the recording.
+    # Feature matching keeps the decoder close to the recording.
     feature_matching_weight = 2.0
 
     def call(self, mel: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor) -> Judgment:
-        """`mel` and `expected` [batch, frames, mels], `mask` [batch, frames, 1]."""
+        """Score `mel`, given `expected`, both [batch, frames, mels]; `mask` [batch, frames, 1]."""
         planes = [mel * mask, expected * mask, band_heights(mel) * mask]
         return self.judge(tf.stack(planes, -1), mask)
 
@@ -173,7 +173,7 @@ class PhonemeClassifier(keras.layers.Layer):
         self.symbol_projection.build((None, _CLASSIFIER_WIDTH))
 
     def call(self, mel: tf.Tensor, mask: tf.Tensor) -> Recognized:
-        """mel [batch, positions, channels of a position]; mask [batch, positions, 1]."""
+        """Classify `mel` [batch, positions, channels of a position] with its mask."""
         values = self.input_projection(mel)
         layers = []
         for block in self.blocks:
@@ -184,11 +184,11 @@ class PhonemeClassifier(keras.layers.Layer):
     def decoder_gradient(
         self, predicted: tf.Tensor, recorded: tf.Tensor, symbols: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """Gradient for the predicted mel, with a norm of at most 1 in each clip.
+        """Return the gradient for the predicted mel, with a norm of at most 1 per clip.
 
-        It leads toward the features of the recording and the spoken symbols [batch, positions],
-        as long as those are recognized less surely than in the recording. Each clip is scored by
-        itself, so micro-batches add up to the batch.
+        It leads toward the features of the recording and toward the spoken symbols [batch,
+        positions], as long as the recording is classified more confidently. Clips are scored
+        separately, so micro-batches add up to the batch.
         """
         predicted = tf.stop_gradient(predicted)
         goal = self(recorded, mask)

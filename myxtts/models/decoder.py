@@ -1,7 +1,7 @@
 """Flow-matching decoder: from noise to a mel, conditioned on text and voice.
 
-At every flow time the decoder predicts the clean mel, which gives the velocity. To predict the
-velocity directly it would have to carry the noise through its layers.
+The decoder predicts the clean mel at every flow time, and the velocity follows from it. To predict
+the velocity directly, it would have to carry the noise through its layers.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _LONGEST_PERIOD = 1_000.0
 
 
 def condition_channels(model: ModelConfig, mel_channels: int) -> int:
-    """Expected mel and state of each position.
+    """Return the number of conditioning channels of a position: expected mel and hidden state.
 
-    Without a frame encoder those of its token, and two numbers for the position within it.
+    Without a frame encoder, these are those of the token and two numbers for the position in it.
     """
     return mel_channels + (model.frame_width if model.frame_blocks else model.text_width + 2)
 
 
 class Told(NamedTuple):
-    """What the decoder makes of its conditions and weights, the same at every flow time."""
+    """Projected conditioning, computed once and reused at every sampling step."""
 
     condition: tf.Tensor  # [batch, positions, width]
     voice: tf.Tensor  # [batch, width]
     memories: dict[str, Memory]
     contractions: list[Affine]
     expected: tf.Tensor
-    """What the prediction is added to, [batch, positions, mel_channels], or 0."""
+    """Base of the residual prediction, [batch, positions, mel_channels], or 0."""
 
 
 class FlowDecoder(keras.layers.Layer):
-    """Only convolutions mix positions, so it works at any length."""
+    """A stack of ConvNeXt blocks; only convolutions mix positions, so any length works."""
 
     def __init__(self, model: ModelConfig, mel_channels: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -100,7 +100,7 @@ class FlowDecoder(keras.layers.Layer):
         time: tf.Tensor,
         voice: Voice,
     ) -> tf.Tensor:
-        """The clean mel predicted at flow time `time` [batch]; [batch, positions, mel_channels]."""
+        """Predict the clean mel [batch, positions, mel_channels] at flow time `time` [batch]."""
         return self.denoised(noisy, mask, time, self.told(condition, voice))
 
     def told(self, condition: tf.Tensor, voice: Voice) -> Told:
@@ -128,7 +128,7 @@ class FlowDecoder(keras.layers.Layer):
         return told.expected + change
 
     def _time_features(self, time: tf.Tensor) -> tf.Tensor:
-        """Sines and cosines of geometrically spaced frequencies, [batch, width]."""
+        """Embed times as sines and cosines of geometrically spaced frequencies, [batch, width]."""
         half = self.sizes.decoder_width // 2
         exponents = tf.range(half, dtype=tf.float32) / half
         frequencies = tf.exp(-math.log(_LONGEST_PERIOD) * exponents) * _LONGEST_PERIOD

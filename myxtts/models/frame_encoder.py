@@ -1,4 +1,4 @@
-"""Frame encoder: from what is said at each position to a hidden state and the expected mel.
+"""Frame encoder: from the symbols at each position to a hidden state and the expected mel.
 
 It runs once per sentence, while the decoder runs at every sampling step. Blocks work at three
 rates, as in a U-Net: consonants need the full rate, and context, rhythm and voice the lower ones.
@@ -24,14 +24,14 @@ from myxtts.models.layers import (
 )
 from myxtts.models.voice_encoder import Voice
 
-# Halvings of the rate of each group of blocks; at 43 positions a second: 43, 21, 11, 21, 43.
+# How often the rate is halved in each group of blocks: 43, 21, 11, 21, 43 positions a second.
 _HALVINGS = (0, 1, 2, 1, 0)
 _LOWEST = max(_HALVINGS)
 
 
 class EncodedFrames(NamedTuple):
     states: tf.Tensor  # [batch, positions, frame_width]
-    mel: tf.Tensor  # [batch, positions, channels of one position], normalised
+    mel: tf.Tensor  # [batch, positions, channels of one position], normalized
 
 
 class FrameEncoder(keras.layers.Layer):
@@ -62,7 +62,7 @@ class FrameEncoder(keras.layers.Layer):
             LocalAttention(width, model.attention_heads, dtype=policy, name=f"attention_{index}")
             for index in range(blocks)
         ]
-        # One list for all groups: nested ones are not found by tf.saved_model.
+        # One flat list, because tf.saved_model does not find nested ones.
         self.blocks = [
             ConvBlock(
                 width, model.kernel_positions, dtype=policy, name=f"group_{group}_block_{index}"
@@ -93,7 +93,7 @@ class FrameEncoder(keras.layers.Layer):
     def call(
         self, spread: tf.Tensor, mean_mel: tf.Tensor, mask: tf.Tensor, voice: Voice
     ) -> EncodedFrames:
-        """spread [batch, positions, inputs]; mask [batch, positions, 1]."""
+        """Encode `spread` [batch, positions, inputs] with `mask` [batch, positions, 1]."""
         positions = tf.shape(spread)[1]
         padding = [[0, 0], [0, -positions % (1 << _LOWEST)], [0, 0]]
         spread, mask = tf.pad(spread, padding), tf.pad(mask, padding)
@@ -123,7 +123,7 @@ class FrameEncoder(keras.layers.Layer):
 
 
 class Downsampling(keras.layers.Layer):
-    """Two positions become one."""
+    """Merges pairs of positions."""
 
     def __init__(self, width: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -140,7 +140,7 @@ class Downsampling(keras.layers.Layer):
 
 
 class Upsampling(keras.layers.Layer):
-    """One position becomes two, which are added to those that skipped the lower rate."""
+    """Splits each position into two and adds the skip connection from before the lower rate."""
 
     def __init__(self, width: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

@@ -1,10 +1,10 @@
 """Building blocks of the encoders and the decoder.
 
-Every layer declares the widths of its inputs and creates its weights in `build`. Keras would infer
-them by tracing every unbuilt layer, which takes seconds.
+Every layer declares the widths of its inputs and creates its weights in `build`. Otherwise Keras
+infers them by tracing every unbuilt layer, which takes seconds.
 
-In mixed precision, products over positions, which are nearly all of the work, and what lies
-between them are computed in the lower precision. Weights, the residual stream, mean squares and
+In mixed precision, products over positions (nearly all of the work) and the ops between them use
+the lower precision. Weights, the residual stream, mean squares and
 softmax stay in float32, because sums of many small terms lose accuracy in lower precision.
 """
 
@@ -25,10 +25,9 @@ _EPSILON = 1e-6
 def with_gradient(
     function: Callable[[tf.Tensor], tuple[tf.Tensor, Any]],
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """`tf.custom_gradient` in graphs, which is where training runs.
+    """Apply `tf.custom_gradient` in graphs only, which is where training runs.
 
-    Called eagerly, as for a single sentence, the wrapping would take longer than the operation;
-    there TensorFlow's own gradient serves.
+    In eager calls, as for a single sentence, the wrapper takes longer than the operation.
     """
     in_graphs = tf.custom_gradient(function)
 
@@ -40,7 +39,7 @@ def with_gradient(
 
 
 def gradients_only(values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Zero, with these gradients."""
+    """Return zero with the given gradients."""
     pull = tf.add_n(
         [
             tf.reduce_sum(value * tf.stop_gradient(gradient))
@@ -51,24 +50,24 @@ def gradients_only(values: Sequence[tf.Tensor], gradients: Sequence[tf.Tensor]) 
 
 
 def length_mask(lengths: tf.Tensor, size: Any) -> tf.Tensor:
-    """[batch] -> [batch, size, 1]: ones up to each length, then zeros."""
+    """Return a mask [batch, size, 1]: ones up to each length, then zeros."""
     return tf.sequence_mask(lengths, size, tf.float32)[:, :, None]
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Mean of [batch, positions, channels] over unmasked positions."""
+    """Average [batch, positions, channels] over unmasked positions."""
     return tf.reduce_sum(values * mask, 1) / tf.maximum(tf.reduce_sum(mask, 1), 1.0)
 
 
 @with_gradient
 def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """RMS norm without weights: scale and shift come from the conditioning."""
+    """Apply RMS norm without weights; scale and shift come from the conditioning."""
     power = tf.reduce_mean(tf.square(values), -1, keepdims=True)
     factor = tf.math.rsqrt(power + _EPSILON)
     normed = values * factor
 
     def gradient(of_normed: tf.Tensor) -> tf.Tensor:
-        """Needs half as many memory passes as TensorFlow's own gradient."""
+        """Compute the gradient in half as many memory passes as TensorFlow's."""
         along = tf.reduce_mean(of_normed * normed, -1, keepdims=True)
         return factor * (of_normed - normed * along)
 
@@ -77,14 +76,14 @@ def root_mean_square_norm(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
 
 @with_gradient
 def silu(values: tf.Tensor) -> tuple[tf.Tensor, Any]:
-    """`tf.nn.silu` without recomputing the sigmoid in the gradient to save memory."""
+    """Apply SiLU; unlike `tf.nn.silu`, keep the sigmoid instead of recomputing it."""
     gate = tf.sigmoid(values)
     gated = values * gate
     return gated, lambda of_gated: of_gated * (gate + gated * (1.0 - gate))
 
 
 def stack_frames(frames: tf.Tensor, count: int) -> tf.Tensor:
-    """[batch, frames, channels] -> [batch, frames / count, count * channels]."""
+    """Reshape [batch, frames, channels] to [batch, frames / count, count * channels]."""
     batch, length, channels = tf.unstack(tf.shape(frames))
     stacked = tf.reshape(frames, [batch, length // count, count * channels])
     return tf.ensure_shape(stacked, [None, None, count * frames.shape[-1]])
@@ -100,7 +99,7 @@ def add_residual_scale(layer: Any) -> keras.Variable:
 
 
 def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
-    """[..., inputs] times [inputs, outputs], in `dtype`."""
+    """Multiply [..., inputs] by [inputs, outputs] in `dtype`."""
     values = tf.cast(values, dtype)
     rows = tf.reshape(values, [-1, kernel.shape[0]])
     result = tf.matmul(rows, tf.cast(kernel, dtype))
@@ -112,7 +111,7 @@ def product(values: tf.Tensor, kernel: tf.Tensor, dtype: str) -> tf.Tensor:
 
 
 def dense(layer: Any, values: tf.Tensor) -> tf.Tensor:
-    """`layer(values)` in fewer operations than Keras takes."""
+    """Compute `layer(values)` in fewer operations than Keras."""
     outputs = product(values, layer.kernel, layer.compute_dtype)
     if layer.use_bias:
         outputs = tf.nn.bias_add(outputs, tf.cast(layer.bias, outputs.dtype))
@@ -125,22 +124,22 @@ class Affine(NamedTuple):
 
 
 def scaled_weights(layer: Any, scale: Any) -> Affine:
-    """Those of `layer(values) * scale`; scaling them is cheaper than scaling values."""
+    """Return the weights of `layer(values) * scale`, which is cheaper than scaling values."""
     return Affine(layer.kernel * scale, layer.bias * scale)
 
 
 def affine(values: tf.Tensor, weights: Affine, dtype: str) -> tf.Tensor:
-    """In float32; the product in `dtype`."""
+    """Apply an affine map in float32, with the product in `dtype`."""
     return tf.nn.bias_add(tf.cast(product(values, weights.kernel, dtype), tf.float32), weights.bias)
 
 
 class Packing:
-    """Converts between [batch, tokens, channels] and [slots, channels].
+    """Converts between padded [batch, tokens, channels] and packed [slots, channels].
 
-    `slots` [shares, slots per share] holds the index of each slot's token in the share's
-    [clips, tokens], or -1 for an empty slot; clips are split evenly over the shares in order, and
-    tokens keep their order. Both directions are gathers, and each is the other's gradient, so there
-    is no scatter. `mask` [batch, tokens, 1] is one for real tokens.
+    `slots` [shares, slots per share] holds the index of each slot's token in the share's [clips,
+    tokens], or -1 for an empty slot. Clips are split evenly over the shares, in order, and tokens
+    keep their order. Both directions are gathers, and each is the gradient of the other, so no
+    scatter is needed. `mask` [batch, tokens, 1] is one for real tokens.
     """
 
     def __init__(self, slots: tf.Tensor, lengths: tf.Tensor, tokens: Any) -> None:
@@ -156,15 +155,15 @@ class Packing:
         self.mask = tf.sequence_mask(lengths, tokens, tf.float32)[:, :, None]
 
     def pack(self, values: tf.Tensor) -> tf.Tensor:
-        """[batch, tokens, channels] -> [slots, channels], zero in empty slots."""
+        """Pack [batch, tokens, channels] into [slots, channels], with zeros in empty slots."""
         return self.pack_heads(tf.expand_dims(values, 0))
 
     def unpack(self, values: tf.Tensor) -> tf.Tensor:
-        """[slots, channels] -> [batch, tokens, channels], zero in padding."""
+        """Unpack [slots, channels] to [batch, tokens, channels], with zeros in the padding."""
         return tf.squeeze(self.unpack_heads(values, 1), 0)
 
     def pack_heads(self, values: tf.Tensor) -> tf.Tensor:
-        """[heads, batch, tokens, channels] -> [slots, heads * channels]."""
+        """Pack [heads, batch, tokens, channels] into [slots, heads * channels]."""
         heads = values.shape[0]
         function = with_gradient(
             lambda inputs: (self._pack(inputs), lambda given: self._unpack(given, heads))
@@ -172,11 +171,11 @@ class Packing:
         return function(values)
 
     def unpack_heads(self, values: tf.Tensor, heads: int) -> tf.Tensor:
-        """[slots, heads * channels] -> [heads, batch, tokens, channels]."""
+        """Unpack [slots, heads * channels] to [heads, batch, tokens, channels]."""
         return with_gradient(lambda inputs: (self._unpack(inputs, heads), self._pack))(values)
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """[batch, tokens] -> [slots]; empty slots have an arbitrary id."""
+        """Pack ids [batch, tokens] into [slots]; empty slots get an arbitrary id."""
         return tf.gather(tf.reshape(ids, [-1]), self._place_of_slot)
 
     def _pack(self, values: tf.Tensor) -> tf.Tensor:
@@ -195,7 +194,7 @@ class Packing:
 
 
 def slots_of(token_lengths: tf.Tensor, tokens: Any) -> tf.Tensor:
-    """Slots [1, batch * tokens] of texts padded to `tokens`, as a single share."""
+    """Return slots [1, batch * tokens] of texts padded to `tokens`, as a single share."""
     is_token = tf.reshape(tf.sequence_mask(token_lengths, tokens), [-1])
     places = tf.argsort(tf.cast(~is_token, tf.int32), stable=True)
     return tf.where(tf.range(tf.size(places)) < tf.reduce_sum(token_lengths), places, -1)[None]
@@ -224,7 +223,7 @@ class ConvBlock(keras.layers.Layer):
         self.contract.build((None, 4 * self.width))
 
     def contraction(self) -> Affine:
-        """The last layer of the MLP, scaled as the residual branch is."""
+        """Return the last layer of the MLP, scaled like the residual branch."""
         return scaled_weights(self.contract, self.residual_scale)
 
     def call(
@@ -235,27 +234,28 @@ class ConvBlock(keras.layers.Layer):
         shift: tf.Tensor,
         contraction: Affine | None = None,
     ) -> tf.Tensor:
-        """values [batch, positions, width]; scale and shift [batch, 1, width]; `contraction` where
-        it has been computed already.
+        """Transform `values` [batch, positions, width]; scale and shift [batch, 1, width].
+
+        `contraction` is the last layer if it has been computed already.
         """
         hidden = self._convolve(values * mask, scale, shift)
         return self._add_perceptron(values, hidden, contraction)
 
     def call_whole(self, values: tf.Tensor) -> tf.Tensor:
-        """Without padding and condition."""
+        """Transform values without padding or conditioning."""
         return self._add_perceptron(values, self._convolve(values, 0.0, 0.0))
 
     def call_packed(
         self, values: tf.Tensor, packing: Packing, scale: tf.Tensor, shift: tf.Tensor
     ) -> tf.Tensor:
-        """values [slots, width]; scale and shift [batch, 1, width]."""
+        """Transform packed `values` [slots, width]; scale and shift [batch, 1, width]."""
         hidden = packing.pack(self._convolve(packing.unpack(values), scale, shift))
         return self._add_perceptron(values, hidden)
 
     def _convolve(self, values: tf.Tensor, scale: Any, shift: Any) -> tf.Tensor:
         values = tf.cast(values, self.compute_dtype)
         kernel = tf.cast(tf.convert_to_tensor(self.kernel), self.compute_dtype)
-        # The 2-D one is TensorFlow's fastest on CPUs.
+        # The 2-D depthwise convolution is TensorFlow's fastest on CPUs.
         convolved = tf.nn.depthwise_conv2d(
             tf.expand_dims(values, 1), kernel, strides=[1, 1, 1, 1], padding="SAME"
         )
@@ -273,7 +273,7 @@ class ConvBlock(keras.layers.Layer):
 class Modulation(keras.layers.Layer):
     """Scale and shift for every block of a stack, from one conditioning vector.
 
-    One zero-initialised matrix for all blocks, so initially the condition has no effect.
+    One zero-initialized matrix serves all blocks, so initially the conditioning has no effect.
     """
 
     def __init__(self, width: int, blocks: int, *, condition_width: int, **kwargs: Any) -> None:
@@ -288,6 +288,6 @@ class Modulation(keras.layers.Layer):
         self.project.build((None, self.condition_width))
 
     def call(self, condition: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """[batch, channels] -> (scale, shift) per block, each [batch, 1, width]."""
+        """Project [batch, channels] to (scale, shift) per block, each [batch, 1, width]."""
         parts = tf.split(dense(self.project, silu(condition))[:, None], 2 * self.blocks, axis=-1)
         return list(zip(parts[::2], parts[1::2], strict=True))

@@ -1,7 +1,7 @@
 """Samples mels from token ids and a voice, in a few static shapes.
 
-Texts, positions and rows are padded to those shapes. With open dimensions one trace serves all of
-them. With few shapes, kernels and buffers that were prepared for one sentence serve the next.
+Texts, positions and rows are padded to those shapes. Dimensions are open, so one trace serves all
+of them; shapes are few, so kernels and buffers of one sentence are reused by the next.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ FloatArray = npt.NDArray[np.float32]
 _Item = TypeVar("_Item")
 
 TEXT_SIZES = (64, 128, 192, 256, 512, 1_024, 2_048)
-"""Tokens of a sentence."""
+"""Padded lengths of a sentence in tokens."""
 POSITION_SIZES = (48, 64, 112, 128, 192, 256, 384, 512, 1_024)
-"""Positions that are decoded at once; a longer sentence is decoded in windows.
+"""Padded lengths in positions; longer sentences are decoded in windows.
 
-None between 64 and 112: oneDNN computes products that fit into a core's cache on that core alone,
-and 96 positions take longer than 112.
+Nothing between 64 and 112: oneDNN uses a single core for products that fit into its cache, so 96
+positions take longer than 112.
 """
 ROWS_OF_BATCH = 4
-# Larger batches are not faster on a CPU: their values no longer fit into its caches.
-_MOST_POSITIONS = 2_048
+# Larger batches are no faster on a CPU because they no longer fit into its caches.
+_MAX_POSITIONS = 2_048
 
 
 def size_for(length: int, sizes: Sequence[int]) -> int:
-    """The smallest of the sizes that holds `length`; what is longer than all has its own size."""
+    """Return the smallest size that holds `length`, or `length` itself if none does."""
     return next((size for size in sizes if size >= length), length)
 
 
 def row_counts(size: int) -> tuple[int, ...]:
-    """How many sentences of a size are computed at once: several, or one."""
-    return (ROWS_OF_BATCH, 1) if ROWS_OF_BATCH * size <= _MOST_POSITIONS else (1,)
+    """Return the allowed batch sizes for sentences of a size: several, or one."""
+    return (ROWS_OF_BATCH, 1) if ROWS_OF_BATCH * size <= _MAX_POSITIONS else (1,)
 
 
 def batches(
     items: Iterable[_Item], length_of: Callable[[_Item], int], sizes: Sequence[int]
 ) -> Iterator[tuple[int, list[_Item]]]:
-    """Splits items into full batches of one size: (size, items) with a count of `row_counts`.
+    """Split items into full batches of one size: (size, items) with a count of `row_counts`.
 
-    Which size an item gets depends on nothing but its length.
+    The size of an item depends on its length only.
     """
 
     def size_of(item: _Item) -> int:
@@ -72,8 +72,9 @@ def batches(
 
 _NO_GUIDANCE = Guidance(text=0.0, voice=0.0)
 _PADDING_ID = 0
-# Positions on either side of a window that are decoded with it and thrown away. Its reach over all
-# steps is longer, but what lies farther away is not heard; docs/en/speaking.md has the measurement.
+# Positions on either side of a window that are decoded as context and discarded. The receptive
+# field over all steps is larger, but the difference is inaudible, as measured in
+# docs/en/speaking.md.
 CONTEXT_POSITIONS = 16
 
 
@@ -81,12 +82,12 @@ class Sentence(NamedTuple):
     token_ids: Sequence[int]
     language_id: int
     voice: Voice
-    """Of one row."""
+    """Voice with a single row."""
 
 
 @dataclass(frozen=True, eq=False)
 class SentencePlan:
-    """A sentence whose timing is known and whose mel is not yet."""
+    """A sentence with known durations, ready to be decoded."""
 
     condition: FloatArray  # [positions, channels]
     voice: Voice
@@ -98,7 +99,7 @@ class SentencePlan:
 
 
 class Window(NamedTuple):
-    """A stretch of a sentence, and the stretch that is decoded for it."""
+    """A span of a sentence, and the span that is decoded for it."""
 
     start: int
     end: int
@@ -107,13 +108,14 @@ class Window(NamedTuple):
 
 
 class SpeechSampler:
-    """Log-mels from token ids and a reference mel. Knows nothing of text, files or waveforms."""
+    """Samples log-mels from token ids and a reference mel, without text, files or waveforms."""
 
     def __init__(
         self, model: XTTS, default_guidance: Guidance = _NO_GUIDANCE, *, compiled: bool = True
     ) -> None:
-        """Compiling takes seconds and makes every sentence faster; a single one is spoken sooner
-        without it, in its own shape.
+        """Wrap a model; compiling takes seconds and makes every sentence faster.
+
+        Without it, a single sentence is finished sooner, in its own shape.
         """
         self._default_guidance = default_guidance
         self._model = model
@@ -139,11 +141,11 @@ class SpeechSampler:
 
     @property
     def traces(self) -> int:
-        """How often TensorFlow traced any of the functions."""
+        """Number of TensorFlow traces of all functions."""
         return sum(function.experimental_get_tracing_count() for function in self._traced)
 
     def voice(self, reference_mel: npt.NDArray[np.float32]) -> Voice:
-        """Encodes a reference mel [frames, mels] of any length."""
+        """Encode a reference mel [frames, mels] of any length."""
         return Voice(*self._encode_voice(tf.convert_to_tensor(reference_mel, tf.float32)[None]))
 
     def mels(
@@ -153,7 +155,7 @@ class SpeechSampler:
         voice: Voice,
         options: SpeechOptions,
     ) -> list[FloatArray]:
-        """Mels, each [frames, mels], of texts given as token ids.
+        """Return mels, each [frames, mels], of texts given as token ids.
 
         `voice` is one for all texts, or one per text.
         """
@@ -163,7 +165,7 @@ class SpeechSampler:
         return self.decode(self.plan(sentences, options.speed), options)
 
     def plan(self, sentences: Sequence[Sentence], speed: float) -> list[SentencePlan]:
-        """Durations, and what the decoder is told at each position."""
+        """Predict durations and the conditioning of the decoder at each position."""
         plans: dict[int, SentencePlan] = {}
         indices = range(len(sentences))
         for tokens, chosen in batches(
@@ -175,7 +177,7 @@ class SpeechSampler:
         return [plans[index] for index in indices]
 
     def decode(self, plans: Sequence[SentencePlan], options: SpeechOptions) -> list[FloatArray]:
-        """The mels of planned sentences; none depends on the others."""
+        """Return the mels of planned sentences, none of which depends on the others."""
         parts: dict[tuple[int, int], FloatArray] = {}
         stretches = [
             (index, window) for index, plan in enumerate(plans) for window in windows(plan)
@@ -197,16 +199,14 @@ class SpeechSampler:
     def stream(
         self, plan: SentencePlan, options: SpeechOptions, lengths: Sequence[int]
     ) -> Iterator[FloatArray]:
-        """The mel of one sentence in windows, as from `windows`."""
+        """Yield the mel of one sentence in windows, as from `windows`."""
         for window in windows(plan, lengths):
             size = size_for(window.context_end - window.context_start, self._position_sizes)
             [mel] = self._decode_windows([(plan, window)], size, options)
             yield mel
 
     def warm_up(self, voice: Voice, options: SpeechOptions, *, positions: int, tokens: int) -> None:
-        """Runs every shape up to the given lengths once, so that the first sentence is as fast as
-        the others.
-        """
+        """Run every shape up to the given lengths once, so that the first sentence is fast too."""
         for size in TEXT_SIZES:
             if size <= size_for(tokens, TEXT_SIZES):
                 for rows in row_counts(size):
@@ -223,7 +223,7 @@ class SpeechSampler:
         return condition_channels(self._model.sizes, self._model.channels)
 
     def _plan(self, rows: Sequence[Sentence], tokens: int, speed: float) -> Iterator[SentencePlan]:
-        """For sentences that are padded to `tokens`."""
+        """Plan sentences that are padded to `tokens`."""
         token_ids = np.full((len(rows), tokens), _PADDING_ID, np.int32)
         for row, sentence in enumerate(rows):
             token_ids[row, : len(sentence.token_ids)] = sentence.token_ids
@@ -246,7 +246,7 @@ class SpeechSampler:
     def _decode_windows(
         self, stretches: Sequence[tuple[SentencePlan, Window]], size: int, options: SpeechOptions
     ) -> list[FloatArray]:
-        """The mels of windows, each decoded with its context in `size` positions."""
+        """Return the mels of windows, each decoded with its context in `size` positions."""
         channels = self._condition_channels
         condition = np.zeros((len(stretches), size, channels), np.float32)
         for row, (plan, window) in enumerate(stretches):
@@ -270,7 +270,7 @@ class SpeechSampler:
         ]
 
     def guidance(self, options: SpeechOptions) -> list[float]:
-        """For text and voice, as asked for or as the run was trained for."""
+        """Return the guidance scales for text and voice, by default those of the run."""
         asked = (options.text_guidance, options.voice_guidance)
         return [
             usual if one is None else one
@@ -283,8 +283,9 @@ def _joined(voices: Sequence[Voice]) -> Voice:
 
 
 def windows(plan: SentencePlan, lengths: Sequence[int] | None = None) -> Iterator[Window]:
-    """Cuts a sentence into windows of the given lengths, the last of which is for all others; by
-    default into as few as possible.
+    """Cut a sentence into windows of the given lengths, by default as few as possible.
+
+    The last length applies to all further windows.
     """
     largest = POSITION_SIZES[-1]
     if lengths is None:
@@ -305,7 +306,7 @@ def windows(plan: SentencePlan, lengths: Sequence[int] | None = None) -> Iterato
 
 
 def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
-    """Traced once each, for all shapes."""
+    """Make the compiled functions, each traced once for all shapes."""
     width, latents = model.sizes.voice_width, model.sizes.voice_latents
     channels = condition_channels(model.sizes, model.channels)
 
@@ -340,9 +341,8 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
         guidance: tf.Tensor,
         seed: tf.Tensor,
     ) -> tf.Tensor:
-        """Mels [batch, frames, mels] of windows that begin at `first_positions`."""
-        # Every sentence has the same noise at a position, whatever it is batched with and however
-        # it is cut into windows.
+        """Return mels [batch, frames, mels] of windows that begin at `first_positions`."""
+        # Noise depends on the position only, not on the batch or on the windows.
         index = first_positions[:, None] + tf.range(tf.shape(condition)[1])
         drawn = tf.random.stateless_normal(
             [tf.reduce_max(index) + 1, model.channels], seed, alg="philox"
@@ -400,7 +400,7 @@ def _compile(model: XTTS) -> tuple[Any, Any, Any, Any]:
 
 class AlignedTexts(NamedTuple):
     texts: EncodedText
-    target: tf.Tensor  # [1, positions, channels]: the normalised mel
+    target: tf.Tensor  # [1, positions, channels]: the normalized mel
     scores: tf.Tensor  # [texts, positions, tokens]
     path: tf.Tensor  # [texts, positions, tokens]
 
@@ -412,9 +412,9 @@ def align_texts(
     language_id: tf.Tensor,
     voice: tf.Tensor,
 ) -> AlignedTexts:
-    """Of one mel [frames, mels] with each of some texts [texts, tokens], all in one language.
+    """Align one mel [frames, mels] with each of several texts [texts, tokens] in one language.
 
-    `voice` is the vector of the voice, [1, width]. The number of frames is one of whole positions.
+    `voice` is the voice vector, [1, width]. The mel must consist of whole positions.
     """
     rows, tokens = tf.unstack(tf.shape(token_ids))
     lengths = tf.fill([rows], tokens)
@@ -431,12 +431,12 @@ def align_texts(
     return AlignedTexts(texts, target, scores, path)
 
 
-# Earlier, the model chooses a pitch of its own; later, it leaves the recording as it is.
+# Starting earlier, the model chooses its own pitch; starting later, it reproduces the recording.
 _FIRST_TIME = 0.5
 
 
 class Resynthesis:
-    """By a trained model; one trace for all lengths."""
+    """Resynthesizes recordings with a trained model; one trace for all lengths."""
 
     def __init__(self, sampler: SpeechSampler) -> None:
         self._sampler = sampler
@@ -456,10 +456,10 @@ class Resynthesis:
         )
 
     def mel(self, log_mel: FloatArray, token_ids: Sequence[int], language_id: int) -> FloatArray:
-        """As many frames as the recording has, [frames, mels].
+        """Return a mel as long as the recording, [frames, mels].
 
-        Frames that no whole position has are recorded ones; so is a recording with fewer positions
-        than its text has tokens.
+        Frames beyond the last whole position are copied from the recording. So is a whole recording
+        with fewer positions than tokens.
         """
         positions = len(log_mel) // self._sampler.frames_per_position
         if positions < len(token_ids):

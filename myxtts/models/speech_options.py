@@ -1,4 +1,4 @@
-"""Options of synthesis and their bounds. No TensorFlow: invalid options fail immediately."""
+"""Options of synthesis and their bounds, without TensorFlow so that errors are immediate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALLOWED: dict[str, tuple[Any, float, float]] = {
 
 
 class SpeechOptionError(DataError):
-    """An option of the wrong type or out of range; callers may name it in their own way."""
+    """An option of the wrong type or out of range; callers may rename it."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"{option}: {problem}")
@@ -35,10 +35,11 @@ class SpeechOptions:
     temperature: float = 0.1
     """Standard deviation of the initial noise: lower is flatter and safer."""
     text_guidance: float | None = None
-    """Scale of classifier-free guidance towards the text; None uses training.text_guidance of the
-    run, 0 turns it off, which is twice as fast."""
+    """Scale of classifier-free guidance toward the text. None uses training.text_guidance of the
+    run; 0 turns it off, which is twice as fast.
+    """
     voice_guidance: float | None = None
-    """The same towards the voice; None uses training.voice_guidance of the run."""
+    """Scale of guidance toward the voice; None uses training.voice_guidance of the run."""
     speed: float = 1.0
     """Speaking rate: 1.2 is 20 % faster."""
     loudness: float = -20.0

@@ -49,8 +49,8 @@ class TextEncoder(keras.layers.Layer):
         self.duration_block = ConvBlock(
             width, model.kernel_positions, dtype=policy, name="duration_block"
         )
-        # Mean mel and duration of each symbol regardless of voice and context. Training
-        # initialises them from the corpus; the projections learn the rest.
+        # Mean mel and duration of each symbol, regardless of voice and context. Training
+        # initializes them from the corpus; the projections learn the rest.
         self.symbol_mean_mel = keras.layers.Embedding(
             symbols, mel_channels, "zeros", name="symbol_mean_mel"
         )
@@ -92,7 +92,7 @@ class TextEncoder(keras.layers.Layer):
         language_ids: tf.Tensor,
         voice: tf.Tensor,
     ) -> EncodedText:
-        """token_ids [batch, tokens]; slots as in `Packing`; voice [batch, voice_width]."""
+        """Encode `token_ids` [batch, tokens]; `slots` as in `Packing`, `voice` [batch, width]."""
         tokens = tf.shape(token_ids)[1]
         packing = Packing(slots, token_lengths, tokens)
         languages = packing.pack_ids(tf.repeat(language_ids[:, None], tokens, axis=1))

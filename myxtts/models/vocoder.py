@@ -1,16 +1,15 @@
 """The vocoder network, from a log-mel to a waveform, with its training losses.
 
-A mel blurs what lies within a band, harmonics above all. The first guess of the magnitudes of a
-short-time spectrum is the mel itself, by the pseudo-inverse of its bands (as in FreeV, 2024), so
-only the difference is learned. The result is scaled so that its mel is the given one. Phases that
-fit the magnitudes are found by `audio.griffin_lim`. A second network, the refiner, corrects what
-the search leaves. Only convolutions mix frames, so it works at any length.
+A mel blurs the detail within each band, harmonics above all. The first estimate of the STFT
+magnitudes is the pseudo-inverse of the mel bands (as in FreeV, 2024), so the network only learns
+the difference. The result is scaled so that its mel matches the input. `audio.griffin_lim` finds
+phases for the magnitudes, and a second network, the refiner, corrects the remaining errors. Only
+convolutions mix frames, so any length works.
 
-Magnitudes are compared with those of the recording in the first part of a run only. After some
-hundred steps their distance still falls, but the search finds worse phases for magnitudes that are
-ever sharper and not quite right. The refiner corrects waveforms whose phases were found by a
-search. They have other phases than the recording, so it is trained by spectra without phases, and
-by discriminators.
+Magnitudes are trained in the first part of a run only. After a few hundred steps their loss still
+falls, but Griffin-Lim finds worse phases for magnitudes that get sharper and not more accurate. The
+refiner's input has other phases than the recording, so its losses are spectral losses without
+phases and discriminators.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ FloatArray = npt.NDArray[np.float32]
 
 _SMALL, _SMALL_POWER = 1e-8, 1e-9
 KERNEL_FRAMES = 7
-# Speech has harmonics in the lower half of the spectrum. Above, it is noise, whose phases are as
-# good as any.
+# Speech has harmonics in the lower half of the spectrum. Above it is noise, whose phases are
+# arbitrary.
 _SHARE_WITH_PHASES = 0.5
-# Levels of speech in nepers have about this mean and deviation.
+# Approximate mean and deviation of speech levels in nepers.
 _LEVEL_MEAN, _LEVEL_DEVIATION = -4.0, 2.0
-# Quieter bins hardly count. Fewer count with their phases, for those of the quietest depend on how
-# sums were rounded, and so on how a mel was cut into chunks.
+# Quieter bins hardly count. Phases count in even fewer: those of the quietest depend on rounding,
+# and so on how a mel was cut into chunks.
 _MIN_LEVEL, _MIN_LEVEL_WITH_PHASE = 5e-4, 2e-3
 _MIN_LOG_FACTOR, _MAX_LOG_FACTOR = -6.0, 3.0
 
@@ -81,7 +80,7 @@ class SpectrumRefiner(keras.layers.Layer):
         self._bins_with_phases = round(self._bins * _SHARE_WITH_PHASES)
         # White noise then has the level of its samples.
         self._level_scale = (2.0 / audio.fft_samples) ** 0.5
-        # How far the phase of each bin's own frequency advances in a hop.
+        # Phase advance per hop at each bin's center frequency.
         turns = np.arange(self._bins_with_phases) * audio.hop_samples / audio.fft_samples
         self._advance = np.exp(-2j * np.pi * turns).astype(np.complex64)
         self.widen = keras.layers.Dense(width, dtype=policy, name="widen")
@@ -92,7 +91,7 @@ class SpectrumRefiner(keras.layers.Layer):
         self.project = keras.layers.Dense(
             self._bins + self._bins_with_phases, kernel_initializer="zeros", name="project"
         )
-        # Frames on either side that a refined frame depends on.
+        # Receptive field of a refined frame, in frames on either side.
         self.context_frames = blocks * (KERNEL_FRAMES // 2) + 1
 
     def build(self, input_shape: Any = None) -> None:
@@ -102,7 +101,7 @@ class SpectrumRefiner(keras.layers.Layer):
         self.project.build((None, self._width))
 
     def call(self, spectrum: Spectrum, states: tf.Tensor) -> Spectrum:
-        """`states` [batch, frames, width] are those of the network that predicted magnitudes."""
+        """Refine a spectrum; `states` [batch, frames, width] come from the magnitude network."""
         values = tf.concat([*self._features(spectrum), states], -1)
         values = tf.cast(dense(self.widen, values), tf.float32)
         for block in self.blocks:
@@ -135,7 +134,7 @@ class SpectrumRefiner(keras.layers.Layer):
         return [
             (level - _LEVEL_MEAN) / _LEVEL_DEVIATION,
             *(tf.pad(part, [[0, 0], [1, 0], [0, 0]]) for part in over_time),
-            # Frames are centred, so neighbouring bins of a single tone have opposite signs.
+            # Frames are centered, so neighboring bins of a single tone have opposite signs.
             *(tf.pad(-part, [[0, 0], [0, 0], [0, 1]]) for part in over_bins),
         ]
 
@@ -149,16 +148,16 @@ def _product_with_conjugate(
     )
 
 
-# Log-mels of speech at the usual level have about this mean and deviation.
+# Approximate mean and deviation of log-mels of speech at the usual level.
 _MEL_MEAN, _MEL_DEVIATION = -5.5, 2.5
 _MIN_AMPLITUDE, _MAX_LOG_AMPLITUDE = 1e-4, 6.0
-# Bands at the upper edge whose mean continues above it.
+# Bins at the upper edge of the bands whose mean level is used above it.
 _EDGE_BINS = 12
 
 
 class Prediction(NamedTuple):
     magnitudes: tf.Tensor  # [batch, frames, bins]
-    states: tf.Tensor  # [batch, frames, width]: what the network found out about each frame
+    states: tf.Tensor  # [batch, frames, width]: hidden state of each frame
 
 
 class VocoderNetwork(keras.Model):
@@ -171,7 +170,7 @@ class VocoderNetwork(keras.Model):
         self._width = sizes.width
         self._bins = config.audio.fft_samples // 2 + 1
         weights = mel_weights(config.audio, self.n_mels)
-        # The highest bin of the highest band has next to no weight in it.
+        # The highest bin of the highest band has almost no weight.
         self._covered_bins = used_bins(weights) - 1
         self._from_mel = _pseudo_inverse(weights)
         self._to_mel = weights
@@ -189,7 +188,7 @@ class VocoderNetwork(keras.Model):
         self.refiner = SpectrumRefiner(
             config.audio, sizes.width, sizes.refining_blocks, dtype=policy, name="refiner"
         )
-        # Frames on either side that the samples of a frame depend on.
+        # Receptive field of a frame's samples, in frames on either side.
         self.context_frames = (
             sizes.blocks * (KERNEL_FRAMES // 2)
             + context_frames(config.audio)
@@ -209,7 +208,7 @@ class VocoderNetwork(keras.Model):
     def waveform(
         self, log_mel: tf.Tensor, noise: tf.Tensor, iterations: int = SPEAKING_ITERATIONS
     ) -> tf.Tensor:
-        """[batch, frames, mels] -> [batch, samples from the first to the last frame].
+        """Convert [batch, frames, mels] to [batch, samples from the first to the last frame].
 
         The search for phases begins with those of white noise, [batch, samples].
         """
@@ -218,7 +217,7 @@ class VocoderNetwork(keras.Model):
         return self.refined(found, states)
 
     def refined(self, waveform: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        """A waveform whose phases were found by a search, [batch, samples]."""
+        """Refine a waveform [batch, samples] whose phases Griffin-Lim found."""
         found = spectrum(waveform, self.audio)
         parts = self.refiner(Spectrum(tf.math.real(found), tf.math.imag(found)), states)
         return waveform_of(tf.complex(*parts), self.audio)
@@ -236,7 +235,7 @@ class VocoderNetwork(keras.Model):
         return Prediction(magnitudes, values)
 
     def _log_amplitude(self, log_mel: tf.Tensor) -> tf.Tensor:
-        """Of the bins, by the mel; bins above the highest band have the level below its edge."""
+        """Estimate log-amplitudes of bins from the mel; above the highest band they stay level."""
         amplitude = tf.matmul(tf.exp(log_mel), self._from_mel[:, : self._covered_bins])
         amplitude = tf.maximum(amplitude, _MIN_AMPLITUDE)
         edge = tf.reduce_mean(amplitude[..., -_EDGE_BINS:], -1, keepdims=True)
@@ -245,9 +244,7 @@ class VocoderNetwork(keras.Model):
 
 
 def _pseudo_inverse(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Of [bins, mels]; by way of the small product of the bands with each other, which is a tenth
-    of the work.
-    """
+    """Invert [bins, mels] through the small matrix product of the bands, a tenth of the work."""
     wide = weights.astype(np.float64)
     return (np.linalg.pinv(wide.T @ wide, hermitian=True) @ wide.T).astype(np.float32)
 
@@ -256,12 +253,12 @@ _NOISE_SAMPLES = 1 << 18
 
 
 class NeuralVocoder:
-    """Implements Vocoder; one compiled function for all lengths."""
+    """A Vocoder with one compiled function for all lengths."""
 
     def __init__(self, network: VocoderNetwork, *, compiled: bool = True) -> None:
-        """Without `compiled` the first mel is spoken sooner, and all others later."""
+        """Wrap a network; without `compiled` the first mel is faster and all others are slower."""
         self.network = network
-        # Before and after a mel: as many as a sample is part of, and one to spare.
+        # Padding before and after a mel: all frames that overlap a sample, and one to spare.
         self._silent_frames = overlapping_frames(network.audio) + 2
         self._traced = tf.function(
             self._window,
@@ -277,7 +274,7 @@ class NeuralVocoder:
 
     @property
     def traces(self) -> int:
-        """How often TensorFlow traced the function."""
+        """Number of TensorFlow traces of the function."""
         count: int = self._traced.experimental_get_tracing_count()
         return count
 
@@ -286,7 +283,7 @@ class NeuralVocoder:
         return np.concatenate([np.zeros(0, np.float32), *chunks])
 
     def stream(self, log_mels: Iterable[FloatArray], *, seed: int = 0) -> Iterator[FloatArray]:
-        """The samples of a mel that arrives in chunks, [frames, mels] each.
+        """Yield the samples of a mel that arrives in chunks, [frames, mels] each.
 
         Joined, they equal those of the whole mel. The last frames of a chunk wait for the next.
         """
@@ -297,7 +294,7 @@ class NeuralVocoder:
     def _samples_of(
         self, chunks: Iterable[tuple[FloatArray, bool]], seed: int
     ) -> Iterator[FloatArray]:
-        """Chunks of a mel, and whether each is the last."""
+        """Yield the samples of chunks, each given with a flag that marks the last one."""
         hop = self.network.audio.hop_samples
         shape = self._silent_frames, self.network.n_mels
         silence = np.full(shape, np.log(LOG_FLOOR), np.float32)
@@ -320,7 +317,7 @@ class NeuralVocoder:
     def _window(
         self, log_mel: tf.Tensor, noise: tf.Tensor, before: tf.Tensor, after: tf.Tensor
     ) -> tf.Tensor:
-        """Samples of all frames but some at both ends."""
+        """Return samples without those of the first `before` and the last `after` frames."""
         hop = self.network.audio.hop_samples
         samples = self.network.waveform(log_mel[None], noise[None])[0]
         return samples[before * hop : tf.size(samples) - after * hop]
@@ -332,22 +329,22 @@ def _noise_table() -> FloatArray:
 
 
 def _noise(first: int, count: int) -> FloatArray:
-    """White noise that does not depend on how it is cut into chunks."""
+    """Return white noise that does not depend on how a mel is cut into chunks."""
     return np.take(_noise_table(), np.arange(first, first + count), mode="wrap")
 
 
-# Weight of the magnitudes beside their logarithms.
+# Weight of the magnitudes relative to their logarithms.
 _LINEAR_WEIGHT = 2.0
-# Fewer than it is spoken with: the refiner sees more clearly what a search leaves, and steps are
+# Fewer than in synthesis: the refiner sees the errors of Griffin-Lim more clearly, and steps are
 # faster.
 _TRAINING_ITERATIONS = 12
-# That of noise itself: what is added for speaking, the refiner would learn to take away.
+# No extra emphasis, unlike in synthesis: the refiner would learn to remove it.
 _TRAINING_EMPHASIS = 1.0
 _REFINED_MEL_WEIGHT = 5.0
-# Adam adapts to the scale of a gradient; with a small one its norm is not clipped.
+# Adam adapts to the scale of a gradient; a small one keeps its norm from being clipped.
 _REFINING_WEIGHT = 0.02
-# Keeps the gradients of single bins above the smallest float16: loss scaling does not reach what is
-# computed inside a branch.
+# Keeps the gradients of single bins above the smallest float16: loss scaling does not apply inside
+# a branch.
 _GRADIENT_SCALE = 2.0**12
 
 
@@ -355,7 +352,7 @@ class SegmentDraws(NamedTuple):
     """Random numbers of a step, drawn for the whole batch before it is split."""
 
     noise: tf.Tensor  # [batch, samples]
-    is_predicted: tf.Tensor  # [batch]: whether the refiner gets the mel of a model, if there is one
+    is_predicted: tf.Tensor  # [batch]: whether the refiner gets a predicted mel, if there is one
     is_refined: tf.Tensor  # [batch], the same for all
 
 
@@ -367,7 +364,7 @@ class TrainedVocoder(keras.Model):
     def __init__(self, config: XTTSConfig) -> None:
         super().__init__(name="vocoder_training")
         self._audio = config.audio
-        # At both ends of a segment, whose windows reach past it.
+        # Frames at both ends of a segment, whose windows reach past it.
         self._incomplete_frames = math.ceil(config.audio.fft_samples / 2 / config.audio.hop_samples)
         self._span = span_samples(config.vocoder.frames_per_segment, config.audio)
         self.network = VocoderNetwork(config, precision=config.training.precision)
@@ -381,10 +378,10 @@ class TrainedVocoder(keras.Model):
         self.built = True
 
     def draw(self, batch_size: Any, seed: tf.Tensor, *, is_refined: tf.Tensor) -> SegmentDraws:
-        """`seed` is int32 [2]."""
+        """Draw the random numbers of a step; `seed` is int32 [2]."""
         return SegmentDraws(
             tf.random.stateless_normal([batch_size, self._span], seed, alg="philox"),
-            # Not the same rows in every step: clips of similar length tend to have the same row.
+            # Alternate rows between steps, because clips of similar length tend to share a row.
             (tf.range(batch_size) + seed[1]) % 2 == 0,
             tf.fill([batch_size], is_refined),
         )
@@ -397,8 +394,8 @@ class TrainedVocoder(keras.Model):
     ) -> VocoderLossParts:
         """Return the sums over segments, divided by the number of segments of the whole batch.
 
-        Without `training` they bring no gradients for the refiner and the discriminators, which
-        distributed variables have only inside a replica.
+        Without `training` the refiner and the discriminators get no gradients, because distributed
+        variables have gradients only inside a replica.
         """
         prediction = self.network.predict_magnitudes(batch.mel)
         recorded = tf.sqrt(squared_magnitude(spectrum(batch.samples, self._audio)) + _SMALL_POWER)
@@ -420,7 +417,7 @@ class TrainedVocoder(keras.Model):
         counts: SegmentCounts,
         training: bool,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Losses of the refiner and of the discriminators; neither changes predicted magnitudes."""
+        """Return the losses of refiner and discriminators; neither trains the magnitudes."""
         of_refiner = [it.value for it in self.network.refiner.trainable_variables]
         of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
 
@@ -452,8 +449,8 @@ class TrainedVocoder(keras.Model):
                 *(weight * it for it in tape.gradient(judging, of_judges)),
             )
 
-        # Gradients are taken inside: what a branch keeps for a gradient outside has no static shape
-        # under XLA.
+        # Gradients are computed inside the branch: what it would keep for outer gradients has no
+        # static shape under XLA.
         learning = [tf.convert_to_tensor(it) for it in (*of_refiner, *of_judges) if training]
         refining, judging, *gradients = tf.cond(
             tf.reduce_any(draws.is_refined),
@@ -466,7 +463,7 @@ class TrainedVocoder(keras.Model):
     def _searched(
         self, batch: Any, prediction: Prediction, draws: SegmentDraws
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Waveforms without refinement, and the states of their frames."""
+        """Return waveforms before refinement, and the states of their frames."""
         mel = batch.mel
         if batch.predicted_mel.shape[1]:
             mel = tf.where(draws.is_predicted[:, None, None], batch.predicted_mel, mel)
@@ -478,32 +475,32 @@ class TrainedVocoder(keras.Model):
         return tf.stop_gradient(found), states
 
     def _inside(self, waveform: tf.Tensor) -> tf.Tensor:
-        """Without the ends of segments, whose frames are not complete."""
+        """Trim the ends of segments, whose frames are incomplete."""
         margin = self._audio.fft_samples
         return waveform[:, margin : self._span - margin]
 
     def mel_error(self, waveform: tf.Tensor, mel: tf.Tensor) -> tf.Tensor:
-        """[batch]: the mean distance of its log-mel, without the ends."""
+        """Return the mean distance of the log-mels without the ends, [batch]."""
         distance = tf.abs(log_mel(waveform, self._audio, mel.shape[2]) - mel)
         margin = self._audio.fft_samples // self._audio.hop_samples
         return tf.reduce_mean(distance[:, margin:-margin], [1, 2])
 
     def copy(self, batch: Any) -> tf.Tensor:
-        """Waveforms for validation."""
+        """Resynthesize waveforms for validation."""
         shape = [tf.shape(batch.mel)[0], self._span]
         noise = tf.random.stateless_normal(shape, tf.constant([0, -1]))
         return self.network.waveform(batch.mel, noise)
 
 
 def _distances(predicted: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
-    """[batch]: the mean over frames, of levels [batch, frames, bins]."""
+    """Return the mean distance of magnitudes [batch, frames, bins] per clip, [batch]."""
     linear = tf.reduce_mean(tf.abs(predicted - recorded), [1, 2])
     ratio = tf.math.log((predicted + _MIN_LEVEL) / (recorded + _MIN_LEVEL))
     logarithmic = tf.sqrt(tf.reduce_mean(tf.square(ratio), 2) + _SMALL_POWER)
     return _LINEAR_WEIGHT * linear + tf.reduce_mean(logarithmic, 1)
 
 
-# Ratio of the window lengths to that of the mel, and of windows to their hop.
+# Ratios of the window lengths to the mel's, and of a window to its hop.
 _WINDOW_RATIOS = (0.5, 1.25)
 _OVERLAP = 4
 
@@ -549,12 +546,12 @@ class SpectrumDiscriminator(PatchDiscriminator):
 
 
 def window_lengths(audio: AudioConfig) -> tuple[int, ...]:
-    """In samples, each a multiple of its overlap."""
+    """Return window lengths in samples, each a multiple of the overlap."""
     return tuple(round(audio.fft_samples * ratio / _OVERLAP) * _OVERLAP for ratio in _WINDOW_RATIOS)
 
 
 def log_levels(waveform: tf.Tensor, window_samples: int) -> tf.Tensor:
-    """Of [batch, samples]: logarithms of magnitudes, [batch, frames, bins]."""
+    """Return log-magnitudes [batch, frames, bins] of [batch, samples]."""
     frames = cut_frames(waveform, window_samples, window_samples // _OVERLAP)
     power = squared_magnitude(tf.signal.rfft(frames * hann_window(window_samples)))
     return tf.math.log(tf.sqrt(power * (2.0 / window_samples) + _SMALL_POWER) + _MIN_LEVEL)

@@ -61,7 +61,7 @@ class VoiceEncoder(keras.layers.Layer):
             part.build()
 
     def call(self, reference: tf.Tensor, reference_lengths: tf.Tensor) -> Voice:
-        """reference: normalised mel [batch, frames, mels], frames a multiple of four."""
+        """Encode a normalized mel [batch, frames, mels] whose frames are a multiple of four."""
         steps = stack_frames(reference, VOICE_STEP_FRAMES)
         step_lengths = tf.maximum(reference_lengths // VOICE_STEP_FRAMES, 1)
         mask = length_mask(step_lengths, tf.shape(steps)[1])

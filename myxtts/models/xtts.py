@@ -20,29 +20,29 @@ from myxtts.models.voice_encoder import Voice, VoiceEncoder
 if TYPE_CHECKING:
     from myxtts.data.batch import Batch
 
-# Errors of the clean mel are weighted like errors of the velocity, which are larger by
-# 1 / (1 - time); this bounds the weight near the end of the flow.
+# Errors of the clean mel are weighted like errors of the velocity, which are larger by a factor of
+# 1 / (1 - time). This bounds the weight near the end of the flow.
 _MIN_TIME_LEFT = 0.4
-# Speaking starts with little noise, and its first step decides which sounds are heard. As many
-# clips learn that very step; at all other flow times noise is whole, or there would be nothing to
-# learn.
+# Synthesis starts with little noise, and its first step decides which sounds are produced. This
+# share of the clips is trained on that step; all other flow times use full noise, or there would be
+# nothing to learn.
 _FIRST_STEP_SHARE = 0.25
 _FIRST_STEP_NOISE = 0.1
-# Mean of that weight over all times; dividing by it keeps the loss on the scale of mel errors.
+# Mean of the weight over all times; dividing by it keeps the loss on the scale of mel errors.
 _MEAN_TIME_WEIGHT = _FIRST_STEP_SHARE + (1.0 - _FIRST_STEP_SHARE) * (2.0 / _MIN_TIME_LEFT - 1.0)
 # Upper bound of log-durations, about 400 positions: an undertrained model must not run out of
 # memory.
 _MAX_LOG_DURATION = 6.0
-# Tokens without a sound of their own, as most spaces are, count as this many positions: the
-# logarithm of a duration needs one.
+# Positions counted for tokens without a sound of their own, such as most spaces, whose log-duration
+# would be infinite.
 SHORTEST_DURATION = 0.25
-# Half a position: what is expected to be shorter may have no position.
+# Half a position; tokens predicted to be shorter may get none.
 _MAX_SILENT_LOG_DURATION = -0.693
 # Noise at the start of the flow, around the expected mel of the frame encoder; white noise of 1
 # would hide all but the coarsest features of a mel.
 _NOISE_AROUND_EXPECTED = 0.5
-# The loss of durations rises in a straight line beyond e^2 times the predicted duration: a single
-# long pause must not outweigh a batch.
+# The duration loss is linear beyond e^2 times the predicted duration, so that a single long pause
+# does not dominate a batch.
 _STEEPEST_LOG_EXCESS = 2.0
 # Adam adapts to the scale of a gradient; a small one leaves the clipped norm to the other losses.
 _DISCRIMINATOR_WEIGHT = 0.02
@@ -88,12 +88,12 @@ class Segment(NamedTuple):
 
     @property
     def gradient_norm(self) -> tf.Tensor:
-        """[batch]: norm of the gradient of each clip's weighted sum of squared errors."""
+        """Norm of the gradient of each clip's weighted squared error, [batch]."""
         return tf.sqrt(tf.reduce_sum(tf.square(2.0 * self.error * self.weight), [1, 2]))
 
 
 class ForwardPass(NamedTuple):
-    """What the losses of a batch, or of a micro-batch, are computed from."""
+    """Everything from which the losses of a batch or micro-batch are computed."""
 
     draws: Draws
     counts: Counts
@@ -114,15 +114,15 @@ class ForwardPass(NamedTuple):
         return 1.0 / (self.counts.segment_positions * self.target.shape[-1])
 
     def weight(self, loss: str) -> tf.Tensor:
-        """[batch]: the weight of a loss in this step, the same for all clips."""
+        """Return the weight of a loss in this step, [batch], the same for all clips."""
         return self.draws.loss_weights[:, LossParts._fields.index(loss)]
 
 
 class XTTS(keras.Model):
     """Text encoder, voice encoder, alignment and flow decoder.
 
-    With `adversarial` there is a discriminator beside them, and with `classifies_phonemes` a
-    classifier of what is spoken, both for training only.
+    `adversarial` adds a discriminator and `classifies_phonemes` a phoneme classifier, both for
+    training only.
 
     `precision` is the data type of products over positions. Inputs, outputs, weights, output heads,
     alignment and losses are float32. It only concerns training; synthesis may use float32 with
@@ -155,7 +155,7 @@ class XTTS(keras.Model):
         self.voice_encoder = VoiceEncoder(
             self.sizes, self.n_mels, dtype=policy, name="voice_encoder"
         )
-        # Without a frame encoder only for weights of before there was one.
+        # Needed only by weights without a frame encoder.
         self.frame_encoder = (
             FrameEncoder(
                 self.sizes,
@@ -177,7 +177,7 @@ class XTTS(keras.Model):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
-        """Creates all weights without calling the model."""
+        """Create all weights without calling the model."""
         for part in (self.text_encoder, self.voice_encoder, self.decoder):
             part.build()
         for optional in (self.frame_encoder, self.discriminator, self.phoneme_classifier):
@@ -194,12 +194,12 @@ class XTTS(keras.Model):
         drop_rates: tuple[float, float] = (0.0, 0.0),
         voice_noise: float = 0.0,
     ) -> Draws:
-        """Random numbers of a step; `seed` is int32 [2], `drop_rates` are for text and voice."""
+        """Draw random numbers of a step; `seed` is int32 [2], `drop_rates` for text and voice."""
         starts_seed, times_seed, noise_seed, mask_seed = tf.unstack(
             tf.random.experimental.stateless_split(seed, 4, alg="philox")
         )
-        # Flow times are spread evenly over the batch from a random offset, which gives less
-        # gradient noise than independent times.
+        # Spread flow times evenly over the batch from a random offset, which gives less gradient
+        # noise than independent times.
         offset = tf.random.stateless_uniform([], times_seed, alg="philox")
         spread = tf.range(batch_size, dtype=tf.float32) / tf.cast(batch_size, tf.float32)
         times = (tf.math.floormod(offset + spread, 1.0) - _FIRST_STEP_SHARE) / (
@@ -243,8 +243,8 @@ class XTTS(keras.Model):
     ) -> tuple[LossParts, tf.Tensor]:
         """Return the losses of a batch or micro-batch, and the path [batch, positions, tokens].
 
-        Without `training` the adversarial loss is zero. It is computed with gradients of the
-        discriminator, which a distributed variable has only inside a replica.
+        Without `training` the adversarial loss is zero: it needs gradients of the discriminator,
+        and distributed variables have gradients only inside a replica.
         """
         voice = self.voice_encoder(self.normalized(batch.reference), batch.reference_lengths)
         text = self.text_encoder(
@@ -271,7 +271,7 @@ class XTTS(keras.Model):
         ends = token_ends(batch, lengths, tf.cumsum(tf.reduce_sum(found, 1), axis=1))
         durations = tf.maximum(_durations(ends), SHORTEST_DURATION) * text.mask[:, :, 0]
         path = spread_path(ends, positions)
-        # The token that has most of a position.
+        # The token that fills most of a position.
         spoken = tf.gather(batch.token_ids, tf.argmax(path, -1, output_type=tf.int32), batch_dims=1)
         condition = self._condition(text, path, ends, inside, voice)
         segment = self._denoised_segment(condition, voice, target, spoken, lengths, draws)
@@ -304,10 +304,10 @@ class XTTS(keras.Model):
         lengths: tf.Tensor,
         draws: Draws,
     ) -> Segment:
-        """One random segment of each clip, noised and denoised.
+        """Noise and denoise one random segment of each clip.
 
-        The flow follows a straight path from noise to data. In a batch of shorter clips the
-        segment is as long as the batch: the decoder need not run on padding alone.
+        The flow follows a straight path from noise to data. Segments are never longer than the
+        batch, so the decoder does not run on padding alone.
         """
         slack = tf.maximum(lengths - self.segment_positions, 0)
         starts = tf.cast(draws.segment_starts * tf.cast(slack + 1, tf.float32), tf.int32)
@@ -336,7 +336,7 @@ class XTTS(keras.Model):
     def _condition(
         self, text: EncodedText, path: tf.Tensor, ends: tf.Tensor, inside: tf.Tensor, voice: Voice
     ) -> tf.Tensor:
-        """Expected mel and state of each position, [batch, positions, condition channels]."""
+        """Return expected mel and state per position, [batch, positions, condition channels]."""
         per_token = tf.concat([text.mean_mel, text.states], -1)
         spread = tf.concat([tf.matmul(path, per_token), _position_within_token(path, ends)], -1)
         if self.frame_encoder is None:
@@ -345,18 +345,18 @@ class XTTS(keras.Model):
         return tf.concat([frames.mel, frames.states], -1)
 
     def first_mel(self, condition: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        """Where the flow starts: `noise` of variance 1 around the expected mel."""
+        """Return the start of the flow: `noise` of variance 1 around the expected mel."""
         if self.frame_encoder is None:
             return noise
         expected = tf.stop_gradient(condition[:, :, : self.channels])
         return expected + _NOISE_AROUND_EXPECTED * noise
 
     def plan_positions(self, text: EncodedText, speed: tf.Tensor) -> tf.Tensor:
-        """Durations in whole positions, [batch, tokens].
+        """Round durations to whole positions, [batch, tokens].
 
-        At least one each, except for tokens that are shorter than half a position: those have
-        mostly no sound of their own. Token ends are rounded rather than durations, so that
-        rounding errors do not add up over a sentence.
+        Each token gets at least one, except those shorter than half a position, which usually have
+        no sound of their own. Token ends are rounded rather than durations, so that rounding errors
+        do not accumulate over a sentence.
         """
         mask = text.mask[:, :, 0]
         log_durations = tf.minimum(text.log_durations, _MAX_LOG_DURATION)
@@ -368,7 +368,7 @@ class XTTS(keras.Model):
     def conditions(
         self, text: EncodedText, durations: tf.Tensor, positions: Any, voice: Voice
     ) -> tf.Tensor:
-        """What the decoder is told at each position, [batch, positions, channels]."""
+        """Return the conditioning of the decoder, [batch, positions, channels]."""
         ends = tf.cumsum(durations, axis=1)
         inside = length_mask(tf.cast(tf.reduce_max(ends, 1), tf.int32), positions)
         return self._condition(text, spread_path(ends, positions), ends, inside, voice)
@@ -384,13 +384,12 @@ class XTTS(keras.Model):
         guidance: tf.Tensor,
         first_step: int = 0,
     ) -> tf.Tensor:
-        """Samples log-mels [batch, frames, mels] with Euler's method.
+        """Sample log-mels [batch, frames, mels] with Euler's method.
 
-        `condition` as from `conditions`, `lengths` [batch] in positions. `start` [batch, positions,
-        channels of a position] is noise, or what the steps before `first_step` would leave.
-        Classifier-free guidance, for text and voice: the decoder also predicts without that
-        condition, and the prediction is extrapolated away from the unconditional one by
-        `guidance`.
+        `condition` is as from `conditions`, `lengths` [batch] in positions. `start` [batch,
+        positions, channels of a position] is noise, or the state before `first_step`.
+        Classifier-free guidance for text and voice: the decoder also predicts without that
+        condition, and the prediction is extrapolated away from the unconditional one by `guidance`.
         """
         batch, positions, _ = tf.unstack(tf.shape(start))
         mask = length_mask(lengths, positions)
@@ -406,7 +405,7 @@ class XTTS(keras.Model):
         condition, voice = _masked_conditions(
             tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
-        # Computed once, and not at every step.
+        # Computed once instead of at every step.
         told = self.decoder.told(condition, voice)
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -428,7 +427,7 @@ class XTTS(keras.Model):
 
 
 def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-    """`noise` is relative to the size of the vector, which a larger one would otherwise escape."""
+    """Add noise relative to the vector's size, so that a larger vector does not escape it."""
     size = tf.sqrt(tf.reduce_mean(tf.square(vector), -1, keepdims=True))
     return vector + tf.stop_gradient(size) * noise
 
@@ -436,7 +435,7 @@ def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
 def _masked_conditions(
     condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
 ) -> tuple[tf.Tensor, Voice]:
-    """Text and voice conditioning, zero where `condition_mask` [batch, 2] is zero."""
+    """Zero text and voice conditioning where `condition_mask` [batch, 2] is zero."""
     text, of_voice = condition_mask[:, :1], condition_mask[:, 1:]
     return condition * text[:, :, None], Voice(
         voice.vector * of_voice, voice.latents * of_voice[:, :, None]
@@ -444,22 +443,22 @@ def _masked_conditions(
 
 
 def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """-||mean - target||^2 / 2 without the term of the target alone, which no path can change.
+    """Return -||mean - target||^2 / 2 without the target's own term, which no path changes.
 
-    mean_mel [batch, tokens, channels], target [batch, positions, channels] -> [batch, positions,
-    tokens].
+    Maps mean_mel [batch, tokens, channels] and target [batch, positions, channels] to [batch,
+    positions, tokens].
     """
     cross = tf.matmul(target, mean_mel, transpose_b=True)
     return cross - 0.5 * tf.reduce_sum(tf.square(mean_mel), -1)[:, None]
 
 
 def recognition_scores(logits: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-    """Log-probability of each token at each position, [batch, positions, tokens]."""
+    """Return the log-probability of each token at each position, [batch, positions, tokens]."""
     return tf.gather(tf.nn.log_softmax(logits), token_ids, axis=2, batch_dims=1)
 
 
 def token_ends(batch: Batch, lengths: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-    """End of each token in positions, [batch, tokens]: known ones, or else those `found`."""
+    """Return the end of each token in positions, [batch, tokens]: known ones, or else `found`."""
     is_known = tf.reduce_max(batch.token_ends, 1, keepdims=True) > 0.0
     # Tokens of the padding end where the last one does.
     inside = tf.sequence_mask(batch.token_lengths, tf.shape(batch.token_ends)[1])
@@ -468,7 +467,7 @@ def token_ends(batch: Batch, lengths: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
 
 
 def silent_tokens(text: EncodedText) -> tf.Tensor:
-    """One for tokens that mostly have no sound of their own, such as spaces; [batch, tokens].
+    """Mark tokens that usually have no sound of their own, such as spaces, with 1; [batch, tokens].
 
     Never two in a row, and neither the first nor the last.
     """
@@ -483,7 +482,7 @@ def _durations(ends: tf.Tensor) -> tf.Tensor:
 
 
 def spread_path(ends: tf.Tensor, positions: Any) -> tf.Tensor:
-    """The part of each position that each token fills, [batch, positions, tokens]."""
+    """Return the part of each position that each token fills, [batch, positions, tokens]."""
     index = tf.range(positions, dtype=tf.float32)[None, :, None]
     starts = tf.pad(ends[:, :-1], [[0, 0], [1, 0]])
     overlap = tf.minimum(ends[:, None], index + 1.0) - tf.maximum(starts[:, None], index)
@@ -491,7 +490,7 @@ def spread_path(ends: tf.Tensor, positions: Any) -> tf.Tensor:
 
 
 def _position_within_token(path: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Relative position within the token, 0 to 1, and the token's log-duration."""
+    """Return the relative position within the token, 0 to 1, and the token's log-duration."""
     durations = _durations(ends)
     features = tf.stack([ends - durations, durations], -1)  # [batch, tokens, 2]
     per_position = tf.matmul(path, features)
@@ -501,7 +500,7 @@ def _position_within_token(path: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
 
 
 def prior_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
-    """Half the squared distance between each position and the mean mel of its token.
+    """Compute half the squared distance between each position and the mean mel of its token.
 
     The scores on the path are that distance, except for the sign and the term of the target alone.
     """
@@ -516,10 +515,10 @@ def duration_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
 
 
 def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
-    """Deviance of a gamma distribution, which is smallest at the mean duration.
+    """Compute the deviance of a gamma distribution, which is smallest at the mean duration.
 
-    A squared error of logarithms is smallest at the mean logarithm: speech becomes too short where
-    durations are uncertain. Both grow alike where errors are small.
+    The squared error of log-durations is smallest at their mean, which makes speech too short where
+    durations are uncertain. Both agree for small errors.
     """
     excess = tf.math.log(tf.maximum(durations, SHORTEST_DURATION)) - text.log_durations
     bounded = tf.minimum(excess, _STEEPEST_LOG_EXCESS)
@@ -529,7 +528,7 @@ def duration_error(text: EncodedText, durations: tf.Tensor) -> tf.Tensor:
 
 
 def mel_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
-    """Squared error of the expected mel of a frame encoder."""
+    """Compute the squared error of the frame encoder's expected mel."""
     if model.frame_encoder is None:
         return tf.zeros([])
     error = forward.condition[:, :, : model.channels] - forward.target
@@ -543,10 +542,10 @@ def flow_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
 
 
 def adversarial_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
-    """The discriminator's loss, which brings the decoder its gradient as well.
+    """Compute the discriminator's loss; its gradient also includes the decoder's.
 
-    That gradient is `adversarial_weight` times as large as that of the flow loss, clip by clip,
-    whatever the discriminator's own scale.
+    The decoder's gradient is `adversarial_weight` times as large as that of the flow loss, clip by
+    clip, whatever the discriminator's own scale.
     """
     if model.discriminator is None or not forward.training:
         return tf.zeros([])
@@ -568,8 +567,8 @@ def adversarial_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
         direction = tf.reshape(direction, tf.shape(segment.predicted))
         return loss, size[:, None, None] * direction, *tape.gradient(loss, weights)
 
-    # Most of its cost is saved while the weight is still zero. Gradients are taken inside: what a
-    # branch keeps for a gradient outside has no static shape under XLA.
+    # Skipped while the weight is zero, which saves most of the cost. Gradients are computed inside
+    # the branch: what it would keep for outer gradients has no static shape under XLA.
     loss, *gradients = tf.cond(
         tf.reduce_max(adversarial_weight) > 0.0,
         loss_and_gradients,
@@ -579,9 +578,9 @@ def adversarial_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
 
 
 def phoneme_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
-    """The phoneme classifier's loss on recordings, which brings the decoder its gradient as well.
+    """Compute the phoneme classifier's loss; its gradient also includes the decoder's.
 
-    Where text conditioning is dropped there is nothing that the decoder could speak.
+    The decoder gets none where text conditioning is dropped.
     """
     if model.phoneme_classifier is None:
         return tf.zeros([])
@@ -605,7 +604,7 @@ LOSSES: dict[str, Callable[[XTTS, ForwardPass], tf.Tensor]] = {
     "adversarial": adversarial_loss,
     "phoneme": phoneme_loss,
 }
-"""The losses, whose sum is minimized, in the order of `LossParts`.
+"""Losses whose sum is minimized, in the order of `LossParts`.
 
-The weight of one is `ForwardPass.weight`: the setting `training.NAME_weight`, or 1 without one.
+Each is weighted by `ForwardPass.weight`: the setting `training.NAME_weight`, or 1 without one.
 """

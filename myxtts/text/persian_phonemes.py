@@ -159,10 +159,10 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
 def _plain_phonemes(words: Sequence[_Word]) -> str:
     """Return espeak-ng's phonemes of the words, as older runs were trained."""
     if not any(word.has_ezafe for word in words):
-        return espeak.phonemes(" ".join(_spelt(word.core) for word in words), "fa")
+        return espeak.phonemes(" ".join(_spelled(word.core) for word in words), "fa")
     spoken = []
     for word in words:
-        phonemes = espeak.phonemes(_spelt(word.core), "fa")
+        phonemes = espeak.phonemes(_spelled(word.core), "fa")
         bare = phonemes.rstrip("ː")
         spoken.append(bare + _ezafe(word.letters, bare) if word.has_ezafe else phonemes)
     return " ".join(filter(None, spoken))
@@ -222,7 +222,7 @@ def _bare_phonemes(core: str) -> str:
         core = core[:1] + core[1:].replace("أ", "ا")
     if (known := _known(core)) is not None:
         return known
-    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelt(core), "fa")).removeprefix("ʔ")
+    phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelled(core), "fa")).removeprefix("ʔ")
     if "یی" in core:
         phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
     if "یت" in core[3:]:
@@ -292,7 +292,7 @@ def letters_and_marks(word: str) -> list[tuple[str, str]]:
 
 
 @functools.lru_cache(maxsize=4_096)
-def _spelt(word: str) -> str:
+def _spelled(word: str) -> str:
     """Return a word with vowel signs as espeak-ng reads it right."""
     if not SIGN.search(word):
         return word
@@ -301,7 +301,7 @@ def _spelt(word: str) -> str:
 
 def _with_single_vowels(letters: Letters) -> Letters:
     """Remove signs that repeat a neighboring letter; put tashdid first, or its name is read."""
-    spelt = []
+    spelled = []
     for index, (letter, marks) in enumerate(letters):
         following, after = (*letters[index + 1 : index + 3], _NOTHING, _NOTHING)[:2]
         kept = "".join(mark for mark in marks if mark != TASHDID)
@@ -313,8 +313,8 @@ def _with_single_vowels(letters: Letters) -> Letters:
             kept = kept.replace(ZAMMA, "")
         if following == ("ی", "") and after[0] == "ا":
             kept = kept.replace(KASRA, "")
-        spelt.append((letter, TASHDID + kept if TASHDID in marks else kept))
-    return spelt
+        spelled.append((letter, TASHDID + kept if TASHDID in marks else kept))
+    return spelled
 
 
 def _with_silent_he(letters: Letters) -> Letters:
@@ -375,8 +375,10 @@ _NO_VERBS = frozenset("شدید بدهی ببر بیان نبرد ندا نشس�
 
 
 def with_stress(phonemes: str, letters: str = "", ezafe: str = "") -> str:
-    """Put the stress mark where Persian has it: the last syllable of a noun's stem, the prefix of
-    a verb or the last syllable of its stem, none on particles.
+    """Put the stress mark where Persian has it.
+
+    That is the last syllable of a noun's stem, and the prefix or the last syllable of a verb's
+    stem. Particles are unstressed.
     """
     vowels = [index for index, sound in enumerate(phonemes) if sound in _VOWELS]
     if letters in _UNSTRESSED or not vowels:

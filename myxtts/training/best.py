@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from myxtts.config.config import (
+    ASR_LANGUAGES,
+    ASR_PACKAGE,
     JUDGING_METRICS,
     LOWER_IS_BETTER,
     MEASURES,
-    RECOGNISER_LANGUAGES,
-    RECOGNISER_PACKAGE,
     EvaluationConfig,
     XTTSConfig,
 )
@@ -82,8 +82,8 @@ def with_best_metric(config: XTTSConfig, languages: Sequence[str]) -> XTTSConfig
     spoken = {find_language(language).base for language in languages}
     if (
         config.training.task != "acoustic"
-        or spoken.isdisjoint(RECOGNISER_LANGUAGES)
-        or importlib.util.find_spec(RECOGNISER_PACKAGE) is None
+        or spoken.isdisjoint(ASR_LANGUAGES)
+        or importlib.util.find_spec(ASR_PACKAGE) is None
     ):
         return config.with_(best_metric=_METRIC_WITHOUT_ASR)
     return config.with_(best_metric="wer", measure_every=config.evaluation.measure_every or 1)
@@ -569,7 +569,7 @@ class LossCourse:
         self._found: set[str] = set()
 
     def update(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
-        """Return a verdict that this line is the first to show. Other lines are skipped."""
+        """Return a finding that this line is the first to show; other lines are skipped."""
         names = ["loss", *filter(_is_training_part, line)]
         training = _numbers(line, names)
         if training:

@@ -26,11 +26,11 @@ _log = logging.getLogger(__name__)
 
 RATE_FACTOR = 0.5
 _BAD_STEPS_BEFORE_ROLLBACK = 5
-_MOST_ROLLBACKS = 3
+_MAX_ROLLBACKS = 3
 # After this many good steps in a row, earlier rollbacks no longer count.
 _GOOD_STEPS_TO_FORGET = 500
 _REMEMBERED_LOSSES = 100
-_FEWEST_LOSSES = 20
+_MIN_LOSSES = 20
 # Losses vary from batch to batch; a spike is beyond that, as a multiple of the median.
 _SPIKE = 3.0
 _NAMED_CLIPS = 8
@@ -76,11 +76,11 @@ class DivergenceMonitor:
             return
         self.in_a_row = 0
         self._rollbacks += 1
-        if self._rollbacks <= _MOST_ROLLBACKS:
+        if self._rollbacks <= _MAX_ROLLBACKS:
             raise TooManyBadStepsError
         raise NonFiniteLossError(
             f"{_BAD_STEPS_BEFORE_ROLLBACK} steps in a row up to step {step} had a non-finite loss "
-            f"or gradient, even after {_MOST_ROLLBACKS} rollbacks with a lower learning rate; "
+            f"or gradient, even after {_MAX_ROLLBACKS} rollbacks with a lower learning rate; "
             f"{self._evidence_of(step, batch, result)}: listen to its clips, or lower "
             "training.learning_rate"
         )
@@ -96,7 +96,7 @@ class DivergenceMonitor:
         return f"the last batch is in {folder}"
 
     def _look_for_spike(self, step: int, loss: float) -> None:
-        if len(self._losses) >= _FEWEST_LOSSES:
+        if len(self._losses) >= _MIN_LOSSES:
             median = statistics.median(self._losses)
             was_on_a_spike, self._on_a_spike = self._on_a_spike, loss > _SPIKE * median
             if self._on_a_spike and not was_on_a_spike:

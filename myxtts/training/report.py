@@ -1,4 +1,4 @@
-"""What a run tells its user: callbacks, the lines that describe it, and report.json."""
+"""What a run shows its user: callbacks, the lines that describe it, and report.json."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 
 # Larger batch sizes than leave this many steps per epoch are not tried.
-FEWEST_BATCHES_PER_EPOCH = 20
+MIN_BATCHES_PER_EPOCH = 20
 # A smaller difference may be noise and does not justify changing a setting.
 NOISE = 0.03
 # The smallest batch size to try: the learning rates of the presets are too high for fewer clips.
@@ -133,7 +133,7 @@ def batch_sizes_to_try(now: int, replicas: int, clips: int) -> list[int]:
     while size < _MIN_BATCH:
         size *= 2
     sizes = {now}
-    while size <= clips // FEWEST_BATCHES_PER_EPOCH:
+    while size <= clips // MIN_BATCHES_PER_EPOCH:
         sizes.add(size)
         size *= 2
     return sorted(sizes)

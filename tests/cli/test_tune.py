@@ -27,10 +27,10 @@ TUNED = {
 def test_the_table_and_a_file_that_trains(demo_corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Eighteen clips are too few for a choice of batch sizes.
-    monkeypatch.setattr(tuning, "FEWEST_BATCHES_PER_EPOCH", 4)
+    monkeypatch.setattr(tuning, "MIN_BATCHES_PER_EPOCH", 4)
     arguments = ["--train-data", str(demo_corpus), *MINIATURE]
     # On no machine time for more than batch sizes and loading.
-    monkeypatch.setattr(tune, "_LEAST_MINUTES", 0.0)
+    monkeypatch.setattr(tune, "_MIN_MINUTES", 0.0)
     assert main(["tune", *arguments, "--set=training.seed=3", "--minutes=0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     header = lines.index(next(line for line in lines if line.startswith("setting ")))

@@ -120,7 +120,7 @@ def test_what_can_be_heard_of_a_text(text, language, words):
 
 
 def test_a_tool_is_not_asked_about_languages_that_it_does_not_know():
-    english = Tool(name="ear", licence="MIT", languages=("en",))
+    english = Tool(name="ear", license="MIT", languages=("en",))
     assert all(map(english.understands, ("en", "en-us", "EN", "en_GB")))
     assert not english.understands("fa")
     assert BUILT_IN.understands("fa")

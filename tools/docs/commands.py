@@ -32,7 +32,7 @@ _FORWARDED = {"train_main.py": "train", "utilities/diagnose_retracing.py": "diag
 
 
 def commands_of(block: Block) -> list[list[str]]:
-    """The commands in a shell block; in a transcript, those after a prompt."""
+    """Return the commands in a shell block; in a transcript, those after a prompt."""
     if block.language not in ("", "bash", "sh", "console"):
         return []
     lines = block.text.replace("\\\n", " ").splitlines()
@@ -46,7 +46,7 @@ def is_transcript(block: Block) -> bool:
 
 
 def problems_of(words: list[str], *, complete: bool) -> Iterator[str]:
-    """Problems of a command; if not `complete`, required arguments may be missing."""
+    """Return problems of a command; if not `complete`, required arguments may be missing."""
     if not _is_ours(words):
         return
     program, *arguments = words
@@ -73,7 +73,7 @@ def missing_files(text: str) -> Iterator[str]:
 
 
 def known_flags() -> set[str]:
-    """All flags of all commands, benchmarks, examples and test scripts."""
+    """Return the flags of all commands, benchmarks, examples and test scripts."""
     folders = ("benchmarks", "examples", "tests/faults")
     scripts = [script for folder in folders for script in ROOT.glob(f"{folder}/*.py")]
     flags = {flag for script in scripts for flag in flags_of_script(script)}
@@ -87,7 +87,7 @@ def flags_in(arguments: list[str]) -> list[str]:
 
 @functools.cache
 def flags_of_script(script: Path) -> set[str]:
-    """Parsed from the source: importing the script would import TensorFlow."""
+    """Parse flags from the source: importing the script would import TensorFlow."""
     if not script.exists():
         return set()
     return {
@@ -102,7 +102,7 @@ def flags_of_script(script: Path) -> set[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a command, without environment variables before it or redirections after it."""
+    """Split a command into words, without environment variables and redirections."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:  # An apostrophe in prose, or a quote that continues on another line.
@@ -151,7 +151,7 @@ def _myxtts_problems(arguments: list[str], *, complete: bool) -> Iterator[str]:
 
 
 def _is_a_name(word: str) -> bool:
-    """Neither the reader's own file nor a placeholder."""
+    """Return whether a word is neither the reader's own file nor a placeholder."""
     return not Path(word).suffix and not _PLACEHOLDER.fullmatch(word)
 
 

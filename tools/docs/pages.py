@@ -93,6 +93,6 @@ def _read_inline(page: Page, token: Token, line: int) -> None:
 
 
 def anchor_of(heading: Token) -> str:
-    """The anchor that GitHub and the site generate for a heading."""
+    """Return the anchor that GitHub and the site generate for a heading."""
     text = "".join(child.content for child in heading.children or ())
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")

@@ -7,8 +7,9 @@ A mark is an HTML comment before a block, invisible to readers:
     <!-- run: append="--max-steps 2" -->    this is appended to the command
     <!-- run: train="--max-steps 2" -->     this is appended to each `myxtts train` of the block
     <!-- run: slow -->                      only if slow blocks are requested
-    <!-- run: python -->                    an indented block of Python; a fenced one says so itself
-    <!-- run: python continues -->          Python that goes on from the Python block before it
+    <!-- run: python -->                    an indented block of Python; a fenced one states its
+    language
+    <!-- run: python continues -->          Python that continues the Python block before it
     <!-- file: my.yaml -->                  the block is the content of this file
     <!-- output -->                         the block is what the block before it printed
     <!-- setup
@@ -63,7 +64,7 @@ class Step:
 
 
 def steps_of(page: Page) -> list[Step]:
-    """The actions requested by the marks of a page, in order."""
+    """Return the actions requested by the marks of a page, in order."""
     steps: list[Step] = []
     mark: Piece | None = None
     for part in page.parts:
@@ -126,7 +127,7 @@ def _run_step(mark: Piece, rest: str, block: Block, python_before: list[str]) ->
 
 
 def make_clone(folder: Path) -> None:
-    """Creates what a reader has after `make env`: a few files and the command."""
+    """Create what a reader has after `make env`: a few files and the command."""
     for name in _FROM_THE_CLONE:
         source = ROOT / name
         if source.is_dir():
@@ -159,7 +160,7 @@ def run_step(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
 
 
 def _transcript(text: str) -> list[tuple[str, str]]:
-    """Commands, each with its output."""
+    """Split a transcript into commands, each with its output."""
     pairs: list[tuple[str, str]] = []
     for part in re.split(rf"^{re.escape(PROMPT)}", text, flags=re.MULTILINE)[1:]:
         # A line that ends with a backslash continues on the next one.
@@ -199,7 +200,7 @@ def _expect(step: Step, output: str, expected: str) -> None:
 
 
 def matches(output: str, expected: str) -> bool:
-    """Whether the output is as expected; trailing spaces are ignored."""
+    """Return whether the output is as expected; trailing spaces are ignored."""
     pattern = ""
     for line in expected.strip().splitlines():
         if line.strip() == "...":

@@ -5,7 +5,7 @@
 
 Defaults, bounds and English explanations come from myxtts/config, so they are written once. The
 Persian explanations are in docs/fa/settings.yaml, each with the digest of the English one it
-translates. Where there is none of this digest, the Persian page has the English explanation.
+translates. Without a translation of that digest, the Persian page shows the English explanation.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Language:
     right_to_left: bool = False
 
     def in_code(self, text: str) -> str:
-        """In right-to-left text, punctuation at the edges of code would jump to the other side."""
+        """Isolate code in right-to-left text, where punctuation at its edges would change sides."""
         code = f"`{text}`"
         edges_are_letters = text[0].isalnum() and text[-1].isalnum()
         return code if edges_are_letters or not self.right_to_left else _left_to_right(code)
 
     def one_of(self, choices: Iterable[str]) -> str:
-        """Adjacent code words would all run left to right, with the last choice first."""
+        """Separate choices: adjacent code words would run left to right, last choice first."""
         codes = (f"`{choice}`" for choice in choices)
         return self.comma.join(map(_left_to_right, codes) if self.right_to_left else codes)
 
@@ -91,7 +91,7 @@ PERSIAN = Language(
 
 
 def english_explanations() -> dict[str, str]:
-    """Explanations by section.key, and those of sections by section name."""
+    """Return explanations by section.key, and those of sections by section name."""
     explanations = {}
     for name, section in SECTIONS.items():
         explanations[name] = inspect.getdoc(section) or ""
@@ -101,7 +101,7 @@ def english_explanations() -> dict[str, str]:
 
 
 def persian_explanations(english: Mapping[str, str], file: Path = TRANSLATIONS) -> dict[str, str]:
-    """Explanations in Persian; those without an up-to-date translation are in English."""
+    """Return explanations in Persian; those without a current translation are in English."""
     entries: dict[str, dict[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return {
         key: entries[key]["fa"]
@@ -169,7 +169,7 @@ def _bounded(language: Language, kind: str, least: float | None, most: float | N
 
 
 def _presets_table(language: Language, chooser: str, presets: list[str]) -> str:
-    """All settings in which the presets differ."""
+    """Tabulate the settings in which the presets differ."""
     resolved = [XTTSConfig(**{chooser: preset}).as_dict() for preset in presets]
     rows = []
     for section, section_class in SECTIONS.items():
@@ -205,7 +205,7 @@ def _left_to_right(text: str) -> str:
 
 
 def _with_names_in_code(explanations: Mapping[str, str]) -> dict[str, str]:
-    """Explanations are plain text; on a page, setting names are code."""
+    """Format setting names in an explanation as code."""
     names = {key.partition(".")[2] for key in explanations if "_" in key} | {"null"}
     names |= {key for key in explanations if "." in key}
 

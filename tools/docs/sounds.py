@@ -1,4 +1,4 @@
-"""Puts the sounds of docs/audio/sounds.yaml where a page has an empty place for them."""
+"""Inserts the sounds of docs/audio/sounds.yaml where a page has an empty place for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def section(language: str, folder: Path) -> str:
-    """Recordings and clones with what they say; nothing if there are none in this language."""
+    """Return recordings and clones with their texts, if there are any in this language."""
     listed = folder / "sounds.yaml"
     sounds = yaml.safe_load(listed.read_text(encoding="utf-8")) if listed.is_file() else []
     figures = [_figure(sound) for sound in sounds if sound["language"] == language]
@@ -38,7 +38,7 @@ def section(language: str, folder: Path) -> str:
 
 def _figure(sound: dict[str, str]) -> str:
     kind = _KINDS[sound["language"]][sound["kind"]]
-    # From a page of the built site; Persian pages are one folder down.
+    # Relative to a page of the built site; Persian pages are one folder down.
     place = ("../" if sound["language"] == "fa" else "") + f"audio/{sound['file']}"
     return (
         f"<figure><figcaption>{kind}: {html.escape(sound['text'])}</figcaption>"

@@ -2,9 +2,9 @@
 
     .venv/bin/python tools/packages/write_hashes.py [--index URL]
 
-Run it after a change of the dependencies in pyproject.toml or of constraints.txt. pip says what is
-needed, constraints.txt in which version, and the package index (pip's own `index-url`, or --index)
-the hashes of all files of that version, so that the same lines serve every machine.
+Run it after changing the dependencies in pyproject.toml or constraints.txt. pip resolves the
+packages, constraints.txt pins their versions, and the package index (pip's own `index-url`, or
+--index) supplies the hashes of all files of a version, so that the same lines serve every machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True)
 class PackageSet:
-    """One file: what it asks for, and the file whose packages it does not repeat."""
+    """One file: its requirements, and the file whose packages it does not repeat."""
 
     name: str
     needs: tuple[str, ...]
@@ -50,7 +50,7 @@ class PackageSet:
 
 
 def package_sets(pyproject: dict[str, dict]) -> list[PackageSet]:
-    """The build tools come first: what has no wheel is built with them."""
+    """Return the sets, build tools first: they build packages without wheels."""
     project = pyproject["project"]
     extras = {
         # An extra of this project in another one is the file that it includes.
@@ -73,7 +73,7 @@ class Package:
 
 
 def resolve(needs: list[str], constraints: Path) -> dict[str, Package]:
-    """All that pip would install into an empty environment."""
+    """Return everything that pip would install into an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -89,7 +89,7 @@ def resolve(needs: list[str], constraints: Path) -> dict[str, Package]:
 
 
 def names_needed(needs: Iterable[Requirement], packages: dict[str, Package]) -> set[str]:
-    """The names of what is needed here, and of what that needs in turn."""
+    """Return the names of direct and transitive dependencies on this machine."""
     waiting = list(needs)
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -122,7 +122,7 @@ class _Links(html.parser.HTMLParser):
 
 
 def hashes_of(name: str, version: str, index: str) -> list[str]:
-    """Of the wheels of a release; of its source only where there are none."""
+    """Return the hashes of a release's wheels, or of its source if there are none."""
     page = urllib.request.Request(
         f"{index.rstrip('/')}/{name}/", headers={"Accept": "text/html", "User-Agent": "myxtts"}
     )
@@ -138,7 +138,7 @@ def hashes_of(name: str, version: str, index: str) -> list[str]:
             sources.append(value)
     chosen = sorted(set(wheels or sources))
     if not chosen:
-        raise SystemExit(f"{name} {version}: {index} lists no file of it with a hash")
+        raise SystemExit(f"{name} {version}: no file with a hash on {index}")
     return chosen
 
 
@@ -151,7 +151,7 @@ def _is_wheel_of(file: str, version: str) -> bool:
 
 
 def _may_run(tag: Tag) -> bool:
-    """Whether a Python that this project supports can use it, on whatever machine."""
+    """Return whether any supported Python can use the file, on any machine."""
     if tag.interpreter.startswith("py3"):
         return True
     number = tag.interpreter.removeprefix("cp3")

@@ -29,13 +29,13 @@ EZAFE = "/1"
 MARKS = "؟!.؛:،"
 HELD_OUT = 4_000
 PARAMETERS = {
-    "c1": 0.4,  # leaves some 20,000 of 600,000 weights
+    "c1": 0.4,  # leaves about 20,000 of 600,000 weights
     "c2": 0.05,
     "feature.minfreq": 2,
     "feature.possible_transitions": True,
     "max_iterations": 200,
 }
-LEAST_WEIGHT = 0.01
+MIN_WEIGHT = 0.01
 
 Clause = list[tuple[str, bool]]
 Sentence = list[Clause]
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def read_sentences(file: Path) -> list[Sentence]:
-    """Read sentences as stretches between punctuation marks; the last word of one has no ezafe."""
+    """Read sentences in spans between punctuation marks; the last word of a span has no ezafe."""
     normalize = functools.cache(normalize_persian)
     open_text = gzip.open if file.suffix == ".gz" else open
     sentences: list[Sentence] = []
@@ -96,11 +96,11 @@ def f1(tagger: pycrfsuite.Tagger, clauses: Iterable[Clause]) -> float:
 
 
 def save(model: pycrfsuite.Tagger, file: Path) -> None:
-    """Save the difference of a feature's two weights, which is all that the labels depend on."""
+    """Save the difference of a feature's two weights; the labels depend on nothing else."""
     weights: Counter[str] = Counter()
     for (feature, label), weight in model.state_features.items():
         weights[feature] += weight if label == "1" else -weight
-    names = sorted(name for name, weight in weights.items() if abs(weight) >= LEAST_WEIGHT)
+    names = sorted(name for name, weight in weights.items() if abs(weight) >= MIN_WEIGHT)
     pairs = [model.transitions.get((a, b), 0.0) for a in "01" for b in "01"]
     np.savez_compressed(
         file,

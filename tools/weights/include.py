@@ -2,9 +2,9 @@
 
     .venv/bin/python tools/weights/include.py RUN myxtts/weights/base --voice NAME FILE [FILE ...]
 
-The configuration is that of the run without what is of one machine: folders and devices. Nothing
-speaks with the discriminator and the phoneme classifier; runs that start from these weights go on
-with them. Voices are encoded by the included weights and saved with them.
+The configuration is that of the run without machine-specific settings (folders and devices).
+Synthesis does not use the discriminator and the phoneme classifier, but runs that start from these
+weights continue to train them. Voices are encoded with the included weights and saved with them.
 """
 
 from __future__ import annotations
