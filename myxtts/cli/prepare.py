@@ -41,6 +41,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="I/N",
         help="compute only shard I of N, to split the work over machines (default: 1/1, all)",
     )
+    flag_group(parser, "devices").add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="let the workers of this dask.distributed scheduler compute, such as tcp://host:8786; "
+        "they share the folder of the corpus (default: processes of this machine)",
+    )
     return parser
 
 
@@ -61,7 +67,11 @@ def run(options: argparse.Namespace) -> int:
         started = time.monotonic()
         with counting_bar(f"Preparing {name} clips", "clip") as on_progress:
             cache = prepare_part(
-                config, subset, lambda _, done, total: on_progress(done, total), shard
+                config,
+                subset,
+                lambda _, done, total: on_progress(done, total),
+                shard,
+                options.dask,
             )
         if cache is None:
             say(f"Shard {options.shard} of the {name} clips is done; other shards are missing")

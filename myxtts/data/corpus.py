@@ -205,7 +205,11 @@ def _open_part(config: XTTSConfig, subset: str, on_progress: OnProgress) -> Feat
 
 
 def prepare_part(
-    config: XTTSConfig, subset: str, on_progress: OnProgress, shard: Shard = (1, 1)
+    config: XTTSConfig,
+    subset: str,
+    on_progress: OnProgress,
+    shard: Shard = (1, 1),
+    dask: str | None = None,
 ) -> FeatureCache | None:
     """Check all rows and files of a subset; return None while other shards are missing."""
     corpus_subset = CorpusSubset.of(config, subset)
@@ -224,6 +228,7 @@ def prepare_part(
         source=f"{dataset.metadata_file.resolve()}:{subset}",
         description=f"{dataset.metadata_file} read as {dataset.layout.describe()}",
         shard=shard,
+        dask=dask,
     )
     if cache is not None:
         corpus_subset.remember(cache)

@@ -55,7 +55,7 @@ from myxtts.data.checks import (
     too_many_rejected,
 )
 from myxtts.data.metadata import Utterance
-from myxtts.data.workers import map_in_workers, worker_count
+from myxtts.data.workers import map_in_workers, map_on_cluster, worker_count
 from myxtts.devices.startup import load_tensorflow
 from myxtts.errors import DataError
 from myxtts.files import atomic_folder, read_json
@@ -83,10 +83,12 @@ def prepare(
     source: str = "",
     description: str = "",
     shard: Shard = (1, 1),
+    dask: str | None = None,
 ) -> FeatureCache | None:
     """Open the cache of these utterances, or make it if there is none.
 
-    With shards, return None until all of them are done. `bad_rows` count as rejected clips. A new
+    With shards, return None until all of them are done. `dask` is the address of a scheduler whose
+    workers make the chunks. `bad_rows` count as rejected clips. A new
     cache replaces the earlier one with the same `source` and settings; `description` is stored in
     it.
     """
@@ -101,7 +103,7 @@ def prepare(
             if build_dir.is_symlink():
                 raise OSError(errno.ELOOP, f"{build_dir.name} is a link")
             build_dir.mkdir(parents=True, exist_ok=True)
-            _make_chunks(utterances, config, build_dir, settings, shard, on_progress)
+            _make_chunks(utterances, config, build_dir, settings, shard, dask, on_progress)
             numbers = range(_chunk_count(len(utterances)))
             if all(_chunk_folder(build_dir, number).is_dir() for number in numbers):
                 _join(utterances, bad_rows, config, build_dir, folder, about)
@@ -191,6 +193,7 @@ def _make_chunks(
     build_dir: Path,
     settings: str,
     shard: Shard,
+    dask: str | None,
     on_progress: Progress,
 ) -> None:
     speakers = sorted({item.speaker for item in utterances})
@@ -208,9 +211,16 @@ def _make_chunks(
     )
     make = functools.partial(_make_chunk, earlier, build_dir, speakers, languages, config)
     workers = worker_count(config.data.workers, len(missing))
-    for clips in map_in_workers(make, tasks, workers, _use_one_thread):
+    results = (
+        map_in_workers(make, tasks, workers, _use_one_thread)
+        if dask is None or not missing
+        else map_on_cluster(make, tasks, dask, _use_one_thread)
+    )
+    for clips in results:
         done += clips
         on_progress(done, total)
+    if dask is not None and not all(_chunk_folder(build_dir, it).is_dir() for it in missing):
+        raise DataError(f"{build_dir}: the workers at {dask} wrote elsewhere; share this folder")
 
 
 def _use_one_thread() -> None:

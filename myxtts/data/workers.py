@@ -1,9 +1,10 @@
-"""Parallel map over worker processes, ordered and with a bounded number of tasks in flight."""
+"""Parallel map over worker processes or a Dask cluster, with few tasks in flight at a time."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
@@ -12,12 +13,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
-from myxtts.errors import DataError
+from myxtts.devices.doctor import install_command
+from myxtts.errors import ConfigError, DataError
 
 _TASKS_AHEAD_PER_WORKER = 4
+_CONNECT_SECONDS = 30
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -70,6 +75,73 @@ def map_in_workers(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def map_on_cluster(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    address: str,
+    initializer: Callable[[], None] | None = None,
+) -> Iterator[Result]:
+    """Yield results of a dask.distributed cluster as they finish.
+
+    Dask repeats the tasks of a worker that is lost. Relative paths mean the same as here, so all
+    workers need a shared folder at the same place.
+    """
+    try:
+        from distributed import Client, KilledWorker, as_completed
+    except ImportError:
+        raise ConfigError(f"--dask: requires {install_command('cluster')}") from None
+    try:
+        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--dask: found no scheduler at {address} ({error})") from None
+    task_on_worker = functools.partial(_run_on_cluster, function, initializer, Path.cwd())
+    waiting = iter(tasks)
+
+    def submit(count: int) -> list[Any]:
+        # Pure tasks would be cached by content; these write files.
+        return [client.submit(task_on_worker, task, pure=False) for task in islice(waiting, count)]
+
+    with client:
+        client.wait_for_workers(1)
+        tasks_ahead = _TASKS_AHEAD_PER_WORKER * sum(client.nthreads().values())
+        running = as_completed(submit(tasks_ahead), loop=client.loop)
+        try:
+            for future in running:
+                yield future.result()
+                running.update(submit(1))
+        except KilledWorker:
+            raise DataError(
+                f"--dask: workers at {address} were killed several times during the same task; "
+                "they may be short of memory"
+            ) from None
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"--dask: the workers at {address} have {error}") from None
+
+
+_one_at_a_time = threading.Lock()
+
+
+def _run_on_cluster(
+    function: Callable[[Task], Result],
+    initializer: Callable[[], None] | None,
+    folder: Path,
+    task: Task,
+) -> Result:
+    """Run a task in a Dask worker, one per process, as `map_in_workers` does."""
+    with _one_at_a_time:
+        if not folder.is_dir():
+            raise DataError(f"--dask: a worker does not see {folder}, which all need to share")
+        with contextlib.chdir(folder):
+            if initializer is not None:
+                _initialize_once(initializer)
+            return function(task)
+
+
+@functools.cache
+def _initialize_once(initializer: Callable[[], None]) -> None:
+    initializer()
 
 
 @contextlib.contextmanager
