@@ -8,7 +8,7 @@ from myxtts.version import VERSION
 
 __version__ = VERSION
 
-# Type checkers read the imports. Programs import on first use, without loading TensorFlow before.
+# Imports for type checkers; at run time names are imported on first use, to defer TensorFlow.
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig as XTTSConfig
     from myxtts.synthesis.tts import TTS as TTS

@@ -1,4 +1,4 @@
-"""Charts as PNG, on matplotlib's figures and never on pyplot, which keeps global state."""
+"""PNG charts with matplotlib figures, without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_figure(width_pixels: int, height_pixels: int) -> Figure:
 
 
 def style(axes: Axes, title: str) -> None:
-    """Set the title and leave only what helps to read values: two axes and a light grid."""
+    """Set the title and reduce the frame to two axes and a light grid."""
     axes.set_title(title, loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e2e5e9")
@@ -35,14 +35,14 @@ def style(axes: Axes, title: str) -> None:
 
 
 def plain(name: str) -> str:
-    """Escape the sign that begins a formula."""
+    """Escape the dollar sign, which begins a formula."""
     return name.replace("$", r"\$")
 
 
 def as_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # Names may be in scripts that the font lacks; it has Latin, Greek, Cyrillic and Arabic.
+        # The font covers only Latin, Greek, Cyrillic and Arabic.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(buffer, format="png")
     return buffer.getvalue()

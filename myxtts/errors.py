@@ -10,9 +10,9 @@ import re
 
 _MAX_LINE = 1_000
 _MAX_QUOTED = 80
-# Persian and other scripts write with these, and a terminal shows them.
+# Joiners that Persian and other scripts use, and that terminals show.
 _JOINERS = "\u200c\u200d"
-# All but tabs and line ends; and the two that turn the direction of what follows.
+# Control characters except tabs and line ends, and two direction overrides.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 
 
@@ -20,7 +20,7 @@ class MyXTTSError(Exception):
     """Anything the user can fix. Only `myxtts.cli` catches it."""
 
     def __str__(self) -> str:
-        """Return one line of limited length, whatever the message quotes from a file."""
+        """Return one line of limited length, even if the message quotes a file."""
         line = printable(" ".join(super().__str__().splitlines()))
         return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}..."
 
@@ -46,7 +46,7 @@ class NonFiniteLossError(MyXTTSError):
 
 
 def printable(text: str) -> str:
-    """Escape control characters, in a way that keeps JSON valid."""
+    """Escape control characters as in JSON."""
 
     def escape(match: re.Match[str]) -> str:
         code = ord(match[0])
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the beginning of a text in quotation marks, with what cannot be shown escaped."""
+    """Return the beginning of a text in quotation marks, with unprintable characters escaped."""
     shown = "".join(
         character if character.isprintable() or character in _JOINERS else repr(character)[1:-1]
         for character in text[:_MAX_QUOTED]
@@ -75,7 +75,7 @@ def plural_count(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as one would say it: 40 seconds, 58 minutes, 2.5 hours, 3.1 days."""
+    """Format a duration for reading: 40 seconds, 58 minutes, 2.5 hours, 3.1 days."""
     for unit, length, limit in (("second", 1, 90), ("minute", 60, 90 * 60)):
         if seconds < limit:
             return plural_count(max(1, round(seconds / length)), unit)

@@ -1,4 +1,4 @@
-"""`myxtts collect SOURCE... --out CORPUS`: makes a corpus of raw recordings."""
+"""`myxtts collect SOURCE... --out CORPUS`: makes a corpus from raw recordings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MAX_PROBLEMS = 20
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "collect",
-        help="make a corpus of raw recordings: cut, check, transcribe",
-        description="Find speech in audio and video of any length, cut it at pauses into clips, "
-        "leave out what is noisy, clipped, silent or there twice, and transcribe the rest. The "
-        "recordings are not changed. Continues where it stopped; more recordings can be added "
-        "later.",
+        help="make a corpus from raw recordings: cut, check, transcribe",
+        description="Find speech in audio and video of any length, cut it into clips at pauses, "
+        "drop noisy, clipped, silent and duplicate clips, and transcribe the rest. The "
+        "recordings are not changed. An interrupted command resumes, and recordings can be "
+        "added later.",
     )
     parser.add_argument(
         "sources",
@@ -40,18 +40,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--speaker-wav",
         type=Path,
         metavar="FILE",
-        help="of several voices keep the one nearest to this (default: the one that speaks most)",
+        help="keep the voice closest to this one (default: the voice with the most speech)",
     )
     voices.add_argument(
         "--all-speakers",
         action="store_true",
-        help="keep every voice, each as a speaker (default: one voice)",
+        help="keep every voice as a separate speaker (default: one voice)",
     )
     voices.add_argument(
         "--any-voice", action="store_true", help="do not compare voices; keep all as one speaker"
     )
     parser.add_argument(
-        "--language", default="en", metavar="TAG", help="what is spoken (default: en)"
+        "--language", default="en", metavar="TAG", help="language of the speech (default: en)"
     )
     parser.add_argument(
         "--speaker", default="speaker", metavar="NAME", help="name of the voice (default: speaker)"
@@ -70,7 +70,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--script",
         type=Path,
         metavar="FILE",
-        help="text that was read; clips get their texts from it (default: from the ASR model)",
+        help="text that was read, to take the transcripts from (default: ASR)",
     )
     texts.add_argument("--no-transcripts", action="store_true", help="cut and check only")
     cutting = flag_group(parser, "clips")
@@ -88,7 +88,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="clips with more noise are dropped (default: 10)",
     )
     flag_group(parser, "output").add_argument(
-        "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus to make"
+        "--out", type=Path, required=True, metavar="CORPUS", help="folder of the corpus"
     )
     add_workers(parser, "recordings cut at once (default: one per core)")
     add_json(parser)

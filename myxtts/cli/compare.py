@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="folder for the plots",
     )
     add_json(parser)
-    parser.why_no_language = "runs are compared by their losses and metrics, whatever they speak"
+    parser.why_no_language = "metrics are compared, whatever the language"
     return parser
 
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     say("\n".join(_table(runs)))
     if not _losses_compare(runs):
-        say("\nThe runs were trained on different corpora, so their losses do not compare.")
+        say("\nThe runs were trained on different corpora, so their losses cannot be compared.")
     if len({run.sentences for run in runs.values() if run.sentences}) > 1:
         say(
             "\nThe runs were evaluated on different sentences, so their metrics cannot be compared."

@@ -1,7 +1,7 @@
 """Terminal output of the commands: messages, and progress drawn by rich.
 
 Messages go to standard output, progress and warnings to standard error. Control characters in names
-and texts from files are shown as escapes; a terminal would obey them.
+and texts from files are escaped, so that a terminal does not execute them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from myxtts.training.report import Observer, RunReport, describe_end
 
 # Without a terminal to redraw, print a line at this interval.
 SECONDS_BETWEEN_LINES = 15.0
-# A shorter time says nothing about the pace.
+# A shorter time is too short to estimate the pace.
 _MIN_SECONDS_OF_RATE = 0.1
 # Evaluations and checkpoints in between should not make the ETA of a run jump.
 _SECONDS_OF_PACE_OF_RUN = 600.0
@@ -41,7 +41,7 @@ OnProgress = Callable[[int, int], None]
 
 
 def say(message: str = "") -> None:
-    """Print a message. A terminal gets whole words; commands stay on one line to be copied."""
+    """Print a message, wrapped at words in a terminal; commands stay on one line for copying."""
     message = printable(message)
     width = terminal_width()
     if width is not None:
@@ -55,7 +55,7 @@ def say(message: str = "") -> None:
 
 
 def say_aside(message: str) -> None:
-    """Print to standard error, where a table or JSON on standard output stays what it is."""
+    """Print to standard error, to keep a table or JSON on standard output intact."""
     if sys.stderr is not None:
         print(printable(message), file=sys.stderr, flush=True)
 
@@ -174,7 +174,7 @@ class Progress:
             self._print_line(f"... {what}")
 
     def describe(self, what: str) -> None:
-        """Show other words for the current stage."""
+        """Change the description of the current stage."""
         self._bar.update(self._task, description=printable(what), facts="")
 
     def count(self, done: int, total: int) -> None:
@@ -268,7 +268,8 @@ class Stream(io.TextIOBase):
 def standard_streams() -> Iterator[None]:
     """Put a `Stream` in the place of standard output and standard error."""
     for number in (0, 1, 2):
-        # A file that is opened instead of a closed stream would get what libraries print.
+        # Otherwise a file opened later could take the place of a closed stream and receive its
+        # output.
         try:
             os.fstat(number)
         except OSError:
@@ -343,7 +344,7 @@ class LiveRun(Observer):
         self._progress.update(step, total, self._relative_time, self._facts)
 
     def on_step(self, step: int, total: int, metrics: dict[str, float]) -> None:
-        # Zero in the line that a killed run still owed its last checkpoint.
+        # Zero in the line of a checkpoint whose run was killed before logging it.
         seconds = metrics["step_seconds"] + metrics["data_wait_seconds"]
         speed = rate(1 / seconds, "step") if seconds else ""
         is_first = not self._facts

@@ -29,21 +29,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: CommandParser = commands.add_parser(
         "dashboard",
         help="show the curves, samples and advice of runs in TensorBoard",
-        description="Show one or more runs in TensorBoard: samples and alignments first, then "
-        "metrics of speech, losses, time, device and optimizer. It follows runs that train.",
+        description="Show one or more runs in TensorBoard: samples, alignments, speech metrics, "
+        "losses, time, device and optimizer. Runs in progress are updated.",
     )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
         "--host",
         default="localhost",
-        help="address to listen on; 0.0.0.0 lets other machines in",
+        help="address to listen on; 0.0.0.0 allows other machines",
     )
     parser.add_argument(
         "--port",
         type=int,
         default=6006,
         metavar="N",
-        help="port to listen on; 0 takes a free one",
+        help="port to listen on; 0 picks a free one",
     )
     parser.add_argument(
         "--no-browser", action="store_true", help="print the address without opening the browser"
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         if not RunDir(folder).events.is_dir():
             raise CheckpointError(f"{folder}: events/ is missing; expected the folder of a run")
     with tempfile.TemporaryDirectory(prefix="myxtts-dashboard-") as log_dir:
-        # Links give several runs one log folder, and each its name.
+        # Link the runs into one log folder, each under its name.
         for folder, name in zip(runs, run_names(runs), strict=True):
             (Path(log_dir) / name).symlink_to(RunDir(folder).events.resolve())
         address = _start(log_dir, options.host, options.port)
@@ -100,7 +100,7 @@ def _start(log_dir: str, host: str, port: int) -> str:
         window_title="MyXTTS",
     )
     try:
-        # It announces its data loader on standard error.
+        # TensorBoard announces its data loader on standard error.
         with contextlib.redirect_stderr(io.StringIO()):
             address: str = board.launch()
     except program.TensorBoardServerException as error:
@@ -109,5 +109,5 @@ def _start(log_dir: str, host: str, port: int) -> str:
 
 
 def _has_screen() -> bool:
-    """Check for a desktop: elsewhere the browser could be one in this terminal."""
+    """Return whether there is a desktop; elsewhere a browser could open in this terminal."""
     return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

@@ -29,8 +29,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="predict the traces and compilations of a configuration",
         description="Predict, without training, how often the training step would be traced and "
         "compiled with this configuration and corpus, and compare the batching modes. Takes the "
-        "flags of train; XLA is taken to be on if there are GPUs here, or with --xla. Exit code 1 "
-        "if training would recompile or stop because too many clips are left out.",
+        "flags of train; XLA is assumed to be on if there are GPUs here, or with --xla. Exit code "
+        "1 if training would recompile or stop because too many clips are left out.",
     )
     add_training_flags(
         parser,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from myxtts.devices.doctor import CheckResult, TensorFlowView
 
 _NEEDED = ("TensorFlow",)
-# What espeak-ng can say in any language.
+# Digits, which espeak-ng can read in any language.
 _COUNTED = "1 2 3"
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
 _MIN_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
@@ -33,13 +33,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
         help="check TensorFlow, GPUs, memory, disk, audio and phonemes",
-        description="Check what training needs, one line each, with a fix for what is wrong. Exit "
-        "code 0: nothing is broken (training needs no GPU); 1: something is.",
+        description="Check everything that training needs, one line each, with a fix for every "
+        "problem. Exit code 0: ready to train (a GPU is not required); 1: something is "
+        "broken.",
     )
     parser.add_argument(
         "--language",
         metavar="TAG",
-        help="check what this language needs, such as de (default: en and fa)",
+        help="check the requirements of this language, such as de (default: en and fa)",
     )
     add_json(parser)
     return parser
@@ -106,7 +107,7 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
     from myxtts.devices.doctor import CheckResult, install_command
 
     if shutil.which("ffmpeg") is not None:
-        yield CheckResult("ffmpeg", "fine", "reads m4a, aac, wma and the sound of videos")
+        yield CheckResult("ffmpeg", "fine", "reads m4a, aac, wma and the audio of videos")
     else:
         yield CheckResult(
             "ffmpeg",
@@ -116,10 +117,10 @@ def _check_extras(language: str | None) -> Iterator[CheckResult]:
         )
     missing = [module for module in ("jiwer", ASR_PACKAGE) if find_spec(module) is None]
     if missing:
-        text = "not installed: myxtts evaluate measures no word errors"
+        text = "not installed: myxtts evaluate cannot measure WER"
         yield CheckResult("Evaluation", "note", text, install_command("eval"))
     elif language is None or language.partition("-")[0] in ASR_LANGUAGES:
-        yield CheckResult("Evaluation", "fine", "myxtts evaluate measures word errors")
+        yield CheckResult("Evaluation", "fine", "myxtts evaluate measures WER")
     else:
         text = f"the included ASR model is English only; WER in {language} needs Whisper"
         remedy = "myxtts evaluate --whisper DIR, with a model for faster-whisper"

@@ -22,10 +22,10 @@ _DEFAULT_COUNT = 20
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "evaluate",
-        help="measure how a run sounds, compared with the recordings",
+        help="measure the speech of a run and compare it with the recordings",
         description="Synthesize held-out sentences with a run and compare them with the "
         "recordings, and with the recordings resynthesized from their mels by each vocoder. "
-        "Writes a page to listen to.",
+        "Writes a page with all clips.",
     )
     add_run(parser)
     parser.add_argument(
@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="sentences to speak, one per line (default: those of held-out clips)",
+        help="sentences to synthesize, one per line (default: those of held-out clips)",
     )
     parser.add_argument(
         "--language",
@@ -98,11 +98,11 @@ def run(options: argparse.Namespace) -> int:
         toolbox = open_toolbox(own_voice=own_voice(tts), whisper=options.whisper, only=only)
         if not toolbox.metrics:
             missing = "; ".join(f"{', '.join(it.titles)}: {it.reason}" for it in toolbox.left_out)
-            raise ConfigError(f"nothing of --only can be measured here: {missing}")
+            raise ConfigError(f"none of the metrics of --only can be measured here: {missing}")
         out = options.out or RunDir(run_dir).evaluation
         if options.out is None:
             require_no_link(out)
-        progress.begin("speaking and measuring, clip", "clip")
+        progress.begin("synthesizing and measuring, clip", "clip")
         evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
         progress.begin("drawing")
         content = save_evaluation(evaluation, out)

@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "export",
         help="write a run as a SavedModel, ONNX or LiteRT model",
         description="Write a run as a model that runs without MyXTTS: token ids and a voice to "
-        "samples, with a JSON of what it needs and an example.",
+        "samples, with its metadata as JSON and an example.",
     )
     add_run(parser)
     parser.add_argument(

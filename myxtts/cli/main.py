@@ -57,7 +57,7 @@ _MACHINE_LIMITS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     with standard_streams():
-        # A command need not wait until the others are imported.
+        # Import only the command that is used.
         only = arguments[0] if arguments and arguments[0] in _COMMANDS else None
         options = command_parser(only).parse_args(arguments)
         level = logging.INFO if options.verbose else logging.WARNING

@@ -29,7 +29,7 @@ INTERRUPTED = exit_code_of_signal(signal.SIGINT)
 # The reader is gone, as in `myxtts stats ... | head`.
 BROKEN_PIPE = exit_code_of_signal(signal.SIGPIPE)
 
-# Flags that are not called like the setting they set.
+# Flags whose name differs from their setting's.
 FLAG_OF_SETTING = {
     "default_language": "--language",
     "size": "--model-size",
@@ -41,7 +41,7 @@ _OTHER_SPELLINGS = re.compile(r"(?<=[\w])(/--?[\w-]+)+(?=:|$)")
 
 
 class HelpWithDefaults(argparse.HelpFormatter):
-    """Adds the default where the text of a flag does not explain it."""
+    """Appends the default to help texts that do not mention it."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         has_default = action.option_strings and not action.required
@@ -57,7 +57,7 @@ class HelpWithDefaults(argparse.HelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse with suggestions, and without the usage before each error.
+    """An argparse parser that suggests flags and prints errors without the usage.
 
     The methods with an underscore are argparse's own, the same in every Python since 3.11.
     """
@@ -76,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        # argparse would first complain of a required flag, though it was only misspelt.
+        # Otherwise argparse reports a required flag as missing if it is misspelled.
         for argument in sys.argv[1:] if args is None else args:
             flag = argument.partition("=")[0]
             if argument == "--" or (self._subparsers is not None and flag[:1] != "-"):
@@ -114,7 +114,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def flag_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
-    """Return the group of that title, which is made where it is first asked for."""
+    """Return the group with that title, created on first use."""
     made = next((one for one in parser._action_groups if one.title == title), None)
     return made or parser.add_argument_group(title)
 
@@ -194,7 +194,7 @@ def configuration(
 ) -> XTTSConfig:
     """Load the configuration: --config or else `base`, then flags and `changes`, then --set.
 
-    Every flag that is called like a setting sets it.
+    A flag with the name of a setting sets it.
     """
     sections = section_by_setting()
     given = {
@@ -215,9 +215,7 @@ def configuration(
 def add_message_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
     """Add the flags that every command has."""
     group = flag_group(parser, "messages")
-    group.add_argument(
-        "--verbose", action="store_true", default=default, help="show details of what is done"
-    )
+    group.add_argument("--verbose", action="store_true", default=default, help="show details")
     group.add_argument(
         "--traceback", action="store_true", default=default, help="print the traceback of an error"
     )
@@ -263,13 +261,13 @@ def add_speech_flags(parser: argparse.ArgumentParser) -> None:
             f"--{condition}-guidance",
             type=float,
             metavar="SCALE",
-            help=f"classifier-free guidance towards the {condition}: 0 is off, higher follows it "
+            help=f"classifier-free guidance toward the {condition}: 0 is off, higher follows it "
             "more closely (default: the run's setting)",
         )
 
 
 def speech_options(options: argparse.Namespace) -> SpeechOptions:
-    """Return the speech options among the flags."""
+    """Return the speech options from the flags."""
     names = SpeechOptions.__dataclass_fields__
     try:
         return SpeechOptions(**{name: vars(options)[name] for name in names if name in options})

@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "prepare",
         help="compute the features of a corpus once, for all runs",
         description="Decode, check, trim and normalize every clip, and cache tokens, mels and "
-        "samples on disk. Continues where it stopped, and recomputes only clips that changed.",
+        "samples on disk. Resumes after an interruption and recomputes only clips that changed.",
     )
     add_corpus(parser, "folder of the corpus")
     add_val_data(parser)

@@ -1,4 +1,4 @@
-"""`myxtts review CORPUS`: a page to listen to collected clips and to correct their texts."""
+"""`myxtts review CORPUS`: a page to listen to collected clips and correct their texts."""
 
 from __future__ import annotations
 
@@ -26,21 +26,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="make the corpus if there is none, to record sentences from the microphone",
+        help="record sentences from the microphone; creates the corpus if needed",
     )
     parser.add_argument(
         "--language",
         metavar="TAG",
-        help="of sentences to record, and of the page if it has it (default: en)",
+        help="language of the sentences to record, and of the page if available (default: en)",
     )
     parser.add_argument(
-        "--speaker", default="speaker", metavar="NAME", help="who records (default: speaker)"
+        "--speaker",
+        default="speaker",
+        metavar="NAME",
+        help="name of the recorded speaker (default: speaker)",
     )
     parser.add_argument(
         "--port", type=int, default=0, metavar="N", help="port of the page (default: a free one)"
     )
     parser.add_argument(
-        "--no-browser", action="store_true", help="print the address and open nothing"
+        "--no-browser", action="store_true", help="print the address without opening the browser"
     )
     return parser
 

@@ -44,17 +44,17 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language",
         metavar="TAG",
-        help="language of requests that name none (default: each run's text.default_language)",
+        help="language of requests without one (default: each run's text.default_language)",
     )
     parser.add_argument(
         "--strict-voices",
         action="store_true",
-        help="refuse OpenAI's names of voices, such as alloy, instead of using the first voice",
+        help="reject OpenAI's voice names, such as alloy, instead of using the first voice",
     )
     add_vocoder_flag(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--port", type=int, default=5002, metavar="N", help="port to listen on; 0 is any free one"
+        "--port", type=int, default=5002, metavar="N", help="port to listen on; 0 picks a free one"
     )
     access = flag_group(parser, "access")
     access.add_argument(
@@ -74,8 +74,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name by which clients call the server, besides localhost and IP addresses; may be "
-        "repeated",
+        help="host name that clients use, besides localhost and IP addresses; may be repeated",
     )
     access.add_argument(
         "--allow-origin",
@@ -91,7 +90,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         type=int,
         default=64,
         metavar="N",
-        help="requests answered or waiting at one time; more get status 429",
+        help="maximum number of requests running or waiting; more get status 429",
     )
     limits.add_argument(
         "--max-characters",

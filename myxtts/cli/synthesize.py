@@ -1,4 +1,4 @@
-"""`myxtts synthesize`: speaks texts in the voice of a recording, or in a saved voice."""
+"""`myxtts synthesize`: synthesizes texts in the voice of a recording, or in a saved voice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Rows of a table that are spoken at the same time; what waits together is computed together.
+# Rows of a table that are synthesized concurrently, to be batched.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 200
 
@@ -103,7 +103,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--out_path",
         type=Path,
         metavar="FILE",
-        help=f"file to write; its ending is one of {', '.join(AUDIO_ENDINGS)}",
+        help=f"file to write, with one of the extensions {', '.join(AUDIO_ENDINGS)}",
     )
     target.add_argument(
         "--out-dir",
@@ -118,12 +118,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     output.add_argument(
         "--overwrite", action="store_true", help="replace existing files in --out-dir"
     )
-    output.add_argument("--play", action="store_true", help="play the speech while it is made")
+    output.add_argument("--play", action="store_true", help="play the speech while it is computed")
     output.add_argument(
         "--subtitles",
         type=Path,
         metavar="FILE",
-        help="write the times of sentences and words; the ending is srt, vtt or json",
+        help="write the times of sentences and words as .srt, .vtt or .json",
     )
     return parser
 
@@ -131,7 +131,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 class SpeechJob(NamedTuple):
     request: Request
     file: Path | None
-    """None: it is only played."""
+    """None plays the speech without writing a file."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
     waiting = [job for job in jobs if not (keeps_files and job.file and job.file.exists())]
     kept = len(jobs) - len(waiting)
     if not waiting:
-        say(f"{options.out_dir}: nothing to do; {len(jobs)} were there already")
+        say(f"{options.out_dir}: nothing to do; all {len(jobs)} files exist")
         return 0
     # Compiling takes longer than it saves for two or three sentences.
     compiled = sum(len(job.request.text) for job in waiting) > _SHORT_TEXT_CHARACTERS
@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         seconds = _speak_one(tts, waiting[0], options, how)
         what = str(waiting[0].file or "played")
-    aside = f"; {kept} were there already" if kept else ""
+    aside = f"; kept {kept} existing" if kept else ""
     separator = ", " if options.out_dir else ": "
     say(
         f"{what}{separator}{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, step "
@@ -177,7 +177,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, tts: TTS, jobs: list[SpeechJob]) -> None:
-    """Check languages and voices of all rows before the first is spoken."""
+    """Check languages and voices of all rows before the first is synthesized."""
     checked: set[str | None] = {None}
     for job in jobs:
         with _naming_the_row(options, job):
@@ -233,7 +233,7 @@ def _speak_one(tts: TTS, job: SpeechJob, options: argparse.Namespace, how: dict[
 def _speak_batch(
     tts: TTS, jobs: list[SpeechJob], options: argparse.Namespace, how: dict[str, Any]
 ) -> float:
-    """Speak all rows; Ctrl-C waits for those that have begun. Return the seconds of speech."""
+    """Speak all rows and return the seconds of speech; Ctrl-C waits for rows in progress."""
     options.out_dir.mkdir(exist_ok=True)
 
     def speak(job: SpeechJob) -> float:
@@ -264,7 +264,7 @@ def _speak_batch(
 
 
 def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
-    """Return the voice of a row, which is a name or a recording, or else that of the flags."""
+    """Return the voice of a row, a name or a recording, by default that of the flags."""
     if of_row is None:
         return {"voice": options.voice, "speaker_wav": options.speaker_wav}
     is_recording = Path(of_row).suffix.lower().removeprefix(".") in AUDIO_ENDINGS
@@ -272,7 +272,7 @@ def _voice(options: argparse.Namespace, of_row: str | None) -> dict[str, Any]:
 
 
 def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
-    """Read everything that is to be spoken, and check where it goes."""
+    """Read everything to synthesize, and check the output paths."""
     if options.out_dir is None:
         if options.batch is not None:
             raise DataError("--batch: needs --out-dir DIR, for a file for each row")
@@ -291,7 +291,7 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: is a file, expected a folder for --out-dir")
     if not folder.absolute().parent.is_dir():
-        raise DataError(f"{folder}: cannot be made (no folder {folder.parent})")
+        raise DataError(f"{folder}: cannot be created (no folder {folder.parent})")
     try:
         require_creatable(folder / "file" if folder.is_dir() else folder.absolute())
     except OSError as error:
@@ -323,7 +323,7 @@ def _text(options: argparse.Namespace) -> tuple[str, str]:
 
 
 def require_sound_device() -> Any:
-    """Return the library that plays; an error says what is missing."""
+    """Return the audio library, or raise an error that names what is missing."""
     try:
         import sounddevice
     except ImportError:
@@ -345,7 +345,7 @@ def require_sound_device() -> Any:
 
 @contextlib.contextmanager
 def player(sample_rate_hz: int) -> Iterator[Callable[[Any], None]]:
-    """Open the sound device; samples that are played wait until there is room for them."""
+    """Open the sound device; playing blocks while its buffer is full."""
     sounddevice = require_sound_device()
     try:
         with sounddevice.OutputStream(sample_rate_hz, channels=1, dtype="float32") as device:

@@ -35,8 +35,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train a model on a corpus",
-        description="Train a model on a corpus. Settings without a flag come from --config, or "
-        "else their defaults.",
+        description="Train a model on a corpus. Settings without a flag come from --config or "
+        "have their defaults.",
     )
     add_training_flags(parser)
     return parser
@@ -82,8 +82,8 @@ def configuration_of_run(
 ) -> XTTSConfig:
     """Return the configuration that a run would have.
 
-    A resumed run keeps its saved settings unless flags change them. A run initialized from
-    another one defaults to its model and its way of training.
+    A resumed run keeps its saved settings unless flags change them. A run initialized from another
+    one defaults to that run's model and training settings.
     """
     config = _given_configuration(options, resumed)
     if source is None:
@@ -110,7 +110,7 @@ def _require_paths(resumed: Checkpoint, config: XTTSConfig) -> None:
     ):
         run = shlex.quote(str(RunDir.around(resumed.folder)))
         raise ConfigError(
-            "--resume: paths are not taken from the run; give them again, if they are right: "
+            "--resume: paths are not taken from the run; pass them again if they are correct: "
             f"myxtts train {_path_flags(recorded)}--resume {run}"
         )
 
@@ -152,7 +152,7 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         return _newest_run(options.run_dir)
     folder: Path | None = options.run_dir if options.resume is True else options.resume
     if folder is None:
-        raise CheckpointError("--resume: which run? Use --resume DIR or --run-dir DIR")
+        raise CheckpointError("--resume: no run given; use --resume DIR or --run-dir DIR")
     if options.run_dir not in (None, folder):
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
     if options.init_from is not None:
@@ -238,12 +238,12 @@ _SETTINGS_WITH_FLAGS = {
         ("--buffer-size", "N", "batches to prefetch"),
     ),
     "model and optimization": (
-        ("--task", "", "train the model that speaks, or the vocoder for its mels"),
+        ("--task", "", "train the acoustic model, or a vocoder"),
         (
             "--mels-from",
             "RUN",
-            "with --task vocoder: train on the mels that a trained run, or base, predicts for the "
-            "clips (default: on those of the recordings)",
+            "with --task vocoder: train on mels predicted by a trained run or base (default: mels "
+            "of the recordings)",
         ),
         ("--model-size", "", "preset for the model's dimensions"),
         ("--optimization-level", "", "preset for optimization and augmentation settings"),
@@ -252,7 +252,7 @@ _SETTINGS_WITH_FLAGS = {
             "NAMES",
             'parts of the model to freeze, such as "voice_encoder, decoder.block_*"',
         ),
-        ("--gradient-accumulation-steps", "N", "batches whose gradients make one step"),
+        ("--gradient-accumulation-steps", "N", "batches per optimizer step"),
         ("--xla", "", "compile the training step with XLA (default: on GPUs only)"),
     ),
     "length and saving": (
@@ -282,7 +282,7 @@ _SETTINGS_WITH_FLAGS = {
 
 
 def _add_setting(group: Any, flags: str, metavar: str, what: str) -> None:
-    """Add the flag of a setting, which knows its type, choices and default."""
+    """Add the flag of a setting, with the setting's type, choices and default."""
     *_, flag = flags.split()
     own = {its_flag: setting for setting, its_flag in FLAG_OF_SETTING.items()}
     name = own.get(flag, flag.removeprefix("--").replace("-", "_"))

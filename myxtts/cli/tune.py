@@ -67,11 +67,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     config = configuration(options)
     if config.data.train_data is None:
-        raise ConfigError("no corpus given; the best settings depend on it: myxtts tune CORPUS")
+        raise ConfigError("no corpus given; use myxtts tune CORPUS")
     if config.training.task != "acoustic":
         raise ConfigError(
-            "training.task: found vocoder, expected acoustic: tune measures settings of the model; "
-            "a vocoder's segments have one shape, and its batch size is data.batch_size"
+            "training.task: found vocoder, expected acoustic; for a vocoder set data.batch_size"
         )
     if not _MIN_MINUTES <= options.minutes <= _MAX_MINUTES:
         raise ConfigError(
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from myxtts.training.train import plan_run
 
     if find_cluster() is not None:
-        raise ConfigError("tune: measures one machine; start it outside the cluster")
+        raise ConfigError("tune: measures a single machine; start it outside the cluster")
     with Progress(quiet=options.json) as progress:
 
         class Preparation(Observer):
@@ -191,7 +190,7 @@ def _yaml(
         f"{options.train_data or 'this corpus'}.",
     ]
     if not changes:
-        lines.append("# Nothing to change: these settings are already the fastest.")
+        lines.append("# No changes: these settings are already the fastest.")
     for section, values in settings.items():
         lines += ["", f"{section}:"]
         for name, value in values.items():

@@ -47,11 +47,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     _add_run(remove)
     remove.add_argument("name", metavar="NAME", help="name of the voice")
     for action, run_action in ((add, _add), (listing, _list), (remove, _remove)):
-        # They also work before the action.
+        # Flags that also work before the action.
         add_message_flags(action, argparse.SUPPRESS)
         action.set_defaults(run_action=run_action)
     for one in (parser, add, listing, remove):
-        one.why_no_language = "a voice speaks every language of its run"
+        one.why_no_language = "a voice works in every language of its run"
     return parser
 
 

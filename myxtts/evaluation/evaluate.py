@@ -1,9 +1,9 @@
 """Synthesizes sentences and compares their metrics with those of the recordings.
 
-Metrics are meaningful only relative to their ceiling. The recordings are the upper bound; copies of
-them through mel and vocoder are what a perfect model could reach.
+Metrics are meaningful only relative to their ceiling: the recordings, and their copy synthesis
+through mel and vocoder, which a perfect model could reach.
 
-It is also the program that evaluates the checkpoints of a run in the background:
+This module is also the program that evaluates the checkpoints of a run in the background:
 
 python -m myxtts.evaluation.evaluate choose CONFIG SENTENCES LANGUAGE...
 python -m myxtts.evaluation.evaluate measure SNAPSHOT SENTENCES RESULT PRIORITY [MEASURE...]
@@ -66,7 +66,7 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """One sentence in one of the columns."""
+    """One sentence of one column."""
 
     column: str
     sentence: Sentence
@@ -85,7 +85,7 @@ class Evaluation:
     sentences: tuple[Sentence, ...]
     toolbox: Toolbox
     vocoders: tuple[str, ...]
-    """Names of those that copy the recordings."""
+    """Names of the vocoders used for copy synthesis."""
     clips: list[Clip] = field(default_factory=list)
 
     @property
@@ -128,7 +128,7 @@ class Evaluation:
 
 
 def copies_by(vocoder: str) -> str:
-    """Return the column of a vocoder's copies."""
+    """Return the column of a vocoder's copy synthesis."""
     return f"{vocoder} copies"
 
 
@@ -169,9 +169,9 @@ def evaluate(
         return Sound(waveform=waveform, sample_rate_hz=audio.sample_rate_hz)
 
     for sentence in sentences:
-        # Finds text that cannot be spoken before the work begins.
+        # Report unspeakable text before any work begins.
         tts.tokenizer.encode(sentence.text, sentence.language)
-    # Compiles first, so that the first sentence takes no longer than the others.
+    # Compile first, so that the first sentence is as fast as the others.
     speech = synthesize(sentences[0])
     for vocoder in copiers.values():
         copy(speech, vocoder)
@@ -358,11 +358,11 @@ def _choose(config_file: str, sentences_file: str, *languages: str) -> None:
 def _measure(
     snapshot: str, sentences_file: str, result_file: str, priority: str, *only: str
 ) -> None:
-    """Write the model's means; recordings and their copies do not change and are skipped."""
+    """Write the means of the model only; recordings and copy synthesis do not change."""
     if priority == "lowest":
         os.nice(_LOWEST_PRIORITY)
         if hasattr(os, "SCHED_IDLE"):
-            # Yields immediately, not at the end of its time slice.
+            # Yield the CPU immediately, not at the end of a time slice.
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     tts = TTS(Path(snapshot))

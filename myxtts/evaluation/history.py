@@ -43,7 +43,7 @@ class Curve:
 class RunHistory:
     folder: Path
     corpus: tuple[str | None, ...]
-    """What its losses depend on besides the model: data, tokens and task."""
+    """Data, tokens and task, on which the losses depend besides the model."""
     steps: int
     hours: float
     utterances: int
@@ -60,7 +60,7 @@ def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
     lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config_of_run(run.config_file)
-    # Left by `myxtts evaluate`.
+    # Written by `myxtts evaluate`.
     evaluation = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
     means = {name: it["means"] for name, it in evaluation.get("measures", {}).items()}
     if evaluation:

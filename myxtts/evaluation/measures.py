@@ -1,8 +1,8 @@
 """Measures, each of which computes one or more metrics of a clip.
 
-A measure is independent of models, runs and tables. It is only applied to clips that have what it
-needs: a recording of the same sentence, a language that it supports. To add one, write a class and
-its line in `MEASURES`.
+A measure is independent of models, runs and tables. It is applied only to clips that have what it
+requires, such as a recording of the same sentence or a supported language. To add one, write a
+class and add it to `MEASURES`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Speech(Sound):
-    """A clip to evaluate, with everything that measures may need."""
+    """A clip to evaluate, with the context that measures use."""
 
     text: str
     language: str
@@ -136,7 +136,7 @@ def pitch_hz(waveform: FloatArray, hop_samples: int) -> npt.NDArray[np.float64]:
     padded = np.pad(waveform.astype(np.float64), (length // 2, length - length // 2))
     frames = np.lib.stride_tricks.sliding_window_view(padded, length)[::hop_samples]
     difference = _normalized_difference(frames)
-    # The first clear dip of each frame, or else the deepest.
+    # The first clear dip of each frame, or the deepest one.
     allowed = difference[:, _SHORTEST_LAG:-1]
     clear_dips = (allowed < _CLEAR_PERIOD) & (allowed <= difference[:, _SHORTEST_LAG + 1 :])
     lags = np.where(clear_dips.any(axis=1), clear_dips.argmax(axis=1), allowed.argmin(axis=1))
@@ -163,12 +163,12 @@ def _normalized_difference(frames: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
     lags = np.arange(1, _LONGEST_LAG + 1)
     normalized = np.ones_like(difference)
     normalized[:, 1:] = difference[:, 1:] * lags / (np.cumsum(difference[:, 1:], axis=1) + _SMALL)
-    # Silence matches itself at every lag, but is unvoiced.
+    # Silence is periodic at every lag, but unvoiced.
     normalized[energy[:, 0] < _SMALL] = 1.0
     return normalized
 
 
-# The same analysis for all runs, whatever mels they are trained on, keeps metrics comparable.
+# The analysis does not depend on a run's mel settings, so metrics stay comparable.
 _ANALYSIS = AudioConfig(
     sample_rate_hz=MEASURED_RATE_HZ, fft_samples=512, hop_samples=200, highest_hz=8_000.0
 )
@@ -243,7 +243,7 @@ DISTILLMOS = Metric(name="distillmos", title="quality by DistillMOS", unit="1 to
 
 
 class Dnsmos(Measure):
-    """Trained for noise suppression: rates noise and distortion, not whether it is speech."""
+    """Rates noise and distortion, not speech: DNSMOS was trained for noise suppression."""
 
     tool = Tool(name="DNSMOS (speechmos)", license="MIT", extra="eval")
     metrics = (DNSMOS,)
@@ -259,7 +259,7 @@ class Dnsmos(Measure):
 
 
 class Distillmos(Measure):
-    """Trained on many kinds of degraded and synthetic speech."""
+    """Rates naturalness; DistillMOS was trained on degraded and synthetic speech."""
 
     tool = Tool(name="DistillMOS", license="MIT", extra="eval-torch")
     metrics = (DISTILLMOS,)
@@ -270,7 +270,7 @@ class Distillmos(Measure):
         import torch
 
         self._torch: Any = torch
-        # It prints the location of its weights.
+        # The package prints the location of its weights.
         with contextlib.redirect_stdout(io.StringIO()):
             self._model: Any = distillmos.ConvTransformerSQAModel().eval()
 
@@ -383,13 +383,13 @@ MEASURES: tuple[type[Measure], ...] = (
     AgainstRecording,
     Levels,
 )
-"""In the order of the table."""
+"""Measures in the order of the table."""
 SPEECH_METRICS = tuple(metric for measure in MEASURES for metric in measure.metrics)
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Metrics that are not in the table, and why."""
+    """Metrics that are missing from the table, with the reason."""
 
     titles: tuple[str, ...]
     reason: str

@@ -130,8 +130,7 @@ def page(evaluation: Evaluation) -> str:
         f"<title>{title}</title><style>{_STYLE}</style>",
         f"<h1>{title}</h1>",
         f"<p>{len(evaluation.sentences)} sentences that the run was not trained on. Compare each "
-        "metric with the recordings and with their copies (resynthesized from their mels by a "
-        "vocoder).</p>",
+        "metric with the recordings and with their copy synthesis (mel and vocoder).</p>",
         "<table><tr><th>" + "".join(f"<th>{column}" for column in evaluation.columns),
     ]
     for metric in evaluation.toolbox.metrics:

@@ -1,4 +1,4 @@
-"""Files of tensors in the safetensors format: nothing is pickled, so no file runs code."""
+"""Checkpoints: tensors as safetensors, checksums and JSON; nothing is pickled or runs code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SYSTEM_ERROR = re.compile(r"os error (\d+)")
 
 
 def save_tensors(file: Path, tensors: Tensors) -> None:
-    """Write the file; other threads run meanwhile. A full disk is an OSError."""
+    """Write the file without blocking other threads; a full disk raises an OSError."""
     try:
         save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, file)
     except safetensors.SafetensorError as error:
@@ -83,7 +83,7 @@ Content = bytes | Tensors
 
 @dataclass(frozen=True)
 class Written:
-    """Identifies the content of a file."""
+    """Size and checksum of a file."""
 
     bytes: int
     sha256: str
@@ -224,7 +224,7 @@ _log = logging.getLogger(__name__)
 _NAME = re.compile(r"step_(\d{8,18})")
 _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
 CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
-# Files that the run folder has under the same names; every checkpoint has its own copy.
+# Files that a run folder and each of its checkpoints have under the same name.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
 _EMA = "average/"
@@ -232,13 +232,13 @@ _EMA = "average/"
 
 @dataclass(frozen=True)
 class MetricsSoFar:
-    """What the next line of metrics.jsonl and the report need of the steps so far.
+    """Metrics of the steps so far, for the next line of metrics.jsonl and the report.
 
     `frames` and `work` are pairs: real and computed.
     """
 
     steps: int = 0
-    """Since the last line."""
+    """Losses since the last line."""
     sums: dict[str, float | None] = field(default_factory=dict)
     """Over these steps; null if one was not finite."""
     interval_frames: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -342,7 +342,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint and, once it is complete, remove all but the newest `keep`."""
     folder = store / step_name(info.step)
-    # Runs are deterministic, so the same step twice is the same state.
+    # Runs are deterministic, so a step always has the same state.
     if not _is_intact(folder):
         ema = {
             name.removeprefix(_EMA): value
@@ -442,7 +442,7 @@ def _read_info(file: Path) -> CheckpointInfo:
         return CheckpointInfo(**content, so_far=so_far and MetricsSoFar(**so_far))
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    # A newer version may write what this one does not know.
+    # A newer version may write unknown fields.
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{file}: not a valid checkpoint file ({error})") from None
 
@@ -450,8 +450,8 @@ def _read_info(file: Path) -> CheckpointInfo:
 class CheckpointWriter:
     """Saves checkpoints while training continues: one thread, one checkpoint at a time.
 
-    A full disk costs a checkpoint, not the run: it is a warning, and the next one tries again. Only
-    at the end of the run is it an error.
+    A full disk is a warning, and the next checkpoint tries again. It is an error only at the end of
+    the run.
     """
 
     def __init__(
@@ -476,7 +476,7 @@ class CheckpointWriter:
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
         try:
-            # An error already being raised says more than one about the checkpoint.
+            # An error that is already being raised takes precedence.
             with contextlib.suppress(*([CheckpointError] if kind is not None else [])):
                 self.wait()
         finally:

@@ -1,4 +1,4 @@
-"""The folder of a run: every name in it, and where to find its parts.
+"""The folder of a run: the names of its files, its lines and its lock.
 
 RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
     init_from.json                              what it loaded from another run's weights
@@ -9,8 +9,7 @@ RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; i
     evidence/                                   batches with a non-finite loss
     .lock  .measuring/                          files of the training process
 
-Knows names and places. The modules next to this one know how checkpoints, lines and locks are read
-and written. The names in a checkpoint are in `checkpoints`.
+`checkpoint` reads and writes the checkpoints.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from myxtts.runs.checkpoint import (
 
 _log = logging.getLogger(__name__)
 
-# In RUN/evaluation, or wherever else an evaluation is written.
+# In RUN/evaluation, or in another folder of an evaluation.
 EVALUATION_RESULT = "evaluation.json"
 
 
@@ -74,7 +73,7 @@ class RunDir(os.PathLike[str]):
     def around(cls, folder: Path) -> RunDir:
         """Return the run that a run or checkpoint folder belongs to.
 
-        RUN/best and checkpoints come and go; their run stays. A copy elsewhere is its own run.
+        A checkpoint that was copied elsewhere is a run of its own.
         """
         if not is_sealed_folder(folder):
             return cls(folder)
@@ -125,12 +124,12 @@ class RunDir(os.PathLike[str]):
 
     @property
     def holds_a_run(self) -> bool:
-        """Whether a run was started here, even if it saved nothing."""
+        """Whether a run was started here, even if nothing was saved."""
         return self.config_file.exists()
 
     @property
     def has_saved(self) -> bool:
-        """Whether a run here can be resumed or can speak."""
+        """Whether the folder has a checkpoint to resume or to synthesize with."""
         return bool(self.checkpoint_folders()) or self.best.exists()
 
     @property
@@ -276,7 +275,7 @@ class RunDir(os.PathLike[str]):
 
 
 def require_no_link(place: Path) -> None:
-    """Raise an error for a link: through it, files elsewhere would be written and removed."""
+    """Raise an error for a link, through which files elsewhere would be changed."""
     if place.is_symlink():
         raise CheckpointError(f"{place}: is a link out of the run; replace it by what it leads to")
 
@@ -507,7 +506,7 @@ def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[st
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
 
 
-# In the place of a run's folder; one of this name goes before it.
+# Stands for a run folder; a folder of this name takes precedence.
 BASE = "base"
 VOCODER = "vocoder"
 _WEIGHTS = Path(str(resources.files("myxtts") / "weights"))

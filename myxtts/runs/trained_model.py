@@ -68,7 +68,7 @@ _Result = TypeVar("_Result")
 def require_model(checkpoint: Checkpoint, make: Callable[[], keras.Model]) -> None:
     """Raise an error unless the weights fit the model; takes no memory for either.
 
-    A configuration from elsewhere may declare a model of any size.
+    An untrusted configuration may declare a model of any size.
     """
 
     def check() -> None:
@@ -88,8 +88,8 @@ def model_of(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
             checkpoint.require_shapes(variables)
             weights = checkpoint.ema_weights(variable.path for variable in variables)
             for variable in variables:
-                # Drawing random weights first takes longer than all the rest; Keras has no public
-                # way around it.
+                # Avoids initializing random weights, the slowest part; Keras has no public way to
+                # skip it.
                 variable._initializer = lambda *_, value=weights[variable.path], **__: value
             scope.initialize_variables = True
         return model

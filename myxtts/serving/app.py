@@ -23,21 +23,21 @@ from myxtts.version import VERSION
 from myxtts.web import AccessRules, Guard, add_error_handlers
 
 _VOICES = "/v1/voices"
-# They reveal nothing of a run and cost nothing.
+# Public paths, which are cheap and reveal nothing about a run.
 _OPEN_PATHS = ("/", "/healthz", "/docs", "/openapi.json", "/page/")
 # Boundaries and fields of a form around its recordings.
 _FORM_BYTES = 1 << 16
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": what, "content": {"application/json": {}}}
     for status, what in {
-        400: "What is wrong with the request",
-        401: "No token, or a wrong one",
-        403: "From a page of another site",
+        400: "Invalid request",
+        401: "Missing or invalid token",
+        403: "Request from another site's page",
         409: "The voice does not fit the model",
         413: "Too large",
-        421: "Called by a name that is not allowed",
+        421: "Host name not allowed",
         429: "Too many requests are waiting; see Retry-After",
-        503: "It took too long",
+        503: "Time limit exceeded",
     }.items()
 }
 _AUDIO = {200: {"description": "Speech", "content": {"audio/*": {}}}, **_ERRORS}
@@ -46,7 +46,7 @@ _AUDIO = {200: {"description": "Speech", "content": {"audio/*": {}}}, **_ERRORS}
 def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) -> ASGIApp:
     """Return the application. The first engine is the default."""
     desk = Desk(limits)
-    # FastAPI's own page of the interface loads from elsewhere.
+    # FastAPI's own documentation page loads files from other sites.
     app = FastAPI(
         title="MyXTTS",
         version=VERSION,
@@ -122,7 +122,7 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
 
     @app.get("/healthz")
     async def health() -> dict[str, Any]:
-        """Tell that the server answers."""
+        """Report that the server is up."""
         return {"status": "ok", "version": VERSION}
 
     @app.get("/metrics", response_class=Response)
@@ -147,7 +147,7 @@ def make_app(engines: Mapping[str, Engine], rules: AccessRules, limits: Limits) 
         return limits.upload_bytes + _FORM_BYTES if is_upload else limits.body_bytes
 
     def count(scope: Scope, status: int) -> None:
-        # Routes that exist, and one word for all others: clients do not name counters.
+        # Existing routes, and one word for all others, so that clients cannot create counters.
         route = getattr(scope.get("route"), "path", "other")
         desk.metrics.requests.labels(route, str(status)).inc()
 

@@ -1,4 +1,4 @@
-"""A served run: its facts, its voices, its speech."""
+"""A served run: its metadata, voices and speech."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Engine:
 
     @contextlib.contextmanager
     def http_errors(self) -> Iterator[None]:
-        """Turn errors of MyXTTS into answers, without paths of this machine."""
+        """Turn MyXTTS errors into HTTP errors without paths of this machine."""
         try:
             yield
         except MyXTTSError as error:
@@ -129,7 +129,7 @@ class Engine:
 
 
 _DEFAULTS = SpeechOptions()
-# Clients of OpenAI's API have these built in.
+# Built into clients of OpenAI's API.
 _OPENAI_VOICES = {
     *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
     *("sage", "shimmer", "verse"),
@@ -186,12 +186,12 @@ class SpeechRequest(BaseModel, use_attribute_docstrings=True):
     language: str | None = None
     """Such as en (default: --language of the server, or that of the run)."""
     stream: bool | None = None
-    """Send audio while it is made (default: yes, except for flac and aac)."""
+    """Send audio while it is computed (default: yes, except for flac and aac)."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = _DEFAULTS.seed
     """The same seed gives the same audio."""
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = _DEFAULTS.temperature
     """0 is flat and stable, 1 is lively."""
-    # Bounded, so that one request is not a hundred times as expensive as another.
+    # Bounded, so that all requests have a similar cost.
     steps: Annotated[int, Field(ge=1, le=50)] = _DEFAULTS.steps
     """Sampling steps: more is slower and slightly clearer."""
 
@@ -208,7 +208,7 @@ class Voices:
         self._model, self._tts, self._limits = model, tts, limits
         self.folder = voices_folder(run)
         self._read_only = INCLUDED_VOICES if is_included(run) else ()
-        # One change at a time: a name that is free stays free until it is taken.
+        # One change at a time, so that a free name stays free until it is used.
         self._changing = threading.Lock()
 
     def list(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Answers with speech: made in threads, sent while made, ended when the client has gone."""
+"""Speech responses: computed in threads, streamed, and canceled when the client disconnects."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ class Metrics:
         )
         self.audio_seconds = Counter("audio_seconds", "Seconds of speech sent.", **names)
         self.characters = Counter("characters", "Characters of text accepted.", **names)
-        self.hang_ups = Counter("hang_ups", "Clients that left before the end.", **names)
-        self.in_progress = Gauge("requests_in_progress", "Being answered or waiting.", **names)
+        self.hang_ups = Counter("hang_ups", "Clients that disconnected early.", **names)
+        self.in_progress = Gauge("requests_in_progress", "Requests running or waiting.", **names)
         names["buckets"] = _SECONDS
-        self.speech_seconds = Histogram("speech_seconds", "Until the last byte.", **names)
-        self.first_audio_seconds = Histogram("first_audio_seconds", "Until the first.", **names)
+        self.speech_seconds = Histogram("speech_seconds", "Time to the last byte.", **names)
+        self.first_audio_seconds = Histogram(
+            "first_audio_seconds", "Time to the first byte.", **names
+        )
 
 
 class Desk:
@@ -66,7 +68,7 @@ class Desk:
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[bool]:
-        """Yield whether the request is the only one. All slots taken is status 429."""
+        """Yield whether the request is the only one; status 429 if no slot is free."""
         if self._in_progress >= self.limits.waiting:
             seconds = min(_MAX_RETRY_SECONDS, max(1, math.ceil(self._usual_seconds)))
             raise HTTPException(
@@ -87,7 +89,7 @@ class Desk:
 
 
 class SpeechResponse(Response):
-    """Does everything when it is sent, so that whatever it takes is released there."""
+    """Does all work while it is sent, so that its resources are released at the end."""
 
     def __init__(self, engine: Engine, asked: SpeechRequest, desk: Desk) -> None:
         super().__init__()
@@ -97,7 +99,9 @@ class SpeechResponse(Response):
                 400, f"input: {len(asked.input):,} characters, expected at most {limit:,}"
             )
         if asked.response_format == "aac" and shutil.which("ffmpeg") is None:
-            raise HTTPException(400, "response_format: aac needs ffmpeg here; ask for mp3 or opus")
+            raise HTTPException(
+                400, "response_format: aac needs ffmpeg on the server; use mp3 or opus"
+            )
         self._engine, self._asked, self._desk = engine, asked, desk
         self._form = AUDIO_FORMATS[asked.response_format]
         self._is_streamed = self._form.is_streamed and asked.stream is not False
@@ -126,7 +130,7 @@ class SpeechResponse(Response):
                 clock.cancel()
                 watching.cancel()
                 self._wanted.clear()
-                if self._job is not None:  # closed by its thread, which may be in it still
+                if self._job is not None:  # closed by its thread, which may still be running it
                     self._job.add_done_callback(lambda _: pieces.close())
 
     async def _send(self, pieces: Iterator[bytes], send: Send) -> None:
@@ -146,7 +150,7 @@ class SpeechResponse(Response):
             while piece is not None:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = await self._next(pieces)
-        # Audio was sent already. The connection ends before the answer, which clients notice.
+        # Audio was already sent, so close the connection before the end; clients notice that.
         except HTTPException as error:
             raise CutOffError(error.detail) from None
         except UnwantedError:
@@ -166,7 +170,7 @@ class SpeechResponse(Response):
         self._wanted.clear()
 
     def _pieces(self, *, in_chunks: bool) -> Generator[bytes, None, None]:
-        """Yield what is sent. Runs in threads, one at a time."""
+        """Yield the encoded pieces. Runs in threads, one at a time."""
         pieces = self._encoded(in_chunks=in_chunks)
         if self._asked.stream_format == "audio":
             yield from pieces
@@ -194,9 +198,7 @@ class SpeechResponse(Response):
                 whole = np.concatenate([np.zeros(0, np.float32), *samples])
                 yield encode(name, whole, rate_hz, engine.tags(asked))
         except (soundfile.SoundFileError, subprocess.SubprocessError):
-            raise HTTPException(
-                400, f"{name}: cannot be made at {rate_hz} Hz; ask for wav"
-            ) from None
+            raise HTTPException(400, f"{name}: does not support {rate_hz} Hz; use wav") from None
 
     def _counted(self, samples: Iterator[FloatArray]) -> Iterator[FloatArray]:
         for piece in samples:
@@ -215,14 +217,14 @@ class AudioFormat(NamedTuple):
     """libsndfile's name, as for the subtype."""
     subtype: str = ""
     rate_hz: int | None = None
-    """None is that of the model."""
+    """None uses the rate of the model."""
 
 
 # Clients of OpenAI's API expect 16 bits, mono, little-endian.
 PCM_RATE_HZ = 24_000
 AUDIO_FORMATS = {
     "mp3": AudioFormat("audio/mpeg", True, "MP3", "MPEG_LAYER_III"),
-    # Opus has five rates only.
+    # Opus supports only five rates.
     "opus": AudioFormat("audio/ogg", True, "OGG", "OPUS", 24_000),
     "aac": AudioFormat("audio/aac", False),
     "flac": AudioFormat("audio/flac", False, "FLAC", "PCM_16"),
@@ -271,9 +273,9 @@ def _as_pcm(samples: FloatArray) -> bytes:
 
 
 class StreamEncoder:
-    """Samples in, bytes out. A context that releases what the encoder holds.
+    """Encodes samples as bytes; a context manager.
 
-    For MP3 and Opus libsndfile writes into a pipe, so it never returns to what was sent.
+    libsndfile writes MP3 and Opus into a pipe, so it cannot seek back into data that was sent.
     """
 
     def __init__(self, format_name: str, sample_rate_hz: int) -> None:
@@ -285,8 +287,7 @@ class StreamEncoder:
         if format_name in ("mp3", "opus"):
             self._read_end, write_end = os.pipe()
             os.set_blocking(self._read_end, False)
-            # Players work out the length of an MP3 from a constant bit rate, for there is no
-            # header with it.
+            # Without a header, players compute the length of an MP3 from a constant bit rate.
             constant = {"compression_level": 0.5, "bitrate_mode": "CONSTANT"}
             self._sound = soundfile.SoundFile(
                 write_end,
@@ -303,7 +304,7 @@ class StreamEncoder:
 
     def __exit__(self, *error: object) -> None:
         if self._sound is not None:
-            # Closing writes what is left. Without a reader that is an error, not a full pipe.
+            # Closing flushes the encoder. Without a reader that fails instead of blocking.
             os.close(self._read_end)
             with contextlib.suppress(soundfile.SoundFileError):
                 self._sound.close()
@@ -334,7 +335,7 @@ class StreamEncoder:
 
 
 def _wav_header(sample_rate_hz: int) -> bytes:
-    """Return a header that leaves the length open."""
+    """Return a header with an unknown length."""
     form = struct.pack("<HHIIHH", 1, 1, sample_rate_hz, sample_rate_hz * 2, 2, 16)
     unknown = b"\xff" * 4
     return b"RIFF%bWAVEfmt %b%bdata%b" % (unknown, b"\x10\0\0\0", form, unknown)

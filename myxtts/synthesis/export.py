@@ -114,7 +114,7 @@ def _convert(function: Any, folder: Path, types: list[tf.DType]) -> str:
     )
 
     frozen = convert_variables_to_constants_v2(function.get_concrete_function())
-    # It warns that the module is missing, from which it would read those numbers.
+    # It warns about the missing module.
     logging.getLogger("absl").setLevel(logging.ERROR)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
     if types:
@@ -133,7 +133,7 @@ EXPORTERS: dict[str, Callable[[ExportedSpeech, Any, Path], str]] = {
 
 
 def _facts(tts: TTS, options: SpeechOptions, kind: str, name: str, language: str) -> dict[str, Any]:
-    """Return everything that is needed to feed the model."""
+    """Return the metadata of model.json."""
     voices = {}
     for voice in tts.voices:
         vector, latents = tts.saved_voice(voice)
@@ -175,7 +175,7 @@ _SMALL = 1e-8
 
 
 class RealSpectra:
-    """Spectra as products with matrices: converters have no Fourier transform."""
+    """Spectra as matrix products, because converters lack the Fourier transform."""
 
     def __init__(self, audio: AudioConfig) -> None:
         size, hop = audio.fft_samples, audio.hop_samples
@@ -188,10 +188,10 @@ class RealSpectra:
         bins = np.arange(size // 2 + 1)
         angles = 2 * np.pi * np.outer(np.arange(size), bins) / size
         window = hann_window(size)[:, None]
-        # Arrays and not tensors: those of eager mode are inputs of a graph, not a part of it.
+        # Arrays, because eager tensors become inputs of a graph instead of constants.
         self._cosines = (np.cos(angles) * window).astype(np.float32)  # [size, bins]
         self._sines = (-np.sin(angles) * window).astype(np.float32)
-        # Bins between the first and the last stand for two of the whole spectrum.
+        # Bins between the first and the last count twice, as in a real FFT.
         twice = np.where((bins == 0) | (bins == size // 2), 1.0, 2.0)[:, None] / size
         undo = inverse_window(size, hop)
         self._from_real = (twice * np.cos(angles).T * undo).astype(np.float32)
@@ -305,7 +305,7 @@ class ExportedSpeech(tf.Module):
         nobody = Voice(*map(tf.zeros_like, voice))
         guidance = self._guidance
         everything = model.decoder.told(condition, voice)
-        # With the weight of each.
+        # Pairs of weight and conditioning.
         less = []
         if guidance.text:
             less.append((guidance.text, model.decoder.told(tf.zeros_like(condition), voice)))
@@ -319,7 +319,7 @@ class ExportedSpeech(tf.Module):
                 guided += weight * (clean - model.decoder.denoised(mel, mask, time, told))
             return step + 1, mel + (guided - mel) / tf.cast(steps - step, tf.float32)
 
-        # A loop and not its steps written out: converting took four times as long with those.
+        # A loop converts four times as fast as unrolled steps.
         _, mel = tf.while_loop(
             lambda step, _: step < steps,
             advance,

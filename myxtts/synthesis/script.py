@@ -27,7 +27,7 @@ from myxtts.text.tokenizer import Tokenizer, is_spoken, split_symbols
 
 FloatArray = npt.NDArray[np.float32]
 
-# After a sentence by its last mark, after a line and after a paragraph.
+# Pauses after sentences by their last mark, after lines and after paragraphs.
 _PAUSE_SECONDS = 0.25
 _PAUSES_BY_MARK = {"…": 0.4, "؛": 0.15, ";": 0.15, ":": 0.2}
 _LINE_PAUSE_SECONDS = 0.35
@@ -60,7 +60,7 @@ class SpokenLine:
 class ScriptWriter:
     tokenizer: Tokenizer
     max_sentence_characters: int
-    """A longer sentence is spoken in parts, since the model was trained on none like it."""
+    """Longer sentences are split, because the model was not trained on such lengths."""
 
     def lines(
         self, text: str, language: str, *, split: bool = True, lexicon: Lexicon | None = None
@@ -141,8 +141,8 @@ class ScriptWriter:
     def _ipa_symbols(self, ipa: str) -> list[str]:
         if self.tokenizer.kind != "phonemes":
             raise DataError(
-                f"[[{ipa}]]: this model was trained on letters and reads no IPA; spell the word as "
-                "it is said"
+                f"[[{ipa}]]: this model was trained on letters and cannot read IPA; respell the "
+                "word instead"
             )
         symbols = split_symbols(ipa)
         if unknown := self.tokenizer.unknown(symbols):
@@ -171,7 +171,7 @@ def read_batch(file: Path) -> list[Request]:
     if file.suffix.lower() not in (".csv", ".tsv"):
         raise DataError(f"{file}: expected a name that ends in .csv or .tsv")
     text = read_text(file)
-    # Spreadsheets write ; in countries where numbers have a comma.
+    # Spreadsheets use ; in countries with decimal commas.
     separators = "\t" if file.suffix.lower() == ".tsv" else ",|;"
     first_line = text.partition("\n")[0]
     separator = next((one for one in separators if one in first_line), separators[0])

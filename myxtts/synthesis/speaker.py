@@ -1,4 +1,4 @@
-"""Speaks lines of token ids: sampler, vocoder and level. Waiting threads are served together."""
+"""Synthesizes lines of token ids: sampler, vocoder and leveling. Waiting threads are batched."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Waiting(Generic[_Item, _Result]):
 class WorkQueue(Generic[_Item, _Result]):
     """Calls `work` with at most `max_jobs` jobs of one kind at a time, in one thread at a time.
 
-    There is no thread of its own: whichever waiting thread gets its turn works for all.
+    It has no thread of its own: the waiting thread whose turn it is works for all.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class WorkQueue(Generic[_Item, _Result]):
                             raise UnwantedError
                         self._do_some()
         finally:
-            # An interrupted thread leaves no work behind for others.
+            # An interrupted thread withdraws its own jobs.
             with self._list_lock:
                 self._waiting = [one for one in self._waiting if one not in own]
         for one in own:
@@ -86,7 +86,7 @@ class WorkQueue(Generic[_Item, _Result]):
 
     def _do_some(self) -> None:
         with self._list_lock:
-            # Unwanted jobs are withdrawn by the threads that asked for them.
+            # Unwanted jobs are withdrawn by the threads that submitted them.
             wanted = [one for one in self._waiting if one.is_wanted()]
             if not wanted:
                 return
@@ -117,11 +117,11 @@ _LINES_AT_ONCE = 16
 # Positions of the windows of a stream; the last number is that of all others. 40 are about 0.9 s,
 # the later two thirds of which the vocoder holds back.
 _WINDOW_POSITIONS = (40, 80, 160)
-# The level of a sentence is measured on at least as much of it, and the first window has more.
+# Minimum duration for measuring the level of a sentence; the first window is longer.
 _LEVEL_SECONDS = 0.25
-# A shorter chunk may be a soft or a loud part of its sentence.
+# A shorter chunk may be an unusually soft or loud part of its sentence.
 _RELIABLE_LEVEL_SECONDS = 0.6
-# Models speak at about the level of their training clips.
+# Typical level of speech, which is that of the training clips.
 _USUAL_LEVEL_DBFS = -23.0
 _SILENCE_BELOW_LOUDEST_DB = 40.0
 # Below -1 dBFS, with room for what lossy formats add.
@@ -150,7 +150,7 @@ class Speaker:
     ) -> Iterator[SpokenLine]:
         """Yield one line after the other; memory does not grow with their number.
 
-        Ends with UnwantedError once `is_wanted` says no.
+        Raises UnwantedError once `is_wanted` returns False.
         """
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = lines[first : first + _LINES_AT_ONCE]
@@ -167,7 +167,7 @@ class Speaker:
         leveler: Leveler | None = None
         for chunk in self._in_turn(self._chunks(line, voice, options)):
             if leveler is None:
-                # An unreliable level is drawn toward the usual one.
+                # Shrink an unreliable level toward the usual one.
                 share = min(chunk.size / rate / _RELIABLE_LEVEL_SECONDS, 1.0)
                 level = share * speech_level_dbfs(chunk, rate) + (1.0 - share) * _USUAL_LEVEL_DBFS
                 leveler = Leveler(options.loudness - level, rate)
@@ -206,7 +206,7 @@ class Speaker:
             return self._sampler.voice(log_mel)
 
     def warm_up(self, options: SpeechOptions, *, tokens: int, positions: int) -> None:
-        """Run every shape up to these lengths once; one sampling step is like another."""
+        """Run every shape up to these lengths once; a single sampling step is enough."""
         options = replace(options, steps=1)
         noise = np.random.default_rng(0).normal(-5.0, 2.0, (256, self._sampler.n_mels))
         voice = self.voice(noise.astype(np.float32))
@@ -236,7 +236,7 @@ class Speaker:
 
 
 def speech_level_dbfs(waveform: FloatArray, sample_rate_hz: int) -> float:
-    """Return the RMS level without pauses; the usual level for silence."""
+    """Return the RMS level without pauses, or the usual level for silence."""
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
         return _USUAL_LEVEL_DBFS
@@ -247,8 +247,8 @@ def speech_level_dbfs(waveform: FloatArray, sample_rate_hz: int) -> float:
 class Leveler:
     """Amplifies the chunks of a line, limits their peaks and fades the line in and out.
 
-    The limiter's gain changes smoothly and sees as far ahead as a fade is long. So much of each
-    chunk waits for the next one. No sample is lost.
+    The limiter's gain changes smoothly, with a look-ahead as long as a fade. That part of each
+    chunk is held back until the next one. No sample is lost.
     """
 
     def __init__(self, gain_db: float, sample_rate_hz: int) -> None:

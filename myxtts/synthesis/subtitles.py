@@ -110,14 +110,14 @@ def timed_line(spoken: SpokenLine, tokenizer: Tokenizer, offset_seconds: float) 
             if owner == index and symbols[token] != EDGE_SYMBOL and is_spoken(symbols[token])
         ]
         previous = timed[-1].end_seconds if timed else float(ends[0])
-        # A word that was not found begins and ends where the one before it ended.
+        # A word without tokens begins and ends where the previous one ended.
         start = max(previous, float(starts[own[0]])) if own else previous
         timed.append(TimedWord(word, start, max(start, float(ends[own[-1]])) if own else start))
     return TimedLine(spoken.line.text, timed[0].start_seconds, timed[-1].end_seconds, timed)
 
 
 def _words(text: str, main: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[str]]]:
-    """Yield written words with their own symbols; marks belong to the word before."""
+    """Yield written words with their symbols; punctuation belongs to the previous word."""
     waiting: tuple[str, list[str]] | None = None
     for part in language_parts(text, main, tokenizer.languages):
         for word in part.text.split():

@@ -46,7 +46,7 @@ OnProgress = Callable[[int, int], None]
 
 # Silence at both ends of a file; ASR models and players miss words without it.
 EDGE_SECONDS = 0.1
-# Computing a mel takes dozens of times its own memory, so long recordings are cut.
+# Computing a mel takes many times its own memory, so long recordings are cut.
 _MAX_MEL_SECONDS = 60
 _REMEMBERED_VOICES = 64
 # warm_up() prepares sentences up to these lengths; longer ones are rare.
@@ -99,7 +99,7 @@ class TTS:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages of the run; the first is that of texts without a language."""
+        """Languages of the run; the first is the default."""
         first = self.tokenizer.language_or_default(None, self.config.text.default_language)
         return (first, *(one for one in self.tokenizer.languages if one != first))
 
@@ -109,7 +109,7 @@ class TTS:
 
     @property
     def edge(self) -> FloatArray:
-        """The silence at both ends of every file."""
+        """Silence at both ends of every file."""
         return self._silence(EDGE_SECONDS)
 
     @property
@@ -124,7 +124,7 @@ class TTS:
         return voice_names(self._voices_folder)
 
     def voice(self, speaker_wav: Paths) -> Voice:
-        """Encode the voice of one or more recordings; remembered while they do not change."""
+        """Encode the voice of one or more recordings; cached while the files do not change."""
         files = reference_files(speaker_wav)
         return self._encoded_voice(files, tuple(map(reference_state, files)))
 
@@ -168,7 +168,7 @@ class TTS:
         return self._speaker.voice(np.concatenate(mels))
 
     def warm_up(self, options: SpeechOptions | None = None) -> None:
-        """Run every usual shape once, so that the first sentence takes as long as the others."""
+        """Run every usual shape once, so that the first sentence is as fast as the others."""
         self._speaker.warm_up(
             options or self._default_options, tokens=_WARM_TOKENS, positions=_WARM_POSITIONS
         )
@@ -215,14 +215,14 @@ class TTS:
         on_progress: OnProgress = lambda done, total: None,
         on_samples: Callable[[FloatArray], None] | None = None,
     ) -> Path:
-        """Write wav, flac, ogg or mp3, by the ending of the name, as it is spoken.
+        """Write wav, flac, ogg or mp3, by the file extension, while speech is computed.
 
         The file has a tenth of a second of silence at both ends.
 
-        `subtitles` is a file for the times of sentences and words: srt, vtt or json.
+        `subtitles` is a .srt, .vtt or .json file for the times of sentences and words.
         `on_progress` counts sentences.
-        `on_samples` is given what is written, in chunks as from `stream`; then there are no
-        subtitles.
+        `on_samples` receives the written samples in chunks, as from `stream`; subtitles are not
+        available then.
         """
         file = Path(file_path)
         require_writable(file)
@@ -290,7 +290,7 @@ class TTS:
     ) -> Iterator[SpokenLine]:
         """Yield one sentence after the other, with its times; errors come before the first.
 
-        Once `is_wanted` says no, nothing more is computed and UnwantedError is raised.
+        Raises UnwantedError once `is_wanted` returns False.
         """
         options = options or self._default_options
         lines = self._script(text, language, split_sentences, options, lexicon)

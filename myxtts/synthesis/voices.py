@@ -27,11 +27,11 @@ from myxtts.files import read_json, write_file
 from myxtts.runs.run_dir import RunDir, require_no_link
 
 _FORMAT = "myxtts-voice-1"
-# In UTF-8 and with its ending a name stays below the 255 bytes of a file name.
+# Keeps a file name below 255 bytes in UTF-8.
 _MAX_CHARACTERS = 50
-_ZERO_WIDTH_NON_JOINER = "\u200c"  # Persian names have it
+_ZERO_WIDTH_NON_JOINER = "\u200c"  # used in Persian names
 MIN_REFERENCE_SECONDS = 0.5
-# Voice encoders give values up to 20.
+# Voice encoders return values up to 20.
 _LARGEST_VALUE = 1e3
 
 Paths = str | Path | Sequence[str | Path]
@@ -41,7 +41,7 @@ Paths = str | Path | Sequence[str | Path]
 class Reference:
     file: str
     seconds: float
-    """Without the silence at its ends."""
+    """Duration without the silence at both ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class SavedVoice:
     latents: FloatArray  # [1, latents, width]
 
     def require_weights(self, step: int, weights_sha256: str) -> None:
-        """Raise an error for other weights, to which this encoding means nothing."""
+        """Raise an error unless the voice was encoded with these weights."""
         if self.facts.weights_sha256 != weights_sha256:
             name = self.facts.name
             raise CheckpointError(
@@ -83,7 +83,7 @@ def voices_folder(checkpoint: Path) -> Path:
 
 
 def voice_names(folder: Path) -> list[str]:
-    """Return the names of voices; other files there are left alone."""
+    """Return the names of voices; other files are ignored."""
     # Some file systems decompose accented letters.
     names = (
         unicodedata.normalize("NFC", file.name.removesuffix(".json"))
@@ -121,7 +121,7 @@ def write_voice(folder: Path, voice: SavedVoice) -> None:
 
 
 def read_voice(folder: Path, name: str) -> SavedVoice:
-    """Raise an error if its files are damaged; does not check which weights it fits."""
+    """Read a voice and verify its files, but not whether it fits the weights."""
     name = _require(folder, name)
     tensors, facts = _files(folder, name)
     try:
@@ -219,6 +219,6 @@ def reference_state(file: Path) -> tuple[Path, int, int] | None:
     """Return a value that changes with the content; None for a file that cannot be read."""
     try:
         facts = file.stat()
-    except (OSError, ValueError):  # ValueError: a name that no file can have
+    except (OSError, ValueError):  # ValueError: an invalid file name
         return None
     return file.absolute(), facts.st_mtime_ns, facts.st_size

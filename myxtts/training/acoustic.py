@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 # Time of a step with the discriminator over that of one without.
 _ADVERSARIAL_SLOWDOWN = 1.4
 _MAX_VALIDATION_BATCHES = 4
-# Few enough to cost a second or two, enough that their mean distinguishes checkpoints.
+# Few enough to take a second or two, enough for the mean to distinguish checkpoints.
 _SPOKEN_SENTENCES = 8
 _ALIGNMENT_ROUNDS = 8
 _MAX_ALIGNMENT_CLIPS = 1_000
@@ -263,7 +263,7 @@ class AcousticValidation:
     def _speak(self, step: int, writer: RunWriter) -> float:
         """Speak validation sentences; return the mel distance from their recordings.
 
-        Each is spoken in the voice of another clip of its speaker.
+        Each uses another clip of its speaker as the reference.
         """
         cache, schedule = self._part.cache, self._part.schedule
         batches = (schedule.batch_at(index) for index in range(schedule.batches_per_epoch))
@@ -322,10 +322,10 @@ def set_symbol_means(
 ) -> None:
     """Estimate the mean mel and duration of these symbols before the first step.
 
-    A model trained from scratch spends much of its training finding out where symbols begin and
-    end. Alternating between aligning the clips to one mean mel per symbol and averaging the aligned
-    frames (hard EM) finds most of that in seconds. It starts from equal durations, or from the
-    other symbols, which keep their values. So do symbols that do not occur.
+    Trained from scratch, a model takes many steps to find where symbols begin and end. Hard EM
+    finds most of that in seconds: it alternates between aligning the clips to one mean mel per
+    symbol and averaging the aligned frames. It starts from equal durations, or from the other
+    symbols, which keep their values, as do symbols that do not occur.
     """
     count = min(schedule.batches_per_epoch, -(-_MAX_ALIGNMENT_CLIPS // config.clips_per_step))
     batches = [loader.load(schedule.batch_at(index)) for index in range(count)]

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Follows the words of human voices better than the validation loss does.
+# Correlates with the WER of human voices better than the validation loss.
 _METRIC_WITHOUT_ASR = "validation_mel_distance"
-# A mel that a discriminator has sharpened is a little farther from the recording than a blurred one
-# and sounds better: of checkpoints that differ by less than this the newest is best.
+# A discriminator makes mels sharper and better, but slightly farther from the recording. Among
+# checkpoints that differ by less than this, the newest is the best.
 _AS_GOOD = {"validation_mel_distance": 0.02}
 # How long a finished run waits for the evaluation of its last checkpoints.
 _SECONDS_FOR_THE_LAST = 900
@@ -76,7 +76,7 @@ _HOW_IT_SOUNDS = "The loss does not tell how the speech sounds: check with myxtt
 
 
 def with_best_metric(config: XTTSConfig, languages: Sequence[str]) -> XTTSConfig:
-    """Choose the metric of the best checkpoint: WER where an ASR model knows a language."""
+    """Choose the metric of the best checkpoint: WER if the ASR model supports a language."""
     if config.evaluation.best_metric is not None:
         return config
     spoken = {find_language(language).base for language in languages}
@@ -204,7 +204,7 @@ class BestTracker:
         return [f"{self._course.verdict.message}."] if self._course.verdict else []
 
     def logged(self, step: int, metrics: dict[str, float]) -> None:
-        """Call this after a line of metrics.jsonl was written."""
+        """Handle a new line of metrics.jsonl."""
         verdict = self._course.update(step, metrics)
         if verdict is not None:
             _log.warning("step %d: %s", step, verdict.message)
@@ -230,7 +230,7 @@ class BestTracker:
         return bool(self._measurer and every and evaluation % every == 0)
 
     def _measure_again(self) -> None:
-        """Measure the newest evaluated checkpoint again, if a kill cost the run its measures."""
+        """Measure the newest evaluated checkpoint again if a kill lost its measures."""
         measured = {line["step"] for line in self._run_dir.measure_lines()}
         evaluated = {
             line["step"]: line
@@ -245,7 +245,7 @@ class BestTracker:
                 self._measurer.start(step, self._run_dir.checkpoint_of(step))
 
     def collect(self) -> None:
-        """Take the results that arrived meanwhile."""
+        """Process the results that have arrived."""
         if self._measurer is not None:
             with _warning_of_failure("evaluation continues with the next checkpoint"):
                 self._take(self._measurer.poll())
@@ -284,7 +284,7 @@ class BestTracker:
             kept = self._run_dir.best_checkpoint().info.step
         except CheckpointError:
             kept = None
-        # A newer one was kept before a kill cost its line; that step is evaluated again.
+        # A newer one was kept, but a kill lost its line; that step is evaluated again.
         is_newer = kept is not None and kept > max((line["step"] for line in lines), default=0)
         if best.step is None or best.step == kept or is_newer:
             return best
@@ -456,7 +456,7 @@ class ValidationPoint(NamedTuple):
     step: int
     learning_rate: float
     losses: Mapping[str, float]
-    """On the validation clips, and the training means since the previous evaluation."""
+    """Validation losses of a step, and the training means since the previous evaluation."""
 
 
 @dataclass(frozen=True)
@@ -487,7 +487,7 @@ class _Change(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Even a fall hidden by the noise would be small."""
+        """Whether the loss is flat: even a decrease hidden by the noise would be small."""
         return not self.rises and self.noise - self.share < _LITTLE
 
     def __str__(self) -> str:
@@ -553,7 +553,7 @@ def _overfitted_part(changes: Mapping[str, _Change]) -> str | None:
 def _change(values: Sequence[float]) -> _Change:
     size = len(values) // 2
     before, recent = float(np.mean(values[:size])), float(np.mean(values[size:]))
-    # From successive differences, which a slow trend affects little.
+    # Estimated from successive differences, which a slow trend hardly affects.
     deviation = math.sqrt(float(np.mean(np.diff(values) ** 2)) / 2)
     return _Change(before, recent, deviation * math.sqrt(2 / size) / max(before, 1e-12))
 

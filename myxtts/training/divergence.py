@@ -37,7 +37,7 @@ _NAMED_CLIPS = 8
 
 
 class TooManyBadStepsError(Exception):
-    """Training has to roll back; the trainer catches this and does so."""
+    """Training has to roll back; caught by the trainer."""
 
 
 class DivergenceMonitor:

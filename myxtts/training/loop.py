@@ -1,4 +1,4 @@
-"""The training loop: fetch a batch, step, log, evaluate, save. Knows no mels and no files."""
+"""The training loop: fetch a batch, step, log, evaluate, save; independent of mels and files."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TrainingLoop:
         return COMPLETE if step == self.total_steps else None
 
     def _end_step(self, step: int) -> str | None:
-        """Save, log and evaluate what is due; return the state of the run if it ends here.
+        """Save, log and evaluate if due; return the state of the run if it ends here.
 
         A run that is interrupted leaves the evaluation of its last step to the resumed one.
         """
@@ -253,7 +253,7 @@ class TrainingLoop:
 
 @contextlib.contextmanager
 def _naming_the_problem(corpus: Corpus) -> Iterator[None]:
-    """Turn what goes wrong while loading a batch into an error that names the fix."""
+    """Turn an error from loading a batch into one that names the fix."""
     try:
         yield
     except OSError as error:

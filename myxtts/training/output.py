@@ -1,4 +1,4 @@
-"""Everything a run writes: metrics, events, samples, checkpoints, the best one and the report.
+"""The output of a run: metrics, events, samples, checkpoints, the best one and the report.
 
 On several machines only the chief writes.
 """
@@ -44,7 +44,7 @@ FloatArray = npt.NDArray[np.float32]
 # Settings in which runs of one corpus usually differ.
 _COMPARED_SECTIONS = ("model", "training", "augmentation")
 
-# Groups of TensorBoard, which sorts them by name: first what a person looks at first.
+# TensorBoard sorts groups by name; the most important ones come first.
 SAMPLES, SPEECH, LOSS, VALIDATION, TIME, DEVICE, OPTIMIZER = (
     f"{place} {name}"
     for place, name in enumerate(
@@ -74,14 +74,14 @@ class RunWriter:
         self._write_scalars(step, metrics)
 
     def write_measures(self, step: int, values: dict[str, float]) -> None:
-        """Write what arrives long after the metrics of its step into a separate file."""
+        """Write measures, which arrive long after the metrics of their step, to a separate file."""
         with _warning_of_failure("measures", step):
             timed = {"time": time.time(), **numbers_or_null(values)}
             append_line(self._run_dir.measures_file, step, timed)
         self._write_scalars(step, values, SPEECH)
 
     def write_configuration(self, step: int, config: XTTSConfig) -> None:
-        """Write the settings as text, and those that runs differ in as hyperparameters."""
+        """Write the settings as text, and those in which runs usually differ as hyperparameters."""
         settings = config.as_dict()
         lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
         # Indented lines are a block of code in TensorBoard's Markdown.
@@ -125,7 +125,7 @@ class RunWriter:
         self, step: int, name: str, waveform: FloatArray, sample_rate_hz: int, text: str
     ) -> None:
         with _warning_of_failure("events", step), self._events.as_default(step=step):
-            # One group, so that both stand side by side.
+            # One group, to show both side by side.
             tf.summary.audio(
                 f"{SAMPLES}/{name}", waveform[None, :, None], sample_rate_hz, description=text
             )
@@ -157,7 +157,7 @@ class RunWriter:
 
 
 def event_name(metric: str) -> str:
-    """Return the tag of a metric: its group, and in each group the loss first."""
+    """Return the tag of a metric in its group; the loss sorts first."""
     name = metric.removeprefix("validation_")
     if name == "mel_distance":
         return f"{SPEECH}/{name}"
@@ -337,7 +337,7 @@ class RunOutput:
 
 
 class NullOutput:
-    """Writes nothing; for all machines but the chief."""
+    """Writes nothing; used by all machines except the chief."""
 
     should_stop = False
 

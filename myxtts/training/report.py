@@ -110,7 +110,7 @@ class RunReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether training is complete."""
         return self.state in (COMPLETE, STOPPED_EARLY)
 
     def as_json(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def plan_as_json(plan: RunPlan) -> dict[str, Any]:
         "clips_of_shapes": [
             len(part.plan.clips_of(index)) for index in range(len(part.plan.shapes))
         ],
-        # The padding of dynamic batching is known only batch by batch.
+        # With dynamic batching, padding is known only per batch.
         "valid_frame_ratio": None if part.plan.dynamic else part.plan.valid_frame_ratio,
         "valid_work_ratio": None if part.plan.dynamic else part.plan.valid_work_ratio,
         "batches_per_epoch": part.schedule.batches_per_epoch,

@@ -29,7 +29,7 @@ from myxtts.training.time_account import TimeAccount
 
 _log = logging.getLogger(__name__)
 
-# What TensorFlow raises in a collective when another machine stops responding.
+# Errors that TensorFlow raises in a collective when another machine stops responding.
 LOST_MACHINE_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -187,7 +187,7 @@ class Stepper:
             task.objective, optimizer, task.signature(self._plan), config.training, xla=self._xla
         )
         if self._xla:
-            # Its programs are cached under their names.
+            # XLA's programs are cached under these names.
             start_names_at_round_number()
         self.compiled_step.get_concrete_function()
         devices = strategy.num_replicas_in_sync // place.workers

@@ -1,7 +1,8 @@
-"""What is trained, apart from how a run proceeds.
+"""The interface between the training loop and what is trained.
 
-The loop handles timing, input, saving and evaluation. It knows a task only by this class: no mels,
-no text and no names of losses. A new task is one file next to this one and one in `models`.
+The loop handles timing, input, saving and evaluation. It uses a task only through this class and
+never refers to mels, text or names of losses. A new task is one file next to this one and one in
+`models`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Task:
         raise NotImplementedError
 
     def prepare(self, on_progress: Callable[[int, int], None]) -> None:
-        """Make the data that `source` needs beyond the corpus."""
+        """Prepare the data that `source` needs in addition to the corpus."""
 
     def initialize(self, on_phase: Callable[[str], None]) -> bool:
         """Set weights that can be estimated without training; return whether any was set."""
@@ -104,11 +105,11 @@ class Task:
         raise NotImplementedError
 
     def load(self, planned: PlannedBatch) -> Any:
-        """Return one training batch, loaded here and now."""
+        """Load and return one training batch."""
         raise NotImplementedError
 
     def fingerprints(self) -> dict[str, str]:
-        """Return what a resumed run must find again: by name, how much there is and a checksum."""
+        """Return counts and checksums, by name, that must match when a run is resumed."""
         raise NotImplementedError
 
     # Validation and checkpoints.

@@ -150,7 +150,7 @@ class RunMetrics:
     def so_far(self) -> MetricsSoFar:
         """Return everything but the times, for a checkpoint.
 
-        Until the next step it is that of the finished interval, whose line may be lost.
+        Until the next step these are the metrics of the finished interval, whose line may be lost.
         """
         return self._finished if self._finished and not self._steps else self._present()
 
@@ -192,7 +192,7 @@ class RunMetrics:
     def begin_interval(self) -> None:
         """Begin the next interval, after the line of the present one is written.
 
-        What was done since its means were taken, such as an evaluation, is in the next line.
+        Work done after its means were computed, such as an evaluation, counts in the next line.
         """
         self._finished = self._present()
         self._frames = self._frames + self._interval_frames

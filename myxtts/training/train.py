@@ -41,7 +41,7 @@ DEMO_CORPUS = Path("demo") / "corpus"
 
 
 class RunPlan(NamedTuple):
-    """What a run will do: everything that is known before there is a model."""
+    """The plan of a run: everything that is known before the model is built."""
 
     config: XTTSConfig
     devices: Devices
@@ -66,7 +66,7 @@ def plan_run(
 ) -> RunPlan:
     """Set up the devices, prepare the corpus and plan its batches. A dry run ends here.
 
-    With `devices`, plan again for others than the configuration names.
+    With `devices`, plan for these instead of the configured ones.
     """
     from myxtts.data.metadata import require_corpora
 
@@ -152,7 +152,7 @@ def train(
     observer, account = observer or Observer(), TimeAccount()
     run = None if run_dir is None else RunDir(run_dir)
 
-    # What to start from, before anything is loaded: a finished run has nothing left to do.
+    # What to start from, checked first: a finished run has nothing left to do.
     resumed: Checkpoint | None = None
     source: Checkpoint | None = None
     if resume:
@@ -354,7 +354,7 @@ def _is_chief(run: RunDir | None) -> bool:
 
 def _require_free(run: RunDir) -> None:
     run.require_text_name()
-    # One that was killed before its first checkpoint has nothing to lose: it starts over.
+    # A run that was killed before its first checkpoint starts over.
     if run.has_saved:
         raise CheckpointError(
             f"{run}: already contains a run; continue it with --resume, or use another --run-dir"

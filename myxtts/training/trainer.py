@@ -61,12 +61,12 @@ TASKS: dict[str, Callable[[XTTSConfig, Corpus], Task]] = {
 }
 _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
-# Settings that decide which clips there are. The folder does not: a corpus may be moved.
+# Settings that affect which clips are used. The folder does not: a corpus may be moved.
 _DECIDE_CLIPS = {
     *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
     *("data.max_text_length", "data.max_mel_frames", "vocoder.mels_from"),
 }
-# And those that decide in which batches the same clips are.
+# Settings that affect the batches of the same clips.
 _DECIDE_BATCHES = _DECIDE_CLIPS | {
     *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
     *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
@@ -193,7 +193,7 @@ class XTTSTrainer:
     ) -> int:
         """Resume from a checkpoint, by default the newest of the run folder; return its step.
 
-        One at the end of its run only gets what is missing of its evaluation and its report.
+        A checkpoint at the end of its run only completes its evaluation and report.
         """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
         if checkpoint.info.step > self.total_steps:
@@ -316,7 +316,8 @@ class XTTSTrainer:
                 f"{out_of_memory(self.config)}; {saved}: continue with --resume {self.run_dir}"
             ) from error
         except LostMachineError as error:
-            # The first survivor saves the last step that all completed; the others find it.
+            # The first surviving machine saves the last step that all completed; the others find
+            # it.
             step = error.whole_step
             time.sleep(_SECONDS_BETWEEN_SURVIVORS * self.place.worker)
             if not self.run_dir.has_checkpoint(step):
@@ -422,7 +423,7 @@ def require_same_corpus(
     has_other_clips = False
     for name, before in checkpoint.info.corpus.items():
         is_plan = name == BATCH_PLAN
-        # The batches of other clips are others.
+        # Different clips imply different batches.
         if now.get(name, before) == before or (is_plan and has_other_clips):
             continue
         count, count_now = (text.rpartition(" ")[0] for text in (before, now[name]))

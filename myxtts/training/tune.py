@@ -34,7 +34,7 @@ from myxtts.training.acoustic import AcousticTask
 from myxtts.training.optimizer import FlatAdamW
 from myxtts.training.step import compile_training_step
 
-# Larger batch sizes than leave this many steps per epoch are not tried.
+# Batch sizes that leave fewer steps per epoch are not tried.
 MIN_BATCHES_PER_EPOCH = 20
 # A smaller difference may be noise and does not justify changing a setting.
 NOISE = 0.03
@@ -73,7 +73,7 @@ OnProgress = Callable[[str, float, float], None]
 @dataclass(frozen=True)
 class Recommendation:
     setting: str
-    """With its section, such as data.batch_size."""
+    """Setting with its section, such as data.batch_size."""
     now: Any
     recommended: Any
     worth: str
@@ -347,7 +347,7 @@ class StepBench:
         self.trace_seconds = time.perf_counter() - started
 
     def seconds(self, batch: Batch) -> float:
-        """Return the seconds of a step, over as many as timer resolution and other load need."""
+        """Return the seconds of a step, averaged over enough steps for the timer and other load."""
         steps, gone, started = 0, 0.0, time.perf_counter()
         with self._strategy.scope():
             while gone < _MIN_SECONDS:
@@ -600,7 +600,7 @@ class Tuner:
             self._skipped.append(f"{what}: would take about {expected:.0f} s to compile")
             return None
         self._say(f"compiling {what}")
-        gc.collect()  # frees the previous model now, not during a measurement
+        gc.collect()  # free the previous model now, not during a measurement
         try:
             bench = self._bench(precision, xla=xla)
             return bench, bench.seconds(work.typical)

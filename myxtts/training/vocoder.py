@@ -1,8 +1,8 @@
 """The vocoder task: from mels to waveforms, on segments of fixed length.
 
 It trains on the mels of the recordings, or on those that a trained model predicts for the clips.
-Predicted mels have the timing and the pitch of the recordings, so that each frame belongs to the
-samples at its place. They are kept next to the features, in
+Predicted mels keep the timing and pitch of the recordings, so each frame matches its samples. They
+are kept next to the features, in
 CACHE/<fingerprint>-resynthesis-<weights>.npy.
 """
 
@@ -63,7 +63,7 @@ class VocoderObjective:
         return self._model.draw(batch_size, seed, is_refined=self.is_refined(step))
 
     def is_refined(self, step: Any) -> Any:
-        """Return whether the refiner takes part in the step after this many."""
+        """Return whether the refiner is trained in the step after this many."""
         return step >= self._first_refining_step
 
     def count(self, batch: SegmentBatch) -> SegmentCounts:
@@ -165,7 +165,7 @@ class VocoderTask(Task):
         return found
 
     def state(self) -> Mapping[str, Any]:
-        """Return what a vocoder does not use: its mels are not normalized."""
+        """Return placeholders: a vocoder's mels are not normalized."""
         cache = self._corpus.train.cache
         return {"mel_mean": cache.mel_mean, "mel_deviation": cache.mel_deviation}
 

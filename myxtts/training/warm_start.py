@@ -41,7 +41,7 @@ _SHOWN_PROBLEMS = 3
 
 @dataclass(frozen=True)
 class VocabularyOverlap:
-    """The symbols or languages of a run, and which of them only one of the two runs has."""
+    """The symbols or languages of a run, and those that only one of the two runs has."""
 
     total: int
     not_there: tuple[str, ...]
@@ -59,7 +59,7 @@ class VocabularyOverlap:
 
 @dataclass(frozen=True)
 class StartReport:
-    """What was loaded, what was not and why."""
+    """Report of what was loaded, what was not, and why."""
 
     checkpoint: str
     step: int
@@ -157,7 +157,7 @@ def matching_weights(
     tables: Mapping[str, _Rows] | None = None,
     partially: bool,
 ) -> WarmStart:
-    """Do the same for any model; `tables` maps the rows of embedding tables."""
+    """Return matching weights for any model; `tables` maps rows of embedding tables."""
     tables = tables or {}
     shapes = {short_name(path): shape for path, shape in checkpoint.ema_shapes().items()}
     not_taken = _misfits(shapes, {short_name(path): own[path] for path in own}, tables)

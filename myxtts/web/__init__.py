@@ -36,13 +36,13 @@ _HEADERS = {
 _CONNECTIONS = 512
 _IDLE_SECONDS = 60.0
 _SHUTDOWN_SECONDS = 30
-# A text in the query of a GET request, percent-encoded.
+# Room for a percent-encoded text in the query of a GET request.
 _HEAD_BYTES = 1 << 16
 _WARNINGS_PER_MINUTE = 20
 
 
 class CutOffError(Exception):
-    """The answer has begun and cannot be finished. The reason is logged in one line."""
+    """A response has started and cannot be completed; the reason is logged in one line."""
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -85,7 +85,7 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """A server for `run(sockets=[listener])`, until Ctrl-C or SIGTERM.
 
-    Answers in progress are finished first. A second Ctrl-C drops them.
+    Responses in progress are finished first; a second Ctrl-C drops them.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
                 h11_max_incomplete_event_size=_HEAD_BYTES,
             )
         )
-        # Clients must not be able to fill a log. Shield logs what is worth it.
+        # Clients must not be able to fill the log. Guard logs what matters.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)
         self._on_ready = on_ready
@@ -132,7 +132,7 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         with super().capture_signals():
             yield
-            # Stopping is the usual end of a server. uvicorn would raise the signals again.
+            # A signal is the normal end of a server; uvicorn would raise it again.
             self._captured_signals.clear()
 
     def _drop_slow_clients(self) -> None:
@@ -242,7 +242,7 @@ class Guard:
         except CutOffError as error:
             _LOGGER.warning("%s: answer cut off: %s", scope["path"], error)
         except Exception:
-            # FastAPI has answered with status 500 and raises it once more.
+            # FastAPI has already responded with status 500 and raises the error again.
             _LOGGER.exception("%s: failed", scope["path"])
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
@@ -255,16 +255,16 @@ class Guard:
                 403, f"Origin: found {origin!r}; allow a site with --allow-origin ORIGIN"
             )
         is_open = rules.is_open(scope["path"])
-        # Images and links of other pages come without Origin, but browsers mark them here.
+        # Images and links on other pages send no Origin header, but browsers set this one.
         is_foreign = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         if origin is None and is_foreign and not is_open:
             return error_response(403, "the request comes from a page of another site")
-        # Browsers send a request without the token before one that has it.
+        # Browsers send a preflight request without the token first.
         is_preflight = scope["method"] == "OPTIONS" and origin in rules.origins
         if not (is_open or is_preflight or rules.allows_token(headers.get("authorization", ""))):
             message = "expected the header Authorization: Bearer TOKEN"
             return error_response(401, message, {"WWW-Authenticate": "Bearer"})
-        # The rest of a refused body would be taken for the next request.
+        # The rest of a rejected body would be read as the next request.
         close = {"Connection": "close"}
         if "transfer-encoding" in headers:
             return error_response(411, "expected the header Content-Length", close)

@@ -126,7 +126,7 @@ def test_compare_does_not_star_losses_of_different_corpora(trained_run, tmp_path
     assert main(["compare", str(trained_run), str(other), "--out", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
     assert "*" not in text
-    assert "different corpora, so their losses do not compare" in text
+    assert "different corpora" in text
 
 
 def test_compare_needs_runs(tmp_path, capsys):
@@ -140,6 +140,7 @@ def test_nothing_is_spoken_where_nothing_can_be_measured(trained_run, capsys, mo
     monkeypatch.setitem(sys.modules, "moonshine_voice", None)
     assert main(["evaluate", str(trained_run), "--only", "wer"]) == 2
     message = capsys.readouterr().err.splitlines()[-1]
-    assert "nothing of --only can be measured here: word error rate" in message
+    assert "--only" in message
+    assert "word error rate" in message
     assert "-m pip install" in message
     assert "[eval]" in message
