@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# Audio alone, and video whose sound is taken.
+# Audio files, and videos whose audio track is used.
 FFMPEG_EXTENSIONS = (
     *(".m4a", ".aac", ".wma", ".amr", ".m4b", ".ac3"),
     *(".mp4", ".mov", ".mkv", ".webm", ".avi", ".3gp", ".wmv"),
@@ -23,7 +23,7 @@ _PROTECTED = ("drms", "aavd")
 
 
 class FfmpegError(Exception):
-    """What went wrong, in one line."""
+    """An error of ffmpeg, in one line."""
 
 
 def is_for_ffmpeg(file: Path) -> bool:
@@ -89,10 +89,10 @@ def first_track(file: Path) -> AudioTrack:
 def mono_stream(file: Path, sample_rate_hz: int) -> Iterator[IO[bytes]]:
     """Yield the first audio track of a file of any length as 32-bit floats, while it is decoded.
 
-    An error of ffmpeg is raised when the block ends; what could be decoded was read until then.
+    ffmpeg's error is raised at the end of the block, after all decodable audio was read.
     """
     arguments = ["-map", "0:a:0", "-ac", "1", "-ar", str(sample_rate_hz), "-f", "f32le", "pipe:1"]
-    # A pipe for its messages would fill while nobody reads it.
+    # A pipe for its messages would fill up and block.
     with tempfile.TemporaryFile() as messages:
         try:
             process = subprocess.Popen(

@@ -35,9 +35,9 @@ _MAX_SAMPLES = LONGEST_AUDIO_SECONDS * 48_000
 _BLOCK_SAMPLES = 1 << 22
 _BLOCK_SECONDS = 10.0
 _LEVEL_WINDOW_SECONDS = 0.02
-# The room of an ordinary recording is quieter than this.
+# Level below which audio counts as silence; ordinary rooms are quieter.
 _SILENCE_BELOW_PEAK_DB = 40.0
-# RMS of the louder parts, as broadcasters have it: leaves room for peaks.
+# RMS level of the louder parts, as in broadcasting; leaves headroom for peaks.
 _LOUDNESS_DBFS = -23.0
 _PEAK_LIMIT = 0.99
 # Full scale is 1; integer samples stored as floats reach some ten thousands.
@@ -45,12 +45,12 @@ _LARGEST_SAMPLE = 1e6
 # Programs that write to a pipe do not know the size and declare one this large.
 _STREAMED_SIZE_BYTES = 0x7FFF_0000
 _FIRST_BYTES = 512
-# UTF-8 has no bytes below a space but these.
+# The only bytes below a space that occur in text.
 _TEXT_BYTES = bytes([*b"\t\n\r", *range(32, 127), *range(128, 256)])
 
 
 class Format(NamedTuple):
-    """Names of libsndfile."""
+    """libsndfile's names for a format."""
 
     name: str
     subtype: str
@@ -80,7 +80,7 @@ class Recording:
     samples: FloatArray
     sample_rate_hz: int
     missing_seconds: float
-    """How much more audio the header declares than the file contains."""
+    """Audio declared in the header and missing in the file."""
 
     def at_rate(self, sample_rate_hz: int) -> FloatArray:
         if self.sample_rate_hz == sample_rate_hz:
@@ -211,7 +211,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
             os.lseek(stream.fileno(), 0, os.SEEK_SET)
             if not start:
                 raise OSError(errno.EINVAL, "the file is empty")
-            # No audio format begins with plain text, and ffmpeg takes seconds to find that out.
+            # No audio format begins with plain text, which ffmpeg takes seconds to reject.
             if not start.translate(None, _TEXT_BYTES):
                 raise OSError(errno.EINVAL, "a text, expected audio; a page or a Git LFS pointer?")
             sound = None
@@ -219,7 +219,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
                 try:
                     sound = soundfile.SoundFile(stream.fileno(), closefd=False)
                 except soundfile.LibsndfileError as error:
-                    # The extension may be wrong, or the format one that ffmpeg reads.
+                    # The extension may be wrong, or ffmpeg may read the format.
                     if not ffmpeg.is_installed():
                         raise ffmpeg.FfmpegError(
                             f"{_cause(error)}; ffmpeg reads more formats, but is not installed"
@@ -231,7 +231,7 @@ def open_stream(file: Path) -> Iterator[AudioStream]:
             else:
                 stack.enter_context(sound)
                 seconds = sound.frames / sound.samplerate
-                # The length of an MP3 is a guess.
+                # The length of an MP3 is an estimate.
                 whole_seconds = None if sound.format == "MP3" else seconds
                 yield AudioStream(sound.samplerate, seconds, whole_seconds, _read_blocks(sound))
     except ffmpeg.FfmpegError as error:
@@ -265,7 +265,7 @@ def _without_bad_samples(block: FloatArray) -> FloatArray:
 
 
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
-    """Trim silence and normalize loudness, so that recordings made differently match."""
+    """Trim silence and normalize loudness, to make different recordings consistent."""
     trimmed = trim_silence(waveform, audio.sample_rate_hz, _SILENCE_BELOW_PEAK_DB)
     return set_loudness(trimmed, audio.sample_rate_hz, _LOUDNESS_DBFS)
 
@@ -370,7 +370,7 @@ def write_audio(
 
 
 def require_writable(file: Path, endings: Iterable[str] = tuple(FORMATS)) -> None:
-    """Raise for an extension that is not written, or a place where nothing can be written."""
+    """Raise an error for an unsupported extension or a path that cannot be written."""
     ending, expected = file.suffix.lower(), list(endings)
     if ending not in expected:
         found = f"its name ends in {ending!r}" if ending else "its name has no ending"

@@ -3,9 +3,9 @@
 The magnitudes of a mel are estimated by multiplicative non-negative least squares, and phases by
 fast Griffin-Lim (with momentum). The result is intelligible to ASR models.
 
-The high frequencies of speech are mostly noise, and the magnitudes of noise fluctuate. A network
-learns their mean, and a search for phases that keeps to it sounds metallic. So the fluctuation is
-that of the white noise whose phases the search starts from.
+The high frequencies of speech are mostly noise, whose magnitudes fluctuate. A network learns their
+mean, which sounds metallic. So the fluctuation is taken from the white noise whose phases the
+search starts from.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from myxtts.audio.mel import (
 from myxtts.config.config import AudioConfig
 
 SPEAKING_ITERATIONS = 32
-# Power of the fluctuation of noise: the search and the refiner take a part of it away. With this,
-# waveforms fluctuate as recordings do.
+# Exponent of the noise fluctuation. It compensates for what the search and the refiner remove.
 SPEAKING_EMPHASIS = 1.25
 _FELT_ITERATIONS = 8
 # Perraudin et al. (2013).
 _MOMENTUM = 0.99
-# Below, harmonics prevail, and magnitudes are taken as they are; above, noise.
+# Below this range harmonics dominate and magnitudes are unchanged; above it, noise dominates.
 _FROM_HARMONICS_TO_NOISE_HZ = (2_500.0, 3_500.0)
 # Mean log-magnitude of complex white noise with variance one.
 _MEAN_LOG_OF_NOISE = -np.euler_gamma / 2
@@ -140,9 +139,9 @@ def waveform_with_magnitudes(
 def search_phases(
     first: tf.Tensor, improve: Callable[[tf.Tensor], tf.Tensor], iterations: int
 ) -> tf.Tensor:
-    """Give a waveform the wanted magnitudes again and again, with momentum (fast Griffin-Lim).
+    """Iterate fast Griffin-Lim: impose the target magnitudes on a waveform, with momentum.
 
-    `improve` returns the waveform with its own phases and the wanted magnitudes.
+    `improve` returns the waveform with its own phases and the target magnitudes.
     """
 
     def advance(waveform: tf.Tensor, previous: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -27,7 +27,7 @@ FloatArray = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
 
 MEL_RULES = 1
-"""Increase it when the same recording gives a different mel, to invalidate cached features."""
+"""Increase when the mel of a recording changes, to invalidate cached features."""
 LOG_FLOOR = 1e-5
 # The lowest band reaches down to zero: deep voices begin at 60 Hz.
 _LOWEST_HZ = 0.0
@@ -125,7 +125,7 @@ def add_frames(frames: tf.Tensor, hop_samples: int) -> tf.Tensor:
 def mel_weights(audio: AudioConfig, n_mels: int, pitch: float = 1.0) -> FloatArray:
     """Return the mel filter bank, [bins, mels].
 
-    With a `pitch` factor the mel is that of a voice whose frequencies are `pitch` times as high.
+    A `pitch` factor shifts the frequencies of the voice by that factor.
     """
     bins_hz = np.linspace(0.0, audio.sample_rate_hz / 2, audio.fft_samples // 2 + 1) * pitch
     edges_hz = _band_edges_hz(audio, n_mels)

@@ -18,7 +18,7 @@ from myxtts.errors import DataError
 from myxtts.text.languages import find_language, normalize
 
 MEASURED_RATE_HZ = 16_000
-# The RMS level of the audio that Resemblyzer was trained on.
+# RMS level of Resemblyzer's training audio.
 _RESEMBLYZER_LEVEL = 10 ** (-30 / 20)
 
 
@@ -29,7 +29,7 @@ class Tool:
     name: str
     license: str
     extra: str | None = None
-    """The extra of this package that installs it; None if it is always installed."""
+    """Extra that installs it; None if it is always installed."""
     languages: tuple[str, ...] | None = None
     """The languages that it supports; None for all."""
     independent: bool = True
@@ -123,7 +123,7 @@ class ResemblyzerVectors:
 
     def __init__(self) -> None:
         with warnings.catch_warnings():
-            # It imports names that are to be removed, which its users cannot change.
+            # Resemblyzer uses deprecated names.
             warnings.simplefilter("ignore")
             import resemblyzer
 
@@ -141,9 +141,9 @@ class ResemblyzerVectors:
         level = float(np.sqrt(np.mean(np.square(samples)))) if samples.size else 0.0
         if not level:
             return None
-        # Embeddings depend on the level, which is not part of a voice.
+        # Normalize the level, on which embeddings depend.
         voice = self._prepare(samples * (_RESEMBLYZER_LEVEL / level))
-        # It trims what it considers silence, which may be everything.
+        # Resemblyzer trims silence, possibly the whole clip.
         if not voice.size:
             return None
         vector, windows, _ = self._encoder.embed_utterance(voice, return_partials=True)

@@ -28,11 +28,11 @@ HOP_SECONDS = 0.01
 _WINDOW_SECONDS = 0.02
 _BANDS = 16
 _MIN_HZ, _MAX_HZ = 100.0, 8_000.0
-# Below this a band is silent, whatever else is there: rounding of 16 bits.
+# Below this a band is silent: 16-bit quantization noise.
 _SILENCE_DB = -90.0
-# A band above its noise by more says nothing more about speech.
+# Cap on the level of a band above its noise; more is no stronger evidence of speech.
 _MAX_ABOVE_NOISE_DB = 30.0
-# Noise and loudness around a frame come from this much of the recording.
+# Window for estimating noise and loudness around a frame.
 _AROUND_SECONDS, _STEP_SECONDS = 30.0, 5.0
 _NOISE_PERCENTILE, _LOUD_PERCENTILE = 10, 95
 # Noise alone is at most this far above the tenth percentile of all frames, even at 10 dB SNR.
@@ -48,12 +48,12 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Activity:
-    """What is known of each frame of a span; frame i is around i * HOP_SECONDS."""
+    """Levels of each frame of a span; frame i is centered on i * HOP_SECONDS."""
 
     bands_db: Floats  # [frames, bands]
     is_speech: Flags  # [frames]
     above_noise_db: Floats  # [frames]
-    """Mean over bands, beyond what noise alone has; above 0 for speech."""
+    """Mean over bands of the level above noise alone; positive for speech."""
 
 
 def band_levels_db(samples: FloatArray, sample_rate_hz: int) -> Floats:
@@ -93,7 +93,7 @@ def _band_edges(window: int, sample_rate_hz: int) -> npt.NDArray[np.int64]:
 
 
 def find_speech(bands_db: Floats, before_db: Floats) -> Activity:
-    """Find speech; `before_db` are the frames before, for the noise at the beginning."""
+    """Find speech; `before_db` are the previous frames, to estimate the noise at the start."""
     every = np.concatenate([before_db, bands_db])
     smooth = _smoothed(every)
     noise_db = _followed(smooth, _NOISE_PERCENTILE)
@@ -116,7 +116,7 @@ def _smoothed(bands_db: Floats) -> Floats:
 
 
 def _followed(values: Floats, percentile: int) -> Floats:
-    """Return a percentile around each frame, every few seconds and linear in between."""
+    """Return a running percentile, computed every few seconds and interpolated."""
     step, half = round(_STEP_SECONDS / HOP_SECONDS), round(_AROUND_SECONDS / HOP_SECONDS / 2)
     end = len(values)
     middles = np.arange(0, end + step, step)
@@ -145,16 +145,16 @@ def _with_hysteresis(may_be: Flags, surely: Flags) -> Flags:
     return np.cumsum(change[:-1]).astype(bool)
 
 
-# Below this a quiet stretch may be the closure of a plosive, and is no place to cut.
+# Shorter quiet spans may be the closure of a plosive and are not cut.
 _MIN_PAUSE_SECONDS = 0.14
 # Shorter sounds are clicks and breaths.
 _MIN_SOUND_SECONDS = 0.06
 _MARGIN_SECONDS = 0.12
-# Tried in turn where a pause is needed and there is none.
+# Thresholds tried in turn if a pause is needed and none is found.
 _HIGHER_THRESHOLDS_DB = (1.0, 2.0, 3.0, 4.0)
-# A longer pause always separates clips; one of more than the second hardly stays inside a clip.
+# Pauses above the first always separate clips; those above the second rarely stay inside a clip.
 _MAX_INNER_SECONDS, _COMFORTABLE_INNER_SECONDS = 1.2, 0.6
-# Costs, in the same unit: what is left out per second, a cut at a short pause, an inner pause.
+# Relative costs of: a second of dropped speech, a cut at a short pause, an inner pause.
 _COST_OF_LOST_SECOND = 4.0
 _COST_OF_SHORT_PAUSE = 0.35
 _COST_OF_INNER_SECOND = 3.0
@@ -163,7 +163,7 @@ _COST_OF_CLIP = 0.5
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long clips may be."""
+    """Limits on the length of clips."""
 
     min_seconds: float = 2.0
     max_seconds: float = 12.0
@@ -184,14 +184,13 @@ class Cuts(NamedTuple):
     clips: list[Span]
     too_short: list[Span]
     no_pause: list[Span]
-    """Speech without a pause for longer than a clip may be."""
+    """Whether the speech has no pause within the maximum clip length."""
 
 
 def speech_runs(activity: Activity, max_seconds: float) -> list[Span]:
     """Return speech between pauses, with short gaps bridged and clicks left out.
 
-    Where there is no pause for longer than a clip may be, sounds that are hardly above the noise
-    count as pauses too.
+    If a span without a pause is too long for a clip, sounds barely above the noise count as pauses.
     """
     runs: list[Span] = []
     for run in _runs(activity.is_speech, 0):
@@ -206,7 +205,7 @@ def _parts(run: Span, activity: Activity, max_seconds: float) -> list[Span]:
     for threshold_db in _HIGHER_THRESHOLDS_DB:
         parts = _runs(above > threshold_db, run.start)
         if len(parts) > 1:
-            # The ends of the run itself stay where they are.
+            # Keep the ends of the run itself.
             starts = [run.start, *(part.start for part in parts[1:])]
             ends = [*(part.end for part in parts[:-1]), run.end]
             found = map(Span, starts, ends)

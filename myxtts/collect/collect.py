@@ -50,16 +50,16 @@ from myxtts.text.languages import other_script
 from myxtts.text.markup import read_text
 from myxtts.text.tokenizer import is_spoken, text_symbols
 
-# Phonemes per second of speech, relative to the median of all clips.
+# Bounds on the speaking rate, relative to the median of all clips.
 _MIN_RATE, _MAX_RATE = 0.62, 1.6
 _MIN_CLIPS_FOR_A_MEDIAN = 8
 _MIN_AGREEMENT_WITH_SCRIPT = 0.6
-# Similarity of a clip's parts to its voice, below that of the median clip. With other voices in the
-# recordings it is likelier that they speak at the same time.
+# Maximum drop in similarity of a clip's parts to its voice, relative to the median clip. It is
+# lower if the recordings contain other voices.
 _MAX_BELOW_USUAL = 0.07
 _MAX_BELOW_USUAL_WITH_OTHERS = 0.05
 _MIN_CLIPS_OF_A_VOICE = 3
-# An ASR model that is lost repeats itself.
+# Lost ASR models repeat themselves.
 _MAX_REPEATS = 3
 _DUPLICATE = "duplicate"
 
@@ -77,9 +77,9 @@ class Options:
     speaker_wav: Path | None = None
     """Keep the voice closest to this one; by default the voice with the most speech."""
     all_speakers: bool = False
-    """Each voice becomes a speaker."""
+    """Keep each voice as a separate speaker."""
     script: Path | None = None
-    """A text that was read; the clips get their texts from it."""
+    """Text that was read, to take the transcripts from."""
 
     def prepare(self, folder: CorpusFolder) -> None:
         """Create the folder. Its settings have the names of flags."""
@@ -134,7 +134,7 @@ class Outcome:
 
     @property
     def unread(self) -> int:
-        """Recordings of which nothing could be read."""
+        """Number of recordings that could not be read."""
         return sum(map(is_unread, self.sources))
 
     def reasons(self, status: str) -> dict[str, tuple[int, float]]:
@@ -202,7 +202,7 @@ def _row(clip: Clip) -> Row:
 
 
 def prepare(places: Sequence[Path], out: Path, options: Options) -> list[Source]:
-    """Return the recordings; mistakes in names and in the script are found before anything slow."""
+    """Check names and the script before anything slow, and return the recordings."""
     sources = find_sources(places, out)
     if options.script is not None:
         if importlib.util.find_spec("rapidfuzz") is None:
@@ -222,7 +222,7 @@ def collect(
 ) -> Outcome:
     """Collect a corpus.
 
-    Without a transcriber every clip is put aside for review. Without an encoder voices are not
+    Without a transcriber all clips are set aside for review. Without an encoder voices are not
     compared.
     """
     script = wanted_voice = None
@@ -275,7 +275,7 @@ def collect(
         outcome.transcriber = transcriber.name
         wanted = outcome.of(KEPT)
         if script is not None:
-            # The words of clips that were put aside show where the others begin and end.
+            # Words of clips that were set aside show where the others begin and end.
             wanted += [one for one in clips if one.status != KEPT and one.reason != _DUPLICATE]
         texts, problems = transcribe_clips(
             [clip.id for clip in wanted], folder, transcriber, count("Transcribing", "clip")
@@ -298,7 +298,7 @@ def choose_voices(
     *,
     all_speakers: bool,
 ) -> list[str]:
-    """Drop the clips of other voices, or name each voice, and return notes."""
+    """Drop the clips of other voices, or label each voice, and return notes."""
     for clip in clips:
         if clip.id not in voices:
             clip.put(REVIEW, "no voice found")
@@ -334,7 +334,7 @@ def choose_voices(
 def _put_mixed_aside(
     clips: Sequence[Clip], voices: Mapping[str, ClipVoice], *, with_others: bool
 ) -> None:
-    """Put aside the clips of a voice in which somebody else speaks too."""
+    """Set aside the clips of a voice that contain another speaker."""
     if len(clips) < _MIN_CLIPS_FOR_A_MEDIAN:
         return
     middle = middle_of(np.stack([voices[clip.id].vector for clip in clips]))
@@ -348,9 +348,9 @@ def _put_mixed_aside(
 
 
 def take_texts_from(script: Script, clips: Sequence[Clip], language: str) -> None:
-    """Replace transcripts by the script where both have the same words.
+    """Replace transcripts by the script where both match.
 
-    Clips that are not kept stay as they are; they show where the others begin and end.
+    Dropped clips are not changed; they show where the others begin and end.
     """
     by_source: dict[str, list[Clip]] = {}
     for clip in clips:
@@ -371,7 +371,7 @@ def take_texts_from(script: Script, clips: Sequence[Clip], language: str) -> Non
 
 
 def check_texts(clips: Sequence[Clip], language: str) -> None:
-    """Put aside the clips whose text may be wrong."""
+    """Set aside clips whose text may be wrong."""
     rates: dict[str, float] = {}
     for clip in clips:
         words = bare_words(clip.text, language).split()
@@ -401,7 +401,7 @@ def check_texts(clips: Sequence[Clip], language: str) -> None:
 
 
 def _apply_decisions(outcome: Outcome, folder: CorpusFolder) -> None:
-    """Apply the decisions of `myxtts review`, which win over everything that was measured."""
+    """Apply the decisions of `myxtts review`, which override every measurement."""
     clips = {clip.id: clip for clip in outcome.clips}
     for line in read_lines(folder.decisions, DECISION_LINE):
         clip = clips.get(line["id"])
@@ -410,7 +410,7 @@ def _apply_decisions(outcome: Outcome, folder: CorpusFolder) -> None:
             is_recorded = line["part_of"] is None and line["id"].startswith(RECORDED)
             file = folder.clip(line["id"])
             if not file.is_file() or (parent is None and not is_recorded):
-                continue  # of a recording that has changed since
+                continue  # a decision about a recording that has changed
             seconds = soundfile.info(file).duration
             if parent is not None:
                 clip = dataclasses.replace(parent, id=line["id"], seconds=seconds)

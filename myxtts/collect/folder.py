@@ -16,9 +16,9 @@ from myxtts.text.markup import read_text
 
 KEPT, REVIEW, DROPPED = "kept", "review", "dropped"
 RECORDED = "recorded"
-"""How the ids of sentences begin that were recorded in the browser."""
+"""Prefix of the ids of sentences recorded in the browser."""
 
-# Names of the values of a line.
+# Keys of a line.
 SOURCE_LINE = ("source", "path", "seconds", "speech_seconds", "problem", "clips", "dropped")
 TRANSCRIPT_LINE = ("id", "by", "text")
 # Vectors are base64: the clip's in 32-bit floats, its windows' in 16-bit ones; empty for silence.
@@ -61,7 +61,7 @@ class CorpusFolder:
         self._settings = self._state / "settings.json"
 
     def clip(self, clip_id: str) -> Path:
-        """Return the wav of a clip. Names in a foreign corpus may lead out of its folder."""
+        """Return the wav of a clip; a name that leaves the folder is an error."""
         if not _CLIP_ID.fullmatch(clip_id):
             raise DataError(f"{self.folder}: clip {quoted(clip_id)}: expected a plain name")
         return self.clips / f"{clip_id}.wav"
@@ -70,7 +70,7 @@ class CorpusFolder:
         return self._settings.is_file()
 
     def prepare(self, settings: Mapping[str, float]) -> None:
-        """Create the folder, or check that it was made with the same settings."""
+        """Create the folder, or check that it was created with the same settings."""
         if self._settings.exists():
             try:
                 before = read_json(self._settings)
@@ -87,7 +87,7 @@ class CorpusFolder:
             raise DataError(f"{self.folder}: is a file; expected a new folder for --out")
         if self.folder.is_dir() and any(self.folder.iterdir()) and not self._state.is_dir():
             raise DataError(
-                f"{self.folder}: exists and was not made by collect; choose another --out"
+                f"{self.folder}: exists and was not created by collect; choose another --out"
             )
         try:
             self._state.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ class CorpusFolder:
             raise DataError(f"{self.folder}: cannot be made ({error.strerror})") from None
 
     def write_rows(self, kept: Sequence[Row], review: Sequence[Row]) -> None:
-        """Write both tables; a corpus without a clip to train on has no metadata."""
+        """Write both tables; without clips to train on there is no metadata file."""
         try:
             lines = [f"{_cells(row)}|{tidy(row.reason)}" for row in review]
             write_file(self.review, "\n".join([_REVIEW_HEADER, *lines]) + "\n")
@@ -159,10 +159,10 @@ def _cells(row: Row) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return one line that a metadata file can hold, without control or direction characters."""
+    """Return one line for a metadata file, without control or direction characters."""
     return " ".join(_UNWANTED.sub("", text.replace("|", " ")).split())
 
 
 def readable(text: str) -> str:
-    """Return a text that can be encoded, such as the name of a file in another encoding."""
+    """Return text that can be encoded, even if it is a file name in another encoding."""
     return text.encode(errors="backslashreplace").decode()

@@ -12,7 +12,7 @@ from myxtts.audio.files import FloatArray, window_levels
 from myxtts.collect.activity import HOP_SECONDS, Activity, Flags, Floats, Span
 from myxtts.data.checks import clipped_share
 
-# Frames of noise that a mean needs; they are looked for around the clip.
+# Minimum number of noise frames around a clip for a mean.
 _MIN_NOISE_FRAMES = 20
 _AROUND_SECONDS = 5.0
 _MAX_SNR_DB = 80.0
@@ -47,7 +47,7 @@ def measure(samples: FloatArray, sample_rate_hz: int, activity: Activity, clip: 
 
 
 def unfit(figures: Figures, min_snr_db: float) -> tuple[str, str] | None:
-    """Return the reason and the figure if the clip should not be trained on."""
+    """Return the reason and the measured value if the clip should not be used for training."""
     if figures.level_dbfs < _SILENT_DBFS:
         return "silent", f"level {figures.level_dbfs:.0f} dBFS"
     if figures.clipped_share > _MAX_CLIPPED:
@@ -66,7 +66,7 @@ def _snr_db(activity: Activity, clip: Span) -> float:
     is_speech = activity.is_speech[start:end]
     pauses = power[_deep_inside(~is_speech)]
     if len(pauses) < _MIN_NOISE_FRAMES:
-        # No pause nearby: the quietest frames of each band stand in for one.
+        # Without a pause nearby, use the quietest frames of each band.
         noise = np.percentile(power, 10, axis=0).sum()
     else:
         noise = pauses.sum(axis=1).mean()
@@ -79,7 +79,7 @@ def _snr_db(activity: Activity, clip: Span) -> float:
 
 
 def _deep_inside(pause: Flags) -> Flags:
-    """Return frames whose neighbors are pauses too: at the edges there is still some speech."""
+    """Return frames surrounded by pauses, because edges still contain some speech."""
     reach = 4
     edges = np.flatnonzero(~pause)
     deep = pause.copy()

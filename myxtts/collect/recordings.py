@@ -1,4 +1,4 @@
-"""Recordings of any length to clips, block by block, several recordings at a time."""
+"""Cuts recordings of any length into clips, block by block, several recordings in parallel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ENDINGS = frozenset(
     {
         *AUDIO_EXTENSIONS,
         *(".aif", ".aiff", ".au", ".caf", ".flv", ".mpg", ".mpeg", ".ts"),
-        *(".m4p", ".aax"),  # mostly protected, which is reported
+        *(".m4p", ".aax"),  # usually protected, which is reported
     }
 )
 _MAX_STEM = 40
@@ -48,7 +48,7 @@ _BLOCK_SECONDS = 90.0
 _BEFORE_SECONDS = 30.0
 _MIN_SECONDS = 0.1
 _MIN_RATE_HZ = 8_000  # telephones
-# Tracks are padded, and headers round.
+# tracks are padded, and headers are rounded
 _MIN_SHARE_OF_WHOLE = 0.95
 _DAMAGE = (FfmpegError, soundfile.LibsndfileError, OSError)
 TOO_SHORT, NO_PAUSE = "too short", "no pause to cut at"
@@ -59,7 +59,7 @@ class Source:
     path: Path
     size_bytes: int
     key: str
-    """Another key if the file is another one or has changed."""
+    """Key of the file, which changes with its content."""
 
     def clip_id(self, number: int) -> str:
         """Return an id that is unique and shows where the clip comes from."""
@@ -80,7 +80,7 @@ def find_sources(places: Sequence[Path], out: Path) -> list[Source]:
                 try:
                     status = path.stat()
                     size_bytes, changed_ns = status.st_size, status.st_mtime_ns
-                except OSError:  # a link that leads nowhere: reading it reports that
+                except OSError:  # a broken link, reported when it is read
                     size_bytes, changed_ns = 0, 0
                 identity = os.fsencode(f"{path}\0{size_bytes}\0{changed_ns}")
                 key = hashlib.sha256(identity).hexdigest()[:_KEY_DIGITS]
@@ -104,13 +104,13 @@ class CutClip(NamedTuple):
     sample_rate_hz: int
     start_seconds: float
     speech_seconds: float
-    """Without its pauses."""
+    """Duration of speech, without pauses."""
     figures: Figures
     fingerprint: str
 
 
 class LeftOut(NamedTuple):
-    """Speech that became no clip."""
+    """Speech that is not part of a clip."""
 
     start_seconds: float
     seconds: float
@@ -131,7 +131,7 @@ def cut_recording(
     tally: Tally,
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> Iterator[CutClip | LeftOut]:
-    """Yield clips and what is left out, in order; `on_progress` gets the share that is done."""
+    """Yield clips and dropped speech, in order; `on_progress` gets the fraction that is done."""
     with open_stream(file) as stream:
         rate_hz = stream.sample_rate_hz
         if rate_hz < _MIN_RATE_HZ:
@@ -146,7 +146,7 @@ def cut_recording(
         while True:
             try:
                 block = next(blocks, None)
-            except _DAMAGE as error:  # what came before it is cut first
+            except _DAMAGE as error:  # cut what comes before it first
                 damage, block = error, None
             if block is None:
                 break
@@ -176,7 +176,7 @@ def cut_recording(
 
 
 class _Part:
-    """A part of the recording that is in memory."""
+    """The part of a recording that is in memory."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class _Part:
         self.runs = speech_runs(self._activity, lengths.max_seconds)
 
     def frames_before(self, end: int) -> Floats:
-        """Return what the next part may know of this one."""
+        """Return the context for the next part."""
         known = np.concatenate([self._before, self._activity.bands_db[:end]])
         return known[-round(_BEFORE_SECONDS / HOP_SECONDS) :]
 
@@ -234,9 +234,9 @@ def cut_sources(
     workers: int | None = None,
     on_progress: Callable[[int, int], None] = lambda megabytes, total: None,
 ) -> list[dict[str, Any]]:
-    """Return the line of every recording that was ever collected here, cutting only new ones.
+    """Return the line of every recording collected so far, cutting only new ones.
 
-    One of which nothing could be read is tried again: ffmpeg may be installed by now.
+    Unreadable recordings are tried again, in case ffmpeg has been installed.
     """
     done = {line["source"]: line for line in read_lines(folder.sources, SOURCE_LINE)}
     waiting = [one for one in sources if one.key not in done or is_unread(done[one.key])]
@@ -269,7 +269,7 @@ def cut_sources(
         finally:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-    # One line for each path: a recording that has changed replaces what it was.
+    # One line per path: a changed recording replaces the old one.
     keys = {readable(str(source.path)): source.key for source in sources}
     newest = {
         line["path"]: line

@@ -69,11 +69,11 @@ class Prompt(NamedTuple):
     id: str
     text: str
     pairs_covered: float
-    """Share of all pairs of phonemes that this sentence and those before it have."""
+    """Share of all phoneme pairs covered by this sentence and the previous ones."""
 
 
 def prompts(language: str) -> list[Prompt]:
-    """Return every sentence that adds something, the most useful first."""
+    """Return the sentences that add coverage, the most useful first."""
     sentences = find_language(language).demo_sentences()
     if not sentences:
         raise DataError(
@@ -107,11 +107,11 @@ def prompts(language: str) -> list[Prompt]:
 @dataclass(frozen=True)
 class Take:
     samples: FloatArray
-    """From a little before the speech to a little after it."""
+    """Samples from shortly before the speech to shortly after it."""
     sample_rate_hz: int
     figures: Figures
     problems: tuple[str, ...]
-    """Names that the page has words for; empty if the take is good."""
+    """Problems by the names that the page translates; empty if the take is good."""
 
 
 def check_take(content: bytes, text: str, language: str) -> Take:
@@ -153,7 +153,7 @@ def check_take(content: bytes, text: str, language: str) -> Take:
 
 @dataclass
 class Reviewed:
-    """A clip as the page shows it."""
+    """A clip as shown on the page."""
 
     row: Row
     status: str
@@ -185,7 +185,7 @@ class Review:
             return [{**clip.row._asdict(), "status": clip.status} for clip in self._clips.values()]
 
     def sound(self, clip_id: str) -> Path:
-        """Return the wav of a clip that is known; a name from a browser is not a path."""
+        """Return the wav of a known clip; names from a browser are never used as paths."""
         with self._lock:
             self._known(clip_id)
         return self._folder.clip(clip_id)
@@ -195,7 +195,7 @@ class Review:
         return {prompt.id: prompt for prompt in prompts(self._language)}
 
     def prompts(self) -> list[dict[str, Any]]:
-        """Return sentences to read; the done ones are clips already."""
+        """Return sentences to read, with those that are already recorded."""
         with self._lock:
             return [
                 {
@@ -208,7 +208,7 @@ class Review:
             ]
 
     def record(self, prompt_id: str, wav: bytes, *, even_so: bool = False) -> dict[str, Any]:
-        """Keep a sentence that was read if nothing is wrong with it or the reader insists."""
+        """Save a take if it has no problems or the reader insists."""
         if prompt_id not in self._prompts:
             raise DataError(f"no sentence {prompt_id!r}")
         text = self._prompts[prompt_id].text
@@ -239,7 +239,7 @@ class Review:
             self._write()
 
     def split(self, clip_id: str, at_seconds: float, texts: tuple[str, str]) -> list[str]:
-        """Replace a clip by two, which are put aside until accepted, and return their ids."""
+        """Split a clip into two, which are set aside until accepted, and return their ids."""
         with self._lock:
             clip = self._known(clip_id)
             recording = read_recording(self._folder.clip(clip_id))
@@ -297,7 +297,7 @@ class Split(BaseModel):
 def make_app(review: Review, language: str | None = None) -> tuple[ASGIApp, str]:
     """Return the application and the path of its page.
 
-    `language` is that of the page. Without it the page has the one that was chosen last.
+    `language` is that of the page, by default the one chosen last.
     """
     token = secrets.token_urlsafe(16)
     app = FastAPI(openapi_url=None)
@@ -328,7 +328,7 @@ def make_app(review: Review, language: str | None = None) -> tuple[ASGIApp, str]
             file = review.sound(clip_id)
         except MyXTTSError:
             raise HTTPException(404, "no such clip") from None
-        # A corpus from elsewhere may have a link or a device in its place.
+        # An untrusted corpus may contain a link or a device instead.
         if file.is_symlink() or not file.is_file():
             raise HTTPException(404, "no such clip")
         return FileResponse(file, media_type="audio/wav", headers={"Cache-Control": "no-store"})

@@ -37,7 +37,7 @@ _MAX_FIRST_FAILURES = 3
 
 
 class TranscriberError(Exception):
-    """Why there is no transcript of this clip."""
+    """A clip cannot be transcribed, with the reason."""
 
 
 class Transcriber(Protocol):
@@ -48,7 +48,7 @@ class Transcriber(Protocol):
 
 
 class NoTranscriberError(DataError):
-    """There is no ASR model for this language."""
+    """No ASR model supports the language."""
 
 
 def open_transcriber(
@@ -74,7 +74,7 @@ def open_transcriber(
 class ModelTranscriber:
     def __init__(self, model: ASRModel, language: str) -> None:
         if not model.tool.understands(language):
-            raise NoTranscriberError(f"{model.tool.name} does not know '{language}'")
+            raise NoTranscriberError(f"{model.tool.name} does not support '{language}'")
         self.name = model.tool.name
         self._model, self._language = model, language
 
@@ -133,7 +133,7 @@ class CommandTranscriber:
 
 
 def _read(stream: IO[bytes] | None, process: subprocess.Popen[bytes]) -> str:
-    """Return what a program writes, and end one that writes without end."""
+    """Return the output of a program; kill it if the output is too long."""
     assert stream is not None
     content = stream.read(_MAX_BYTES)
     if len(content) == _MAX_BYTES:
@@ -142,7 +142,7 @@ def _read(stream: IO[bytes] | None, process: subprocess.Popen[bytes]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and those that it has started, which may hold its pipes open."""
+    """Kill a program and its children, which may hold its pipes open."""
     with contextlib.suppress(OSError):
         getattr(os, "killpg", os.kill)(process.pid, signal.SIGTERM)
 
@@ -155,7 +155,7 @@ def transcribe_clips(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each clip, and the problem of each that has none.
 
-    Each transcript is recorded at once, so that another launch continues after it.
+    Each transcript is saved immediately, so that an interrupted command resumes.
     """
     texts = {
         line["id"]: line["text"]
@@ -181,13 +181,13 @@ def transcribe_clips(
     return texts, problems
 
 
-# Words of the script between two words of one clip.
+# Maximum number of script words between two words of one clip.
 _MAX_GAP_WORDS = 4
 
 
 @dataclass(frozen=True)
 class Script:
-    """The words of a text as they are spoken, each with its place in the text."""
+    """The spoken words of a text, each with its position."""
 
     tokens: list[str]
     """Words as written, with punctuation."""
@@ -205,9 +205,9 @@ class Script:
         return Script(tokens, words, places)
 
     def text(self, first: int, last: int) -> str:
-        """Return the text from one word to another, with what stands around them."""
+        """Return the text from one word to another, with surrounding marks."""
         start, end = self.token_of_word[first], self.token_of_word[last] + 1
-        # A dash or a quotation mark by itself belongs to what is before it.
+        # An isolated dash or quotation mark belongs to the previous word.
         while end < len(self.tokens) and not any(map(str.isalnum, self.tokens[end])):
             end += 1
         return " ".join(self.tokens[start:end])
@@ -215,13 +215,13 @@ class Script:
 
 @dataclass(frozen=True)
 class Place:
-    """A clip in the script."""
+    """Position of a clip in the script."""
 
     text: str
     agreement: float
     """Share of the words on which the ASR model and the script agree."""
     certain_edges: bool
-    """False: the script has words just before or after that are in no clip."""
+    """False if the script has uncovered words directly before or after the clip."""
 
 
 def find_in_script(clips: Sequence[Sequence[str]], script: Script) -> list[Place | None]:
@@ -242,8 +242,8 @@ def find_in_script(clips: Sequence[Sequence[str]], script: Script) -> list[Place
 def _align(heard: Sequence[str], script: Sequence[str]) -> list[int]:
     """Return the word of the script for each recognized word, or -1.
 
-    As many equal words as possible, in order. Between two of them as many words on both sides count
-    as misheard.
+    Finds the longest common subsequence. Between two matches, equally long gaps on both sides count
+    as recognition errors.
     """
     from rapidfuzz.distance import LCSseq
 
@@ -276,7 +276,7 @@ def _place(
     matcher = difflib.SequenceMatcher(None, list(words), spoken, autojunk=False)
     before = bisect.bisect_left(taken, first)
     after = bisect.bisect_right(taken, last)
-    # At the ends of what was read there is nothing to compare with.
+    # The ends of the script have no neighbors to compare with.
     joins_before = before == 0 or taken[before - 1] == first - 1
     joins_after = after == len(taken) or taken[after] == last + 1
     return Place(script.text(first, last), matcher.ratio(), joins_before and joins_after)

@@ -16,9 +16,9 @@ from myxtts.collect.folder import VOICE_LINE, CorpusFolder, append, read_lines
 from myxtts.devices.doctor import install_command
 from myxtts.errors import DataError
 
-# Mean cosine similarity of clips of two groups that are one voice.
+# Minimum mean cosine similarity of two groups of clips with the same voice.
 _MIN_ALIKE = 0.72
-# More clips are clustered by samples: each of the rest joins the nearest voice.
+# Above this only a sample is clustered, and other clips join the nearest voice.
 _MAX_CLUSTERED = 2_000
 _TRIMMINGS = 2
 
@@ -44,8 +44,7 @@ def open_encoder() -> VoiceEncoder:
         return ResemblyzerVectors()
     except ImportError:
         raise DataError(
-            "telling voices apart needs Resemblyzer and scipy: "
-            f"{install_command('collect,eval-torch')}"
+            f"comparing voices needs Resemblyzer and scipy: {install_command('collect,eval-torch')}"
         ) from None
 
 
@@ -55,7 +54,7 @@ def embed_clips(
     encoder: VoiceEncoder,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, ClipVoice]:
-    """Return the voices of clips that are not silent; another launch reads those of the last."""
+    """Return the voices of clips that are not silent; they are cached for the next launch."""
     known = {line["id"]: line for line in read_lines(folder.voices, VOICE_LINE)}
     clip_ids = list(clip_ids)
     for done, clip_id in enumerate(clip_ids, 1):
@@ -126,7 +125,7 @@ def nearest_voice(groups: Sequence[Sequence[int]], vectors: Vectors, wanted: Flo
 
 
 def middle_of(vectors: Vectors) -> Vectors:
-    """Return the mean of the half that is nearest to it: mixed clips would pull it aside."""
+    """Return the mean of the closest half, so that mixed clips do not distort it."""
     middle = _unit(vectors.mean(axis=0))
     for _ in range(_TRIMMINGS):
         alike = vectors @ middle
@@ -137,7 +136,7 @@ def middle_of(vectors: Vectors) -> Vectors:
 def likeness_of_parts(voice: ClipVoice, middle: Vectors) -> float:
     """Return the similarity of a clip's windows to a voice: mean of the lowest and of the mean.
 
-    The lowest is low where somebody else speaks for a while, the mean where that is throughout.
+    The lowest drops if another voice speaks briefly, the mean if it speaks throughout.
     """
     alike = voice.windows @ middle
     return float(alike.min() + alike.mean()) / 2

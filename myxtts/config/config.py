@@ -65,7 +65,7 @@ class LossParts(NamedTuple):
 
 
 class VocoderLossParts(NamedTuple):
-    """The same for `myxtts.models.vocoder`."""
+    """The parts of the loss of `myxtts.models.vocoder`."""
 
     spectral: Any
     refining: Any
@@ -125,7 +125,7 @@ class TextConfig(Section):
         choices=("phonemes", "graphemes"),
     )
     ezafe: bool = setting(
-        True, "Say the Persian ezafe where it is not written. Applies to phonemes only."
+        True, "Pronounce the Persian ezafe where it is not written. Applies to phonemes only."
     )
     default_language: str = setting(
         "en", "Language of corpora without a language column, as a code such as en or fa."
@@ -164,10 +164,10 @@ class DataConfig(Section):
     )
     batch_size: int = setting(
         16,
-        "Clips that are computed at once, over all replicas; a step takes as many such batches as "
-        "training.gradient_accumulation_steps says. With bucketed batching it is an average: long "
-        "clips come in smaller batches, so that every step costs about the same. If it is not "
-        "given, a corpus with too few or very long clips gets 8 or 4.",
+        "Clips per batch across all replicas. One optimizer step accumulates "
+        "training.gradient_accumulation_steps batches. With bucketed batching it is an average: "
+        "long clips come in smaller batches, so that steps cost about the same. The default is "
+        "reduced to 8 or 4 for corpora with few or very long clips.",
         bounds=(1, 65_536),
     )
     batching: str = setting(
@@ -209,7 +209,7 @@ class DataConfig(Section):
         bounds=(0, 1),
     )
     language_balance: float = setting(
-        0.0, "The same for languages, applied after speakers are balanced.", bounds=(0, 1)
+        0.0, "Balances languages in the same way, after speakers.", bounds=(0, 1)
     )
     max_rejected_fraction: float = setting(
         0.2, "A run stops if more than this fraction of the clips is unusable.", bounds=(0, 1)
@@ -221,8 +221,8 @@ class DataConfig(Section):
     )
     buffer_size: int = setting(
         50,
-        "Batches to prefetch, as far as free memory allows; the buffer grows when the model "
-        "waits for data and shrinks when it never does.",
+        "Batches to prefetch if memory allows; the buffer grows when the model waits for data and "
+        "shrinks when it never does.",
         bounds=(1, None),
     )
     data_gpu: int | None = setting(
@@ -300,8 +300,8 @@ class ModelConfig(Section):
 
     section_name = "model"
     size: str = setting("tiny", "Preset for all settings below.", choices=MODEL_SIZES)
-    # Mel frames that the text encoder, the alignment and the decoder treat as one position: two
-    # halve their cost, and no phoneme is shorter.
+    # Mel frames per position of text encoder, alignment and decoder. Two frames halve the cost, and
+    # no phoneme is shorter.
     frames_per_position: ClassVar[int] = 2
     text_width: int = setting(128, "Channels in the text encoder.", bounds=(8, 2_048))
     text_blocks: int = setting(4, "Blocks in the text encoder.", bounds=(1, 64))
@@ -324,7 +324,7 @@ class ModelConfig(Section):
         7, "Kernel size of the depthwise convolutions, in positions.", bounds=(1, 63)
     )
     segment_frames: int = setting(
-        96, "Mel frames of each clip that the decoder is trained on per step.", bounds=(16, 8_192)
+        96, "Mel frames per clip and step on which the decoder is trained.", bounds=(16, 8_192)
     )
     reference_frames: int = setting(
         192,
@@ -399,7 +399,7 @@ class TrainingConfig(Section):
     )
     text_guidance: float = setting(
         1.0,
-        "Default scale of classifier-free guidance towards the text in synthesis: 1 makes words "
+        "Default scale of classifier-free guidance toward the text in synthesis: 1 makes words "
         "clearer; 0 turns it off, which is twice as fast. Ignored if text_drop_rate is 0.",
         bounds=(0, 10),
     )
@@ -473,10 +473,10 @@ class TrainingConfig(Section):
 
     @property
     def default_guidance(self) -> Guidance:
-        """Off for what was never dropped in training: the decoder has no output without it."""
+        """Default guidance; 0 for conditions that were never dropped in training."""
         return Guidance(
             text=self.text_guidance if self.text_drop_rate else 0.0,
-            # Voices that were new are overdone by it, so it is off unless asked for.
+            # Off by default, because it exaggerates unseen voices.
             voice=0.0,
         )
 
@@ -532,25 +532,25 @@ class VocoderConfig(Section):
     section_name = "vocoder"
     width: int = setting(224, "Channels of the vocoder.", bounds=(8, 2_048))
     blocks: int = setting(
-        4, "Blocks of the part that predicts magnitudes from a mel.", bounds=(1, 64)
+        4, "Blocks of the network that predicts magnitudes from a mel.", bounds=(1, 64)
     )
     refining_blocks: int = setting(
         4,
-        "Blocks of the part that corrects the spectrum after the search for phases.",
+        "Blocks of the refiner, which corrects the spectrum after Griffin-Lim.",
         bounds=(1, 64),
     )
     frames_per_segment: int = setting(
-        64, "Mel frames of each clip that the vocoder is trained on per step.", bounds=(16, 8_192)
+        64, "Mel frames per clip and step on which the vocoder is trained.", bounds=(16, 8_192)
     )
     mels_from: str | None = setting(
         None,
-        "A trained run, or base: the vocoder is trained on the mels that it predicts for the clips "
-        "as well, and learns to mend them. Recordings are not changed by augmentation then.",
+        "A trained run, or base. The vocoder is also trained on the mels that this model predicts "
+        "for the clips, without augmentation.",
     )
 
 
 SIZES: dict[str, dict[str, Any]] = {
-    # Trains usefully on two CPU cores; the defaults of ModelConfig.
+    # Trains in reasonable time on two CPU cores; the defaults of ModelConfig.
     "tiny": {},
     # The included base model.
     "base": {"decoder_width": 256},
@@ -593,21 +593,21 @@ SIZES: dict[str, dict[str, Any]] = {
 
 # Settings of each level by section; not only those of the optimizer.
 OPTIMIZATION_LEVELS: dict[str, Layer] = {
-    # The defaults: minutes to hours on clean recordings, nothing that costs time.
+    # The defaults: minutes to hours of clean recordings, no expensive options.
     "basic": {},
-    # Hours to days on real recordings.
+    # Training on hours to days of real recordings.
     "enhanced": {
         "training": {
-            # Real voices differ more between batches: half the rate, reached ten times as slowly.
+            # Real voices vary more between batches: half the learning rate, with a longer warmup.
             "learning_rate": 1e-3,
             "warmup_steps": 1_000,
-            # An average over a thousand steps, which a run of hours has to spare.
+            # Average over a thousand steps, suitable for long runs.
             "ema_decay": 0.999,
         },
         "augmentation": {
-            # Clips are never quite the same twice: a small corpus is memorized more slowly.
+            # Speed changes delay overfitting on small corpora.
             "speed": 0.05,
-            # References come from other microphones and rooms than the corpus.
+            # References are recorded with other microphones and in other rooms than the corpus.
             "gain_db": 6.0,
             "noise_dbfs": -50.0,
         },
@@ -615,23 +615,23 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
     # Large models, many voices, GPUs.
     "experimental": {
         "training": {
-            # The wider a model, the smaller the steps that it takes without diverging.
+            # Wider models need lower learning rates to stay stable.
             "learning_rate": 5e-4,
             "warmup_steps": 4_000,
-            # A rare large gradient moves a long run less.
+            # Rare large gradients have less effect on a long run.
             "clip_norm": 0.5,
             "ema_decay": 0.9999,
-            # Products in the short type: faster on GPUs that have it, a little slower on CPUs.
+            # Faster on GPUs with bfloat16, slightly slower on CPUs.
             "precision": "bfloat16",
-            # Ready for --voice-guidance, which is off unless asked for: voices that were new were
-            # overdone by it.
+            # Allows --voice-guidance, which is off by default because it exaggerates unseen voices.
             "voice_drop_rate": 0.1,
         },
         "augmentation": {
             "speed": 0.1,
             "gain_db": 10.0,
             "noise_dbfs": -45.0,
-            # Voices between those of the corpus, for cloning ones that it does not have.
+            # Pitch shifts create voices between those of the corpus, which helps cloning unseen
+            # ones.
             "pitch_semitones": 1.0,
         },
     },
@@ -641,11 +641,10 @@ OPTIMIZATION_LEVELS: dict[str, Layer] = {
 TASKS: dict[str, Layer] = {
     "vocoder": {
         "training": {
-            # Some hundred steps of some thousand for the magnitudes: longer training sharpens them
-            # more than sounds well.
+            # A few hundred of a few thousand steps train the magnitudes; more makes them too sharp.
             "adversarial_start": 0.1,
         },
-        # There is no text to be understood, and the losses say little of the sound.
+        # There is no text to recognize, and the losses hardly reflect the quality.
         "evaluation": {"best_metric": "validation_mel_distance"},
     },
 }
@@ -747,7 +746,7 @@ class XTTSConfig:
 
     if TYPE_CHECKING:
         given: ClassVar[Layer]
-        """Settings that were given by name, by section; the rest are presets and defaults."""
+        """Explicit settings by section; all others are presets and defaults."""
 
     def __init__(self, **settings: Any) -> None:
         given = _given(settings)

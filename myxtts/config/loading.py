@@ -27,8 +27,7 @@ from myxtts.files import write_file
 _log = logging.getLogger(__name__)
 _BUILTIN = Path(__file__).parents[1] / "configs"
 
-# Folders and code of a machine. They come from its user, never from a run folder, which may have
-# come from anywhere.
+# Machine-specific folders and code paths, never read from a run folder, which may be untrusted.
 SETTINGS_OF_THE_MACHINE = (
     ("data", "train_data"),
     ("data", "val_data"),
@@ -48,8 +47,8 @@ def load_config(
 ) -> XTTSConfig:
     """Load the configuration in `file`, or else `base`, with changes on top.
 
-    `overrides` come from flags; `flag_names` has those that are not called like their setting.
-    `assignments` are `section.key=value` and win over all else. A `file` that is a string may also
+    `overrides` come from flags; `flag_names` maps settings to flags of another name. `assignments`
+    are `section.key=value` and take precedence over everything. A `file` that is a string may also
     be the name of a built-in configuration, such as "demo".
     """
     lowest = base or {} if file is None else resolve_aliases(read_yaml(file), str(file))
@@ -112,7 +111,7 @@ def _read_layer_of_run(file: Path) -> Layer:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which YAML would keep the last."""
+    """A loader that rejects duplicate keys, of which YAML keeps the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         lines: dict[str, int] = {}
@@ -217,7 +216,7 @@ def find_config(name_or_file: str) -> Path:
 
 Settings = dict[str, dict[str, Any]]
 
-# Weights and prepared features mean something only with these.
+# Weights and prepared features are valid only with these settings.
 _SECTIONS_OF_THE_MODEL = ("model", "audio", "text")
 _SIZES_OF_THE_VOCODER = ("width", "blocks", "refining_blocks")
 _SETTINGS_OF_THE_MODEL = (
@@ -225,7 +224,7 @@ _SETTINGS_OF_THE_MODEL = (
     "training.task",
     *(f"vocoder.{name}" for name in _SIZES_OF_THE_VOCODER),
 )
-# With others of these, weights of the same shape mean something else.
+# Weights of the same shape have another meaning if these differ.
 _MEANING_OF_WEIGHTS = (
     "audio.sample_rate_hz",
     "audio.fft_samples",
@@ -281,8 +280,8 @@ def config_to_start_with(
 ) -> XTTSConfig:
     """Return the configuration of a run that starts with the weights of `start`.
 
-    Settings of `start` hold where `config` was given none. Another size is an error, unless the
-    weights need to fit `partially` only.
+    Settings of `start` are the defaults of `config`. Another size is an error unless the weights
+    may fit `partially`.
     """
     below = _settings_to_start_with(start)
     size = config.given.get("model", {}).get("size")

@@ -1,7 +1,4 @@
-"""Settings with a default, an explanation and bounds, checked when a section is created.
-
-Knows no particular setting.
-"""
+"""Settings with a default, an explanation and bounds, checked when a section is created."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ from myxtts.files import is_text
 
 # Largest integer; counts of steps, bytes and clips are far smaller.
 _MAX_BITS = 62
-# In the 32 bits of models a larger number is infinite.
+# Larger numbers are infinite in float32.
 _MAX_FLOAT = 3.4e38
 _Settings = typing.TypeVar("_Settings")
 
-# Settings by section and name, as far as they are given.
+# Explicit settings by section and name.
 Layer = dict[str, dict[str, Any]]
 
 
@@ -40,8 +37,8 @@ def setting(
 ) -> Any:
     """Declare a setting with its explanation and bounds; the settings pages show these.
 
-    `read` turns other ways to write the value into the declared type, and leaves the rest alone.
-    `check` gets the name of the setting and its value, if it has one, and raises a ConfigError.
+    `read` converts other notations of a value to the declared type and returns the rest unchanged.
+    `check` gets the name and value of the setting, if it is set, and raises a ConfigError.
     """
     facts = {"explanation": explanation, "choices": choices, "bounds": bounds or (None, None)}
     return dataclasses.field(default=default, metadata=facts | {"read": read, "check": check})

@@ -1,7 +1,8 @@
 """Batches of static shape, assembled from the feature cache.
 
 A batch has cached mels, or samples from which `compile_features` computes mels on a device. Without
-augmentation the two are equal. Augmentation never resamples the waveform: speed changes the hop
+augmentation both give the same mels. Augmentation never resamples the waveform: speed changes the
+hop
 between frames, pitch shifts the frequencies of the mel bands, tone scales the bands, and formants
 are moved in the mel itself.
 """

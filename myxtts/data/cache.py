@@ -1,4 +1,4 @@
-"""The feature cache that training reads: a few large arrays, whatever the corpus size.
+"""The feature cache that training reads: a few large arrays for any corpus size.
 
     CACHE/<fingerprint>/index.npy    one record per clip: offsets, lengths and checksums
                         tokens.npy   symbol ids of all clips, concatenated
@@ -79,7 +79,7 @@ class FeatureCache:
     rejected: dict[str, int]
     rejections: tuple[str, ...]
     description: str
-    """Metadata file and layout it was made from."""
+    """Metadata file and layout of the source."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -233,7 +233,7 @@ class ClipReader:
     def __init__(self, index: npt.NDArray[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self._index = index
         self._arrays = arrays
-        # Threads may verify a clip twice, which is harmless.
+        # Two threads may verify the same clip, which is harmless.
         self._verified = {part: np.zeros(len(index), bool) for part in arrays}
         self._held: dict[str, npt.NDArray[Any]] = {}
 
@@ -260,7 +260,7 @@ class ClipReader:
         return self._rows(part, start + first, start + max(first, stop))
 
     def hold(self, part: str, is_stopped: Any = lambda: False) -> None:
-        """Read a whole part into memory, and from then on from there."""
+        """Load a whole part into memory and read from there afterwards."""
         array = self._arrays[part]
         copy = np.empty_like(array)
         for start in range(0, len(array), _ROWS_AT_ONCE):
@@ -281,7 +281,7 @@ class ClipReader:
 
 
 def checksum(rows: npt.NDArray[Any]) -> int:
-    """Return a checksum against damage, fast enough for every clip that is read."""
+    """Return a checksum that detects damage and is fast enough for every clip."""
     return zlib.crc32(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
 
 
@@ -301,7 +301,7 @@ def write_header(stream: IO[bytes], dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 def save_array(file: Path, array: npt.NDArray[Any]) -> None:
-    """Write like np.save, whose error on a full disk does not say that it is full."""
+    """Write like np.save, with a clear error on a full disk."""
     with open(file, "wb") as stream:
         write_header(stream, array.dtype, array.shape)
         stream.write(np.ascontiguousarray(array).data)

@@ -51,9 +51,9 @@ _MIN_CLIP_SECONDS = 0.2
 _SILENT_DBFS = -60.0
 # Some programs write a byte or two less than the header declares; that is not truncation.
 _TOLERATED_MISSING_SECONDS = 0.02
-# Outside this range the text and the audio do not belong together.
+# Outside this range the text does not match the audio.
 _SYMBOLS_PER_SECOND = (1.0, 30.0)
-# In shorter clips a pause around a single word would dominate the rate.
+# In shorter clips pauses dominate the speaking rate.
 _MIN_RATED_SECONDS = 2.0
 # Less is hardly enough to learn a voice from.
 MIN_SPEAKER_SECONDS = 60
@@ -225,7 +225,7 @@ def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], R
 def _check_fit(
     item: Utterance, symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
 ) -> Iterator[Rejection]:
-    """Check whether this text can belong to this recording."""
+    """Check whether the text can match the recording."""
     frames = mel_frame_count(waveform.size, config.audio)
     tokens = len(symbols) + EDGE_TOKENS
     seconds = waveform.size / config.audio.sample_rate_hz
@@ -369,7 +369,7 @@ class CorpusReport:
 
 @dataclass(frozen=True)
 class _ClipRecord:
-    """What is compared across clips; for a clip with errors, only the errors."""
+    """Values that are compared across clips; for a clip with errors, only the errors."""
 
     findings: tuple[Finding, ...]
     sample_rate_hz: int = 0

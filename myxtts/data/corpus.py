@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 TRAINING_CLIPS, VALIDATION_CLIPS = "training clips", "validation clips"
 BATCH_PLAN = "batch plan"
 CACHE_FOLDER = "myxtts-cache"
-# From this size on a start reuses the cache last made, without looking at the audio files.
+# Above this size the last cache is reused without checking the audio files.
 LARGE_METADATA_BYTES = 4_000_000
 _PART_NAMES = {"train": "training", "eval": "validation"}
 
@@ -64,7 +64,7 @@ class Corpus:
     """The tokenizer of the run; it may have symbols that do not occur in this corpus."""
 
     def fingerprints(self) -> dict[str, str]:
-        """Return what a resumed run must find again, to have the same batches."""
+        """Return fingerprints that must match for a resumed run to have the same batches."""
         return {
             TRAINING_CLIPS: self.train.cache.fingerprint,
             VALIDATION_CLIPS: self.validation.cache.fingerprint,
@@ -262,7 +262,7 @@ class CorpusSubset:
         given = self.config.data.cache_dir
         if given:
             return Path(given)
-        # A corpus may come from anywhere, and nothing is written where its links lead.
+        # An untrusted corpus may contain links; never write through them.
         if (root := self.folder / CACHE_FOLDER).is_symlink():
             raise DataError(f"{root}: is a link; remove it, or choose a folder with data.cache_dir")
         return root
@@ -286,7 +286,7 @@ class CorpusSubset:
     def remembered_cache(self) -> FeatureCache | None:
         """Return the cache last made, for a large corpus with unchanged metadata and settings.
 
-        None too if it has so many rejected clips that a run stops: `prepare` explains why.
+        Also None if too many clips were rejected for a run; `prepare` explains why.
         """
         metadata_file = self._metadata_file()
         try:
@@ -304,7 +304,7 @@ class CorpusSubset:
         return None if too_many_rejected(left_out, left_out + len(cache), self.config) else cache
 
     def remember(self, cache: FeatureCache) -> None:
-        """Write down the cache; a failure only makes the next start slower."""
+        """Record the cache; a failure only makes the next start slower."""
         content = {"request": self._request(self._metadata_file()), "cache": cache.folder.name}
         with contextlib.suppress(OSError):
             write_file(self._last_cache_file(), json.dumps(content))

@@ -1,7 +1,7 @@
 """The demo corpus: sentences written for this project, spoken by espeak-ng.
 
-It lets users try everything right away on any machine. Its voices are synthetic, clear and even,
-so they do not show how a model of human voices will sound.
+It lets users try everything immediately on any machine. Its voices are synthetic, so they do not
+show how a model of human voices will sound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Phonemes and their times that a corpus brings along, in `durations.jsonl` next to its metadata.
+"""Known phonemes and durations of a corpus, in `durations.jsonl` next to its metadata.
 
 One JSON object per clip: `audio_file` as in the metadata, and `units`, a list of
 `[phoneme, ..., start, end]` in seconds without gaps, in the symbols of espeak-ng. Such a clip
@@ -18,7 +18,7 @@ from myxtts.text.tokenizer import STRESS_MARKS, is_modifier
 DURATIONS_FILE = "durations.jsonl"
 _MARKS = ".,;:?!…"
 _DASHES = "—–"
-# A shorter space is the beginning of the next sound, mostly the closure of a stop.
+# A shorter space belongs to the next sound, usually as the closure of a stop.
 _SHORTEST_PAUSE_SECONDS = 0.2
 
 

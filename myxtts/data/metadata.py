@@ -47,7 +47,7 @@ _SAMPLE_ROWS = 200
 _MAX_ROW_CHARACTERS = 20_000
 # File systems allow 255, extension included.
 _MAX_NAME_BYTES = 240
-# Some ten thousand rows. Larger files are read once, where they are needed.
+# About ten thousand rows; larger files are read only once.
 _QUICKLY_READ_BYTES = 1_000_000
 
 
@@ -64,7 +64,7 @@ class Utterance:
     source: str
     """Metadata file and line, such as `metadata.csv:12`."""
     pronunciation: Pronunciation | None = None
-    """The symbols and their times, if the corpus brings them along."""
+    """Known symbols and durations, if the corpus has them."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def read_metadata(
             on_bad_row(source, str(problem))
 
     if "language" not in found.columns:
-        # Most rows in another script than that of the default language: it is the wrong one.
+        # If most rows are in another script, the default language is wrong.
         sample = utterances[:_SAMPLE_ROWS]
         scripts = [(item, other_script(item.text, default_language)) for item in sample]
         foreign = [(item, script) for item, script in scripts if script is not None]

@@ -39,7 +39,7 @@ HOST = "CPU:0"
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
 # On the model device, in addition to the current batch.
 _BATCHES_ON_MODEL_DEVICE = 2
-# With fewer the model would soon wait for a data device that has just started.
+# With fewer batches the model would soon wait for the data device.
 _BATCHES_BEFORE_MODEL = 4
 # Number of steps between adjustments of the buffer size.
 WINDOW_STEPS = 100
@@ -203,8 +203,8 @@ class Feed:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Make no batch inside this context; use it after `start`."""
-        # The nearest first: it may be waiting for a batch of the other.
+        """Pause loading inside this context; use it after `start`."""
+        # Pause the last stage first: it may be waiting for a batch of the other.
         with self._nearest.paused(), self._buffer.paused():
             yield
 
@@ -253,8 +253,8 @@ class Feed:
 
     def _batches(self, first_step: int) -> Iterator[Any]:
         """Return lazy batches: nothing is computed before the first one is requested."""
-        # The end of a tf.data iterator is an error status in TensorFlow, which operations that
-        # other threads run at that moment can fail with: it is never asked for more than it has.
+        # Never read past the end of a tf.data iterator: the end is an error status that can fail
+        # concurrent operations of other threads.
         source = itertools.islice(self._dataset(first_step), self._last_step - first_step)
         return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 

@@ -1,8 +1,7 @@
-"""What only a vocoder needs: segments of recordings with their mels, and predicted mels on disk.
+"""Data of vocoder training: segments of recordings with their mels, and predicted mels on disk.
 
-Segments are changed at random, so that the vocoder copies any voice and recording. Unlike those of
-`data.augmentation`, these changes are made to the samples themselves: to what the vocoder is given
-and to what it has to produce.
+Segments are augmented, so that the vocoder generalizes to any voice and recording. Unlike in
+`data.augmentation`, the samples themselves are changed, both the input and the target.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class SegmentLoader:
     ) -> PaddedSegments:
         """Load segments, changed at random if `is_changed`; there is a seed for each clip.
 
-        With predicted mels they are as recorded: a predicted mel would not fit a changed segment.
+        With predicted mels segments are not changed, because the mels would not fit.
         """
         is_changed = is_changed and self._predicted_mels is None
         max_pitch = 2.0 ** (self._augmentation.pitch_semitones / 12) if is_changed else 1

@@ -39,12 +39,12 @@ CostOfClip = Callable[[IntArray, IntArray], FloatArray]
 # Shapes are rounded up to these multiples: finer ones save little padding and vectorize worse.
 TOKEN_MULTIPLE = 4
 FRAME_MULTIPLE = 8
-# More shapes save less padding than they cost in compilations and in filled-up batches.
+# More shapes would cost more in compilations and partial batches than they save in padding.
 MAX_SHAPES = 16
 # The last batch of each shape is filled up with repeated clips, so a shape needs several batches.
 _BATCHES_PER_SHAPE = 4
-# Where nothing is compiled per shape and this much real work is not reached, there are more shapes,
-# down to one batch for each.
+# Without compilation per shape, shapes are added until this fraction of real work is reached, down
+# to one batch per shape.
 _ENOUGH_REAL_WORK = 0.965
 _MAX_UNCOMPILED_SHAPES = 32
 # Estimates for trading XLA compilations off against padding: compile times that users report, and
@@ -133,7 +133,7 @@ class ShapePlan:
         return {"over the length limits": left_out} if left_out else {}
 
     def fingerprint(self) -> str:
-        """Return a digest of what decides which clips are in which batch, except settings."""
+        """Return a digest of everything except settings that determines the batches."""
         digest = hashlib.blake2b(self.shape_of_clip.tobytes(), digest_size=16)
         digest.update(repr([shape.padded for shape in self.shapes]).encode())
         digest.update(repr((self.dynamic, self.whole_epochs)).encode())
@@ -237,7 +237,7 @@ def assign_shapes(
         frames_of = np.array([shape.frames for shape in shapes], np.int32)
         slots_of = np.array([shape.slots * shares / shape.batch for shape in shapes])
         lengths = clips.token_counts[used], clips.frame_counts[used]
-        # References are taken to be as long as clips.
+        # Assume that references are as long as clips.
         real = real_multiplications(*lengths, lengths[1], config)
         computed = computed_multiplications(tokens_of, frames_of, slots_of, config)
         frame_ratio = float(np.dot(used_weights, lengths[1]) / np.dot(counts, frames_of))

@@ -69,7 +69,7 @@ def read_memory(group: Path = Path("/sys/fs/cgroup")) -> Memory:
     """Return the memory of the machine, or of the container if that has less."""
     machine = psutil.virtual_memory()
     total_mb, free_mb = machine.total >> 20, machine.available >> 20
-    limit = _read_container_memory(group)  # psutil does not know containers
+    limit = _read_container_memory(group)  # psutil ignores container limits
     if limit is not None and limit.total_mb < total_mb:
         return Memory(limit.total_mb, min(free_mb, limit.free_mb))
     return Memory(total_mb, free_mb)

@@ -164,8 +164,8 @@ class GpuRuntime:
 
     @property
     def why_unknown(self) -> str:
-        """Why `memory_mb` has no answer."""
-        return self._nvml.problem or "NVML does not tell which card it is"
+        """Reason why the memory of the card is unknown."""
+        return self._nvml.problem or "NVML does not identify the card"
 
     def get_growth(self, gpu: Any) -> bool | None:
         """Return None if it was never set, which TensorFlow distinguishes from False."""
@@ -357,7 +357,8 @@ def _visible_gpu(runtime: GpuRuntime, gpu_id: int) -> Any | None:
 
 
 def _without_headroom(memory_mb: int) -> int:
-    # A small card gets three quarters: the full headroom would leave next to nothing.
+    # A small card gets three quarters of its memory, because the full headroom would leave almost
+    # none.
     return memory_mb - min(_HEADROOM_MB, memory_mb // 4)
 
 

@@ -1,6 +1,6 @@
-"""Decides which GPUs compute features and which train, and finds the cluster of this process.
+"""Chooses the GPUs for features and for training, and finds the cluster of this process.
 
-Sets nothing up and does not import TensorFlow.
+Neither sets up devices nor imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Placement:
     not_mirrored: str | None = None
     """Why multi_gpu cannot mirror the model."""
     without_effect: tuple[str, ...] = ()
-    """Settings that do nothing with the others as they are, each with the reason."""
+    """Settings without effect in this configuration, each with the reason."""
 
     @property
     def replicas(self) -> int:
@@ -48,7 +48,7 @@ def place(config: XTTSConfig, gpu_count: int, machines: int = 1) -> Placement:
     """Place data and model on a machine with `gpu_count` GPUs."""
     named = named_model_gpus(config)
     there = tuple(number for number in named if number < gpu_count)
-    # Memory isolation, which chooses a GPU by itself, says itself that there are too few.
+    # Memory isolation chooses a GPU by itself and reports missing ones.
     chosen = named if config.data.model_gpu is not None else []
     missing = [number for number in chosen if number >= gpu_count]
     problem = _problem_of_multi_gpu_mode(config, gpu_count, machines)
@@ -175,8 +175,7 @@ class Cluster:
         if self.source == "TF_CONFIG":
             found = resolvers.TFConfigClusterResolver()
         else:
-            # Slurm itself binds GPUs to tasks (--gpus-per-task); these numbers are only
-            # counters.
+            # Slurm binds GPUs to tasks (--gpus-per-task); these numbers are only counts.
             found = resolvers.SlurmClusterResolver(
                 port_base=_SLURM_FIRST_PORT,
                 gpus_per_node=self.workers,

@@ -24,8 +24,8 @@ def load_tensorflow(xla_cache: Path | None = None, *, is_brief: bool = False) ->
         return
     if xla_cache is not None:
         use_persistent_cache(xla_cache)
-    # Faster matrix products on CPUs; off by default on CPUs that TensorFlow does not recognize. It
-    # compiles a kernel for every new shape, which brief work does not make up for.
+    # Faster matrix products on CPUs, off by default on CPUs that TensorFlow does not recognize.
+    # oneDNN compiles a kernel for every new shape, which does not pay off for brief work.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0" if is_brief else "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
@@ -125,7 +125,7 @@ def _require_private(folder: Path) -> None:
 
 
 def _drop_damaged(folder: Path) -> None:
-    """Remove programs that are no protobuf messages to their last byte: XLA would fail on them."""
+    """Remove programs that are not complete protobuf messages, on which XLA would fail."""
     from google.protobuf.empty_pb2 import Empty
     from google.protobuf.message import DecodeError
 

@@ -56,7 +56,7 @@ def _library() -> Any:
                 f"espeak-ng did not start with its data in {data_path} (returned {rate}, expected "
                 f"{SAMPLE_RATE_HZ}); try 'pip install --force-reinstall espeakng-loader'"
             )
-    # It seeds its noise with the time of day; a fixed seed makes corpora reproducible.
+    # espeak-ng seeds its noise with the time; a fixed seed makes corpora reproducible.
     library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     return library
 
@@ -122,8 +122,8 @@ def speak(
     with _lock:
         samples = _spoken(text, voice, parameters)
         if not _is_whole(samples, text, words_per_minute):
-            # Rarely, after many other texts, it says nothing, or a fraction, until it is started
-            # again.
+            # Rarely, after many texts, the output is empty or incomplete until espeak-ng is
+            # restarted.
             _stop()
             samples = _spoken(text, voice, parameters)
     if not samples.size:
@@ -132,7 +132,7 @@ def speak(
 
 
 def _is_whole(samples: npt.NDArray[np.int16], text: str, words_per_minute: int) -> bool:
-    """Return whether this may be all of the text; symbols may be silent, letters are not."""
+    """Return whether the audio may be complete; symbols may be silent, letters are not."""
     max_letters_per_second = words_per_minute / 60 * _MAX_LETTERS_PER_WORD
     letters = sum(map(str.isalpha, text))
     return bool(samples.any()) and samples.size > letters / max_letters_per_second * SAMPLE_RATE_HZ

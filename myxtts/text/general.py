@@ -1,4 +1,4 @@
-"""The entry of a language, what all normalizers share, and languages without rules of their own."""
+"""The entry of a language, helpers of all normalizers, and languages without specific rules."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ class Language:
     code: str
     """Canonical tag, such as en or pt-br, as stored in corpora, vocabularies and runs."""
     names: tuple[str, ...] = ()
-    """English names, for users who write a name instead of the tag."""
+    """English names, accepted instead of the tag."""
     normalize: Callable[[str], str]
-    """Written text to the words a reader would say, in a standard spelling."""
+    """Converts text to the words a reader would say, in a standard spelling."""
     normalize_for_phonemes: Callable[[str], str] | None = None
-    """The same, keeping marks that help espeak-ng beyond the standard spelling."""
+    """Converts text in the same way, keeping marks that help espeak-ng."""
     phonemes: Callable[[str, bool, int], str] | None = None
-    """A clause to IPA, given text.ezafe and the version of the text rules; else by espeak-ng."""
+    """Converts a clause to IPA, given text.ezafe and the version of the text rules; by default
+    espeak-ng.
+    """
     espeak_voice: str
     scripts: frozenset[str]
-    """First words of the Unicode names of its letters."""
+    """Scripts, as the first words of the Unicode names of its letters."""
     sentences: SentenceRules = dataclasses.field(default_factory=SentenceRules)
     greeting: str = ""
-    """A word to try the voice with."""
+    """Word for testing the voice."""
     example: str = "TEXT"
-    """A sentence to try a model with."""
+    """Sentence for testing a model."""
     demo_file: str | None = None
     """File of demo corpus sentences, one per line, in the folder demo_sentences."""
 

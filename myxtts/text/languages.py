@@ -56,7 +56,7 @@ REGISTRY: Mapping[str, Language] = {
         PERSIAN,
     )
 }
-# Increase it when a tag changes its meaning, so that corpora are read again.
+# Increase when a tag changes its meaning, so that corpora are read again.
 TAG_RULES = 1
 
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,7}")
@@ -124,7 +124,7 @@ def _known_code(language: str, *subtags: str) -> str | None:
 def normalize(text: str, language: str, *, keep_vowel_signs: bool = False) -> str:
     """Return the spoken form of text in the given language, such as "en", "en-us" or "fa".
 
-    Persian vowel signs tell espeak-ng how to read a word; without them a word has one spelling.
+    Persian vowel signs determine how espeak-ng reads a word; without them a word has one spelling.
     """
     entry = find_language(language)
     step = entry.normalize
@@ -145,8 +145,8 @@ class LanguagePart(NamedTuple):
 def language_parts(text: str, main: str, languages: Sequence[str]) -> list[LanguagePart]:
     """Split a text by language.
 
-    Words that are not written in a script of `main` belong to the first of the other languages
-    with theirs. Numbers and marks belong to what is before them.
+    Words in another script than that of `main` belong to the first of the other languages with that
+    script. Numbers and marks belong to the previous part.
     """
     parts: list[LanguagePart] = []
     for word in text.split():
@@ -181,7 +181,7 @@ def _language_of(word: str, main: str, languages: Sequence[str]) -> str | None:
 
 
 def other_script(text: str, language: str, *, takes_latin: bool = False) -> str | None:
-    """Return the script of most letters, if it is none of the language's.
+    """Return the script of most letters, unless the language uses it.
 
     With `takes_latin` Latin words are fine: espeak-ng reads them in every language.
     """

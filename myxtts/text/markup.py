@@ -1,4 +1,4 @@
-"""What users write besides words: `[pause 0.5]`, `[[IPA]]` and files of pronunciations."""
+"""Markup: `[pause 0.5]`, `[[IPA]]` and lexicon files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def split_at_pronunciations(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def without_pronunciations(text: str) -> str:
-    """Return the text as a reader sees it."""
+    """Return the text without pronunciations."""
     return " ".join(PRONUNCIATION.sub(r"\1", text).split())
 
 
@@ -62,13 +62,13 @@ _SEPARATOR = re.compile(r"\t|\|")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Pronunciations of a file with a word and how it is said on each line.
+    """A file of pronunciations, with a word and its reading on each line.
 
         Nguyen<TAB>/wˈɪn/
         SQL<TAB>sequel
 
-    IPA stands between slashes; anything else is spelled as it is to be read. Lines that begin
-    with # are comments.
+    IPA is written between slashes; anything else is a respelling. Lines that begin with # are
+    comments.
     """
 
     sayings: dict[str, str]
@@ -83,16 +83,16 @@ class Lexicon:
             word, *rest = (part.strip() for part in _SEPARATOR.split(line))
             if len(rest) != 1 or not word or not rest[0]:
                 raise DataError(
-                    f"{file}: line {number}: found {line[:60]!r}, expected a word, a tab or |, and "
-                    "how it is said"
+                    f"{file}: line {number}: found {line[:60]!r}, expected a word, a tab or |, "
+                    "and its reading"
                 )
             sayings[word] = _as_markup(rest[0])
         if not sayings:
-            raise DataError(f"{file}: has no entries, expected a word and how it is said per line")
+            raise DataError(f"{file}: has no entries, expected a word and its reading per line")
         return cls(sayings)
 
     def apply(self, text: str) -> str:
-        """Replace words by how they are said; IPA between double brackets is left as it is."""
+        """Replace words by their readings; IPA between double brackets is not changed."""
 
         def saying(match: re.Match[str]) -> str:
             word = match.group()

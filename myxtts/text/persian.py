@@ -104,7 +104,7 @@ UNITS = {
     "°F": "درجهِ فارنهایت", "° F": "درجهِ فارنهایت", "°": "درجه", "%": "درصد",
 }  # fmt: skip
 
-# What follows a decimal, and what follows a fraction.
+# Words that follow a decimal, and words that follow a fraction.
 MEASURED = (
     "هزار", "میلیون", "میلیارد", "تریلیون", "درصد", "برابر", "متر", "سانتی‌متر", "میلی‌متر",
     "کیلومتر", "کیلو", "کیلوگرم", "گرم", "تن", "لیتر", "ریشتر", "درجه", "دلار", "یورو", "تومان",
@@ -259,7 +259,7 @@ _SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 def normalize_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
     """Return Persian text as words and light punctuation in one standard spelling."""
-    # From here on vowel signs are those of the words that are put in for others.
+    # From here on, vowel signs belong to substituted words.
     spoken = settle(_normalize_once, _DIACRITICS.sub("", _unify_letters(text)))
     if not keep_vowel_signs:
         return without_signs(spoken)
@@ -512,8 +512,8 @@ def _speak_symbols(text: str) -> str:
 
 
 # ---- vowel signs -----------------------------------------------------------------------------
-# They are written only where a reader would guess wrong. Words are normalized without them, so that
-# a word is treated the same with and without signs, and get them back afterwards.
+# Signs are written only where a reader would guess wrong. They are removed before normalization, so
+# that it treats a word the same with and without signs, and restored afterwards.
 
 
 def carry_signs(written: str, spoken: str) -> str:

@@ -33,7 +33,7 @@ WORD = re.compile(rf"(?:{_LETTER}{_MARKS}*)+")
 _LETTER_AND_MARKS = re.compile(rf"({_LETTER})({_MARKS}*)")
 SIGN = re.compile(f"[{VOWEL_SIGNS}]")
 
-# The first version of the text rules with all that is here.
+# First version of the text rules with everything in this module.
 WHOLE_RULES = 3
 
 Letters = list[tuple[str, str]]
@@ -77,7 +77,7 @@ _PRONOUN = (
     f"(?:{HALF_SPACE}(?:ام|ات|اش|ایم|اید|اند|م|ت|ش|مان|تان|شان)|ها(?:یی|یم|یت|یش|یمان|یتان|یشان))$"
 )
 _CLITIC = re.compile(f"{HALF_SPACE}ای$|{_PRONOUN}")
-# In adjectives such as هسته‌ای the ending is none.
+# In adjectives such as هسته‌ای this is not an ending.
 _NO_CLITIC = (
     "نهایت", "تنهایی", "رهایی", "نهایی", "سی‌ام", "هسته‌ای", "حرفه‌ای", "منطقه‌ای", "رسانه‌ای",
     "دوره‌ای", "ریشه‌ای", "پایه‌ای", "رایانه‌ای", "کلیشه‌ای", "قبیله‌ای", "قهوه‌ای", "شبکه‌ای",
@@ -87,7 +87,7 @@ _BLESSINGS = (
     "صلی الله", "علیه السلام", "علیها السلام", "علیهم السلام", "سلام الله", "رحمت الله", "عجل الله",
 )  # fmt: skip
 
-# Endings that a word of the list of exceptions may have.
+# Endings that words in the list of exceptions may have.
 _ENDINGS = {
     "ها": "hɑ", "های": "hɑj", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat", "هایش": "hɑjaʃ",
     "هایمان": "hɑjemɑn", "هایتان": "hɑjetɑn", "هایشان": "hɑjeʃɑn", "تر": "tar", "ترین": "tarin",
@@ -131,7 +131,7 @@ def persian_phonemes(clause: str, ezafe: bool = True, rules: int = WHOLE_RULES) 
 
 
 def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
-    """Return which words take an unwritten ezafe, without what the tagger cannot know."""
+    """Return which words take an unwritten ezafe, corrected for cases the tagger cannot see."""
     tagged = ezafe_words(letters)
     for index, (word, following) in enumerate(itertools.pairwise(letters)):
         before_blessing = " ".join(letters[index + 1 : index + 3]) in _BLESSINGS
@@ -170,7 +170,7 @@ def _plain_phonemes(words: Sequence[_Word]) -> str:
 
 class _Word(NamedTuple):
     core: str
-    """With the signs that the user wrote, without an ezafe."""
+    """Word with the signs that the user wrote, without an ezafe."""
     letters: str
     has_ezafe: bool
     is_persian: bool
@@ -268,7 +268,7 @@ def _may_take_ezafe(word: _Word, phonemes: str) -> bool:
 
 
 def _ezafe(letters: str, phonemes: str) -> str:
-    """Return what an ezafe adds to the phonemes of a word."""
+    """Return the phonemes that an ezafe adds to a word."""
     last = phonemes[-1:]
     if last == "e" and (
         letters[-1] != "ه" or (phonemes.endswith("he") and letters[-2] not in "هح")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from myxtts.text.markup import PRONUNCIATION, any_of
 
-# A text may quote another language, so every language has the marks of all of them.
+# A text may quote another language, so every language uses all marks.
 TERMINATORS = ".!?؟…。"
 # Shared by all languages in Latin script.
 ABBREVIATIONS = (
@@ -36,7 +36,7 @@ _NUMBER_OR_DATE = re.compile(rf"\d|(?:{any_of(ABBREVIATIONS_BEFORE_NUMBERS)})\.$
 _UNIT_AT_END = re.compile(rf"\d\s?(?:{any_of(UNITS_AFTER_NUMBERS)})\.$")
 # Initials, U.S., Ph.D., ق.م. and St., which is a saint before a name and a street after one.
 _DOTTED_LETTERS = re.compile(r"(?:(?<![\w.°])(?:[^\W\d_]\.)+|\bPh\.D\.|\bSt\.)$")
-# Shorter lines are verses, titles or items of a list.
+# Shorter lines are verses, titles or list items.
 _FULL_LINE_CHARACTERS = 60
 _WRAPPED = ""
 _CLAUSE_END = re.compile(r"[,;:،؛—–)\]»”](?=\s)|\s[-—–](?=\s)")
@@ -45,7 +45,7 @@ _CLAUSE_END = re.compile(r"[,;:،؛—–)\]»”](?=\s)|\s[-—–](?=\s)")
 class SplitSentence(NamedTuple):
     text: str
     break_after: str
-    """The white space that follows it, none at the end of the text."""
+    """White space after the sentence; empty at the end of the text."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def shorter_parts(sentence: str, max_characters: int) -> list[str]:
     while len(sentence) > max_characters:
         beginning = sentence[: max_characters + 1]
         clauses = [match.end() for match in _CLAUSE_END.finditer(beginning)]
-        # A clause that is very short would be spoken by itself.
+        # A very short clause would sound isolated.
         late = [end for end in clauses if end > max_characters // 4]
         cut = late[-1] if late else beginning.rfind(" ")
         cut = cut if cut > 0 else max_characters

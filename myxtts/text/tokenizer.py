@@ -1,8 +1,8 @@
 """Text to symbols and token ids, with a vocabulary built from the corpus and saved as JSON.
 
 A phoneme symbol is a base character with its modifiers: the stress mark before a vowel and the
-length mark or diacritic after it. Each symbol then is a sound that lasts at least one frame, which
-a stress mark alone is not.
+length mark or diacritic after it. Each symbol is then a sound of at least one frame, unlike a
+stress mark alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from myxtts.text.languages import find_language, nearest_tag, normalize
 
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
-# Increase it when the same text gives other symbols, so that features are prepared again.
+# Increase when the symbols of a text change, so that features are prepared again.
 TEXT_RULES = 4
 STRESS_MARKS = "ˈˌ"
 # espeak-ng returns "(en)word(fa)" for a word in another language.
@@ -44,7 +44,7 @@ _KINDS = ("phonemes", "graphemes")
 
 
 def is_spoken(symbol: str) -> bool:
-    """Return whether it is neither a space nor a punctuation mark."""
+    """Return whether a symbol is neither a space nor punctuation."""
     return any(character.isalnum() for character in symbol)
 
 
@@ -106,7 +106,7 @@ def split_symbols(phonemes: str) -> list[str]:
 
 
 def is_modifier(character: str) -> bool:
-    """Return whether it belongs to the character before it: a length mark or a diacritic."""
+    """Return whether a character modifies the previous one: a length mark or a diacritic."""
     return unicodedata.category(character) in ("Lm", "Mn", "Sk")
 
 
