@@ -172,8 +172,8 @@ class DataConfig(Section):
     )
     batching: str = setting(
         "bucketed",
-        "bucketed: a few static shapes that fit the corpus. fixed: one shape for every batch. "
-        "dynamic: every batch is as long as its longest clip, and XLA compiles each new shape.",
+        "bucketed: a few static shapes that fit the corpus. fixed: one shape. dynamic: every "
+        "batch is as long as its longest clip, and XLA compiles each new shape.",
         choices=BATCHING_MODES,
     )
     pad_to_fixed_length: bool = setting(
@@ -188,8 +188,7 @@ class DataConfig(Section):
     )
     frame_budget: int | None = setting(
         None,
-        "Maximum mel frames in a bucketed batch, padding included, to limit its memory; null "
-        "sets no limit beyond batch_size.",
+        "Maximum mel frames in a bucketed batch, padding included, to limit its memory.",
         bounds=(16, None),
     )
     max_text_length: int = setting(
@@ -204,8 +203,8 @@ class DataConfig(Section):
     n_mels: int = setting(80, "Number of mel bands.", bounds=(10, 512))
     speaker_balance: float = setting(
         0.0,
-        "0 samples clips uniformly, 1 samples speakers uniformly. In between, a speaker's share "
-        "is proportional to its number of clips to the power of 1 - speaker_balance.",
+        "0 samples clips uniformly, 1 samples speakers uniformly; in between, in proportion to "
+        "their clips to the power of 1 - speaker_balance.",
         bounds=(0, 1),
     )
     language_balance: float = setting(
@@ -271,8 +270,7 @@ class AugmentationConfig(Section):
     )
     formants: float = setting(
         0.0,
-        "Formants are shifted up or down by up to this fraction, independently of the pitch, as "
-        "a shorter or longer vocal tract would.",
+        "Formants are shifted up or down by up to this fraction, independently of the pitch.",
         bounds=(0, 0.3),
     )
     tone_db: float = setting(
@@ -314,8 +312,7 @@ class ModelConfig(Section):
     frame_width: int = setting(192, "Channels in the frame encoder.", bounds=(8, 2_048))
     frame_blocks: int = setting(
         0,
-        "Blocks of the frame encoder at each of its five stages; 0 leaves it out, and the decoder "
-        "is conditioned on the text encoder itself.",
+        "Blocks of the frame encoder at each of its five stages; 0 omits it.",
         bounds=(0, 64),
     )
     decoder_width: int = setting(192, "Channels in the decoder.", bounds=(8, 2_048))
@@ -328,8 +325,7 @@ class ModelConfig(Section):
     )
     reference_frames: int = setting(
         192,
-        "Mel frames of reference audio per clip in training, from another recording of the same "
-        "speaker.",
+        "Mel frames of reference audio per clip in training.",
         bounds=(32, 8_192),
     )
 
@@ -351,8 +347,8 @@ class TrainingConfig(Section):
     section_name = "training"
     task: str = setting(
         "acoustic",
-        "What is trained. acoustic: the model, from text and a voice to a mel. vocoder: from a mel "
-        "to a waveform.",
+        "acoustic: train the model, from text and a voice to a mel. vocoder: from a mel to a "
+        "waveform.",
         choices=_TASK_NAMES,
     )
     optimization_level: str = setting(
@@ -362,8 +358,8 @@ class TrainingConfig(Section):
     )
     max_steps: int | None = setting(
         None,
-        "Length of the run in optimizer steps; if neither this nor `epochs` is set, it follows "
-        "from the size of the corpus.",
+        "Length of the run in optimizer steps; null uses `epochs`, or else a default for the "
+        "corpus.",
         bounds=(1, None),
     )
     epochs: int | None = setting(
@@ -379,7 +375,7 @@ class TrainingConfig(Section):
     ema_decay: float = setting(
         0.995,
         "Decay of the exponential moving average (EMA) of the weights, which evaluation and "
-        "synthesis use; it ramps up to this value over the first steps.",
+        "synthesis use; ramps up over the first steps.",
         bounds=(0, 1),
     )
     freeze: str | None = setting(
@@ -387,8 +383,8 @@ class TrainingConfig(Section):
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Batches whose gradients are accumulated into one optimizer step: a data.batch_size of 28 "
-        "with 4 of these steps takes the memory of 28 clips and trains like a batch of 112.",
+        "Batches accumulated into one optimizer step: a data.batch_size of 28 with 4 steps takes "
+        "the memory of 28 clips and trains like a batch of 112.",
         bounds=(1, None),
     )
     text_drop_rate: float = setting(
@@ -411,30 +407,28 @@ class TrainingConfig(Section):
     )
     voice_noise: float = setting(
         0.0,
-        "Standard deviation of the noise added to the voice input of the text encoder, relative to "
-        "the voice vector: 1 keeps words clear in unseen voices; 0 follows known voices more "
-        "closely.",
+        "Noise on the voice input of the text encoder, relative to the voice vector: 1 keeps "
+        "words clear in unseen voices; 0 follows known voices more closely.",
         bounds=(0, 10),
     )
     adversarial_weight: float = setting(
         1.0,
-        "Size of the gradient that a discriminator of mels gives the decoder, relative to that of "
-        "the flow loss: 1 makes speech sharper and more natural; 0 trains without a discriminator. "
-        "A step with it takes about 1.4 times as long. In vocoder training: weight of the spectrum "
-        "discriminators relative to the spectral distance from the recording.",
+        "Gradient of the mel discriminator relative to that of the flow loss: 1 makes speech "
+        "sharper and more natural; 0 disables it. Steps with it take about 1.4 times as long. In "
+        "vocoder training: weight of the spectrum discriminators relative to the spectral "
+        "distance.",
         bounds=(0, 10),
     )
     adversarial_start: float = setting(
         0.5,
-        "Fraction of the run after which the discriminator is used; until then, mels are trained "
-        "with the squared error alone. In vocoder training: fraction after which training switches "
-        "from magnitudes to the refiner.",
+        "Fraction of the run after which the discriminator is used. In vocoder training: fraction "
+        "after which training switches from magnitudes to the refiner.",
         bounds=(0, 1),
     )
     phoneme_weight: float = setting(
         1.0,
-        "Size of the gradient that a phoneme classifier gives the decoder, relative to that of the "
-        "flow loss: 1 makes words clearer; 0 trains without one.",
+        "Gradient of the phoneme classifier relative to that of the flow loss: 1 makes words "
+        "clearer; 0 disables it.",
         bounds=(0, 10),
     )
     seed: int = setting(
@@ -445,9 +439,9 @@ class TrainingConfig(Section):
     )
     precision: str = setting(
         "float32",
-        "Data type of matrix products and convolutions; weights, losses and sums stay in "
-        "float32. Lower precision gains nothing on CPUs; on GPUs, measure it with `myxtts tune`. "
-        "float16, for cards without bfloat16, uses dynamic loss scaling.",
+        "Data type of matrix products and convolutions; weights, losses and sums stay in float32. "
+        "No gain on CPUs; on GPUs, measure it with `myxtts tune`. float16, for cards without "
+        "bfloat16, uses dynamic loss scaling.",
         choices=PRECISIONS,
     )
     multi_gpu: bool = setting(
@@ -461,8 +455,7 @@ class TrainingConfig(Section):
     )
     strict_devices: bool = setting(
         False,
-        "Stop if mirrored training, multi-GPU mode or a GPU in model_gpu is not available, "
-        "instead of continuing without it.",
+        "Stop if mirrored training, multi-GPU mode or a GPU in model_gpu is not available.",
     )
     virtual_devices: int = setting(
         0, "Logical CPU devices that stand in for GPUs; 0 uses the real GPUs.", bounds=(0, 64)
@@ -494,15 +487,15 @@ class EvaluationConfig(Section):
     )
     measure_every: int | None = setting(
         None,
-        "The checkpoint of every n-th evaluation is also scored by a background process, as "
-        "`myxtts evaluate` does; null turns this off.",
+        "Every n-th evaluation also scores its checkpoint in the background, as `myxtts evaluate` "
+        "does; null turns this off.",
         bounds=(1, None),
     )
     best_metric: str | None = setting(
         None,
-        "Metric that selects the best checkpoint; one whose name does not begin with validation "
-        "needs measure_every. null: wer, measured in the background at every evaluation, where "
-        "the extra eval is installed and English is spoken; else validation_mel_distance.",
+        "Metric that selects the best checkpoint; those without validation_ need measure_every. "
+        "null: wer, measured at every evaluation, for English with the extra eval; otherwise "
+        "validation_mel_distance.",
         choices=JUDGING_METRICS,
     )
     early_stopping_evaluations: int | None = setting(

@@ -37,5 +37,5 @@ def test_choices_stay_apart_where_text_runs_from_right_to_left():
 
 def test_a_setting_of_another_section_is_code_as_a_whole():
     (english, _) = settings_page.pages().values()
-    assert "as `training.gradient_accumulation_steps` says" in english
+    assert "`training.gradient_accumulation_steps` batches" in english
     assert ".`" not in english

@@ -69,13 +69,13 @@ class Language:
 
 ENGLISH = Language(
     code="en",
-    columns=("setting", "default", "allowed", "what it does"),
+    columns=("setting", "default", "allowed", "effect"),
     kinds={int: "integer", float: "number", str: "text"},
     between="{kind}, {least} to {most}",
     at_least="{kind} ≥ {least}",
     at_most="{kind} ≤ {most}",
     comma=", ",
-    or_null="{allowed}, or `null`",
+    or_null="{allowed}, `null`",
 )
 PERSIAN = Language(
     code="fa",
@@ -182,8 +182,8 @@ def _presets_table(language: Language, chooser: str, presets: list[str]) -> str:
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [columns, ("---",) * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    head, *lines = (f"| {' | '.join(cells)} |" for cells in (columns, *rows))
+    return "\n".join([head, "|---" * len(columns) + "|", *lines])
 
 
 def _fields(section: type[Section]) -> tuple[dataclasses.Field[Any], ...]:
