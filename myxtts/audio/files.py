@@ -1,7 +1,7 @@
 """Read, clean and write audio files, without TensorFlow.
 
-`read_recording` reads a whole file, `open_stream` one of any length in blocks, and `audio_writer`
-writes piece by piece and atomically, in the format of the name's extension.
+`read_recording` reads a whole file, and `open_stream` one of any length in blocks. `audio_writer`
+writes piece by piece and atomically, in the format of the extension.
 """
 
 from __future__ import annotations

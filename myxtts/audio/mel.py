@@ -3,8 +3,8 @@
 Waveform in [-1, 1] -> Hann window, magnitude of the STFT -> triangular mel bands (Slaney's
 scale and area normalization) -> natural logarithm with a floor.
 
-Frames are centered: frame n is centered on sample n * hop, and the waveform is padded by half a
-window on both sides for the frames at its ends. Counts may be ints, arrays or tensors.
+Frame n is centered on sample n * hop, so the waveform is padded by half a window on both sides.
+Counts may be ints, arrays or tensors.
 
 TensorFlow is imported where it is used, because processes that check a corpus only count frames.
 """

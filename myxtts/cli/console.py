@@ -61,7 +61,7 @@ def say_aside(message: str) -> None:
 
 
 def say_json(content: Any) -> None:
-    """Print an object that programs can parse, whatever the encoding of the output is."""
+    """Print an object that programs can parse in any output encoding."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_unicode = codecs.lookup(encoding).name.startswith("utf")
     print(printable(json.dumps(content, ensure_ascii=not is_unicode, indent=1)))

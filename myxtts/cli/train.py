@@ -207,9 +207,9 @@ def _add_run_flags(group: Any) -> None:
         "--init-from",
         type=Path,
         metavar="RUN",
-        help="initialize from another run's EMA weights, or those of the included base model "
-        "(base) or vocoder (vocoder), which must fit the model; its model and audio settings "
-        "become the defaults (default: train from scratch)",
+        help="initialize from the EMA weights of another run or of an included model (base, "
+        "vocoder); its model and audio settings become the defaults (default: train from "
+        "scratch)",
     )
     group.add_argument(
         "--init-partially",

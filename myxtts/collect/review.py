@@ -119,7 +119,7 @@ def check_take(content: bytes, text: str, language: str) -> Take:
     try:
         samples, rate_hz = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, ValueError, TypeError):
-        raise DataError("the recording is no audio; expected a wav") from None
+        raise DataError("the recording is not audio; expected a wav") from None
     mono = samples.mean(axis=1, dtype=np.float32)
     seconds = mono.size / rate_hz
     if not _MIN_SECONDS <= seconds <= _MAX_SECONDS or rate_hz < _MIN_RATE_HZ:

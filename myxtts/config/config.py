@@ -159,7 +159,7 @@ class DataConfig(Section):
     )
     validation_fraction: float = setting(
         0.05,
-        "Fraction of clips held out for validation where there is no validation corpus.",
+        "Fraction of clips held out for validation without a validation corpus.",
         bounds=(0, 0.5),
     )
     batch_size: int = setting(
@@ -407,7 +407,7 @@ class TrainingConfig(Section):
     )
     voice_noise: float = setting(
         0.0,
-        "Noise on the voice input of the text encoder, relative to the voice vector: 1 keeps "
+        "Noise on the voice input of the text encoder, relative to the voice vector. 1 keeps "
         "words clear in unseen voices; 0 follows known voices more closely.",
         bounds=(0, 10),
     )

@@ -299,7 +299,7 @@ def config_to_start_with(
 
 
 def _has_size(model: ModelConfig, size: str) -> bool:
-    """Return whether a model has the sizes of a preset, whatever name was saved with it."""
+    """Return whether a model has the sizes of a preset, even under another name."""
     return dataclasses.replace(model, size=size) == ModelConfig(size=size, **SIZES[size])
 
 

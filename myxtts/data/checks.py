@@ -1,8 +1,8 @@
 """Check the clips of a corpus: errors exclude a clip from training, warnings do not.
 
 Training and `myxtts validate` both call `check_clip` for each clip. `check_corpus` also compares
-clips with each other. It runs in worker processes, which import no TensorFlow and return a small
-record for each clip, so memory does not depend on the length of the recordings.
+clips with each other. It runs in worker processes without TensorFlow. They return a small record
+for each clip, so memory does not depend on the length of the recordings.
 """
 
 from __future__ import annotations
@@ -511,7 +511,7 @@ def _unusual_rates(
 def _other_sample_rates(
     records: Sequence[_ClipRecord], source: str, config: XTTSConfig
 ) -> Iterator[Finding]:
-    """Return one finding per sample rate, whatever the number of clips."""
+    """Return one finding per sample rate, for any number of clips."""
     wanted_hz = config.audio.sample_rate_hz
     counts = Counter(record.sample_rate_hz for record in records)
     for rate_hz in sorted(rate for rate in counts if rate not in (0, wanted_hz)):

@@ -1,8 +1,8 @@
 """Feature extraction: check, trim, normalize and cache every clip once, before training.
 
 Worker processes make chunks of 64 clips; when all chunks exist they are joined into one cache. A
-killed run continues with the chunks it has, several processes or machines can share the work, and
-clips in an earlier cache with the same settings are copied from it.
+killed run continues with the chunks it has, and several processes or machines can share the work.
+Clips in an earlier cache with the same settings are copied.
 
     BUILD/000012/   records.npy tokens.npy ends.npy mels.npy audio.npy texts.npy chunk.json
 

@@ -88,8 +88,8 @@ class Layout:
 class LJSpeechDataset(Sequence[Utterance]):
     """The utterances of one subset of a corpus, in the order of its metadata file.
 
-    `subset` is "train" or "eval". If the corpus has no eval file, a fraction of each speaker's
-    clips is held out by a hash of their names, so the split is always the same. With a
+    `subset` is "train" or "eval". Without an eval file, a fraction of each speaker's clips is held
+    out by a hash of their names, so the split is always the same. With a
     `validation_fraction` of None nothing is held out: either subset is then the whole file.
     `layout` and `delimiter` override detection, like data.layout and data.delimiter.
     """

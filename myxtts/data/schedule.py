@@ -1,7 +1,7 @@
 """Which clips make batch k of epoch e: a pure function of (seed, e, k).
 
-There is no state between batches, so a resumed run continues exactly where it stopped, and seeking
-to step one million costs no more than seeking to step ten.
+There is no state between batches. So a resumed run continues exactly where it stopped, and seeking
+to step one million costs as much as seeking to step ten.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def balance_halves(
     """Reorder the clips of a batch so that halves, and quarters, have similar frame counts.
 
     Rows are swapped only if the texts of every share still fit its slots, for every number of
-    shares, so the order does not depend on that number.
+    shares. So the order does not depend on that number.
     """
     order = clips.copy()
 

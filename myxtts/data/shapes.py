@@ -4,7 +4,7 @@ Each clip is padded to one of a few shapes, so the compiled step never sees a ne
 are those that waste the least work, by exact dynamic programming (`nested_sizes`).
 
 The clips of a shape are sorted by text length and cut into as many strata as a batch has rows. Each
-row of a batch is drawn from its own stratum, so the token count of a batch, and of each of its
+row of a batch is drawn from its own stratum. So the token count of a batch, and of each of its
 shares, has a bound close to its mean. That bound is the number of slots that texts are packed into.
 
 With balancing, a group of `count` clips is sampled in proportion to count ** (1 - balance): 0
@@ -59,8 +59,8 @@ _BATCH_MULTIPLE = 4
 _SLOT_MULTIPLE = 8
 # The search compares all pairs of candidates; with more of them the grid is made coarser.
 _MAX_CANDIDATES = 2_500
-# A clip this close to the edge of a stratum counts for both sides, so that rounding never draws a
-# clip from a stratum it was not counted in.
+# A clip this close to the edge of a stratum counts for both sides. Rounding then never draws a clip
+# from a stratum it was not counted in.
 _EDGE = 1e-9
 
 _MIN_RECOMMENDED_BATCH = 4
@@ -340,8 +340,8 @@ def cumulative_share(weights: FloatArray) -> FloatArray:
 def balanced_order(count: int) -> list[int]:
     """Return 0 to count - 1, ordered so that halves have nearly the same sum, recursively.
 
-    A batch is split among replicas into equal parts of this order, so its rows and their order do
-    not depend on the number of replicas.
+    Replicas get equal parts of a batch in this order. So its rows and their order do not depend on
+    the number of replicas.
     """
 
     def halved(places: list[int]) -> list[int]:
@@ -359,7 +359,7 @@ def balanced_order(count: int) -> list[int]:
 
 
 def slots_of_share(strata: list[IntArray], token_counts: IntArray, shares: int) -> int:
-    """Return the maximum number of tokens in a share, whatever is drawn from the strata."""
+    """Return the maximum number of tokens in a share over all draws from the strata."""
     longest = np.array([token_counts[stratum].max() for stratum in strata])
     return int(longest.reshape(shares, -1).sum(axis=1).max())
 
@@ -475,9 +475,8 @@ def nested_sizes(
     """Find the cheapest sizes for 1, 2, … `most` shapes, while another shape reduces the cost.
 
     Shapes are nested: they grow in tokens and frames together, and a clip goes into the first one
-    that fits. The clips of a shape are then those that fit it minus those that fit the previous
-    one, so the best sequence ending in a shape follows from the best sequences ending in smaller
-    ones.
+    that fits. The clips of a shape are those that fit it but not the previous one. So the best
+    sequence ending in a shape follows from the best sequences ending in smaller ones.
 
     `cost_of_clip` maps arrays of padded tokens and frames to the cost of a clip; lengths are
     multiples of `multiples`. `weights` are the weights of the clips.
@@ -624,7 +623,7 @@ class RunLength:
 
 
 def run_length(training: TrainingConfig, batches_per_epoch: float) -> RunLength:
-    """Return the length by max_steps, by epochs, or a default for a corpus with so many batches."""
+    """Return the length by max_steps, by epochs, or by default for this many batches."""
     if training.max_steps is not None:
         steps, reason = training.max_steps, "set by training.max_steps"
         return RunLength(steps, steps / batches_per_epoch, reason)

@@ -400,7 +400,7 @@ class Diagnosis:
     predictions: tuple[Prediction, ...]
     """One per possible batching mode."""
     unusable: int
-    """Clips that are left out whatever their length; not among `clips`."""
+    """Clips that are left out regardless of their length; not among `clips`."""
     would_stop: bool
     """Whether training would refuse to start because too many clips are left out."""
 

@@ -1,7 +1,7 @@
 """Names of compiled functions that are the same in every launch.
 
-TensorFlow ends the name of a traced function with the number of tensors made so far, and XLA finds
-a program in its persistent cache by that name. Without this, one more batch in the buffer when the
+TensorFlow appends the number of tensors created so far to the name of a traced function. XLA finds
+programs in its persistent cache by that name. Without this, one more batch in the buffer when the
 step is traced is another name, and every program is compiled again.
 """
 

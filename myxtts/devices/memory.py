@@ -48,8 +48,8 @@ def setup_gpu_memory_isolation(
     """Limit the memory of two GPUs, in MB; True only when TensorFlow confirms both limits.
 
     Call it before any other TensorFlow work. Ids count the visible GPUs, from 0. If it returns
-    False, it has logged the reason and left the GPUs unchanged, except that a TensorFlow without a
-    call for limits gets memory growth on every GPU instead.
+    False, the reason is logged and the GPUs are unchanged. Only a TensorFlow without a call for
+    limits gets memory growth on every GPU instead.
     """
     runtime = runtime or GpuRuntime()
     shares = (
@@ -96,7 +96,7 @@ class LimitCall:
 def _forget_limits(gpu: Any) -> None:
     """Reset a GPU as if it never had a limit.
 
-    TensorFlow has no public call for that: with an empty list of limits it counts one GPU too few
+    TensorFlow has no public call for that. With an empty list of limits it counts one GPU too few
     and does not start ("Not enough GPUs to create virtual devices").
     """
     from tensorflow.python.eager import context

@@ -1,8 +1,8 @@
 """Residual multi-head attention in the three forms that the model uses.
 
-Between many positions and a few latents, the projections are applied to the latents:
-`(positions Q) (latents K)^T` equals `positions (latents K Q^T)^T`, which saves the product of a
-large matrix with a square one. The same holds for values and output.
+Between many positions and a few latents, the projections are applied to the latents. `(positions Q)
+(latents K)^T` equals `positions (latents K Q^T)^T`, which saves the product of a large matrix with
+a square one. The same holds for values and output.
 """
 
 from __future__ import annotations

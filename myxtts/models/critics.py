@@ -1,7 +1,7 @@
 """Critics: networks that train the decoder and are not used in synthesis.
 
 The squared error of a mel is smallest at the mean of all plausible mels, in which harmonics and
-onsets are blurred, and what distinguishes consonants hardly affects it. The discriminator scores
+onsets are blurred. It is hardly affected by what distinguishes consonants. The discriminator scores
 patches of a mel as recorded or predicted, which makes predicted mels sharp. The phoneme classifier
 recognizes the symbol at each position, which makes speech clear.
 """

@@ -38,7 +38,7 @@ _MAX_LOG_DURATION = 6.0
 SHORTEST_DURATION = 0.25
 # Half a position; tokens predicted to be shorter may get none.
 _MAX_SILENT_LOG_DURATION = -0.693
-# Noise at the start of the flow, around the expected mel of the frame encoder; white noise of 1
+# Noise at the start of the flow, around the expected mel of the frame encoder. White noise of 1
 # would hide all but the coarsest features of a mel.
 _NOISE_AROUND_EXPECTED = 0.5
 # The duration loss is linear beyond e^2 times the predicted duration, so that a single long pause
@@ -545,7 +545,7 @@ def adversarial_loss(model: XTTS, forward: ForwardPass) -> tf.Tensor:
     """Compute the discriminator's loss; its gradient also includes the decoder's.
 
     The decoder's gradient is `adversarial_weight` times as large as that of the flow loss, clip by
-    clip, whatever the discriminator's own scale.
+    clip, regardless of the discriminator's scale.
     """
     if model.discriminator is None or not forward.training:
         return tf.zeros([])

@@ -1,7 +1,7 @@
 """The folder of a run: the names of its files, its lines and its lock.
 
-RUN/config.yaml  tokenizer.json  shapes.json    what the run was started with; in every checkpoint
-    init_from.json                              what it loaded from another run's weights
+RUN/config.yaml  tokenizer.json  shapes.json    configuration of the run; in every checkpoint
+    init_from.json                              report of the weights loaded from another run
     metrics.jsonl  measures.jsonl  events/      logged metrics
     samples/  report.json  evaluation/          speech samples and reports
     checkpoints/  best/                         saved weights

@@ -20,8 +20,8 @@ from myxtts.text.english import ENGLISH
 from myxtts.text.general import LATIN, Language, general_language, languages_of, script_of
 from myxtts.text.persian import PERSIAN
 
-# Tags of espeak-ng voices. A table rather than a call: which tags mean the same language is part of
-# a run's vocabulary and must not depend on the installed version.
+# Tags of espeak-ng voices. A table instead of a call: which tags mean the same language is part of
+# a run's vocabulary. It must not depend on the installed version.
 _NAMED_BY_THEIR_TAG = """
     af am an ar as az ba be bg bn bpy bs ca ca-ba ca-nw ca-va chr cmn cmn-latn-pinyin cs cv cy da
     de el en-029 en-gb-scotland en-gb-x-gbclan en-gb-x-gbcwmd en-gb-x-rp en-shaw en-us en-us-nyc eo

@@ -64,15 +64,15 @@ _ONE_THREAD = {
 }
 
 # Losses fall roughly as a power of the step. So the last quarter of a run is compared with the
-# quarter before it, whatever the interval between evaluations: a loss proportional to step^-0.1,
-# which is slow, is 3 % lower there.
+# quarter before it, for any interval between evaluations. A slow loss, proportional to step^-0.1,
+# is 3 % lower there.
 _LITTLE = 0.01
 _QUARTERS = 4
 # Fewer are not conclusive, and a short run such as the demo needs no warning.
 _MIN_EVALUATIONS = 4
 # Above this fraction of its peak, most of the learning rate decay is still to come.
 _HIGH_RATE = 0.5
-_HOW_IT_SOUNDS = "The loss does not tell how the speech sounds: check with myxtts evaluate"
+_HOW_IT_SOUNDS = "The loss does not reflect the quality of the speech: check with myxtts evaluate"
 
 
 def with_best_metric(config: XTTSConfig, languages: Sequence[str]) -> XTTSConfig:
@@ -418,7 +418,7 @@ class BackgroundEvaluation:
                 stderr=errors,
                 env=os.environ | _ONE_THREAD,
                 # The parent handles Ctrl-C. A separate session would do that too, but Linux gives
-                # every session an equal share of the cores, whatever its priority.
+                # every session an equal share of the cores, regardless of its priority.
                 process_group=0,
             )
 
@@ -495,7 +495,7 @@ class _Change(NamedTuple):
 
 
 def judge(history: Sequence[ValidationPoint]) -> Verdict | None:
-    """Return None if the loss falls, or there are too few evaluations to tell."""
+    """Return None if the loss falls, or after too few evaluations."""
     size = max(_MIN_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
         return None

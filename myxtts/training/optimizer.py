@@ -1,7 +1,7 @@
 """AdamW over all weights as one flat vector, with loss scaling, an EMA and frozen weights.
 
-Clipping, the check for non-finite values, the update and the EMA are each a few ops on one long
-vector instead of a few per variable. With some 190 variables that cuts tracing from seconds to a
+Clipping, the check for non-finite values, the update and the EMA are a few ops each on one vector
+instead of a few per variable. With some 190 variables that cuts tracing from seconds to a
 fraction of one, and the optimizer's state is three arrays.
 
 Frozen weights are not in the vector, so no update can touch them. They are their own EMA. Weights

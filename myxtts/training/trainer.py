@@ -1,7 +1,7 @@
 """Trains one task on one corpus into one run folder: model, optimizer, restore, warm-up and loop.
 
-The steps themselves are in `loop`. Here a run starts from scratch, a checkpoint or other weights,
-rolls back to a checkpoint when training diverges, and saves what it has when something fails.
+The steps themselves are in `loop`. Here a run starts from scratch, a checkpoint or other weights.
+It rolls back to a checkpoint when training diverges, and saves its state when something fails.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ class XTTSTrainer:
         try:
             return loop.run()
         except UnreadableBatchError as error:
-            # Between two steps the state is consistent, whatever happened to the data.
+            # Between two steps the state is consistent even if loading failed.
             saved = self._saved(output)
             raise DataError(f"{error.problem}; {saved}: {error.remedy}") from error.__cause__
         except DataError:

@@ -1,7 +1,7 @@
 """Measures candidate settings on this machine for a few minutes and recommends the best.
 
-Candidates take turns in each round, and only measurements of the same round are compared, so that
-other load on the machine affects all candidates alike. Nothing is trained.
+Candidates take turns in each round, and only measurements of the same round are compared. So other
+load on the machine affects all candidates alike. Nothing is trained.
 """
 
 from __future__ import annotations
