@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made when it is missing or older than what it is made from.
+# Everything runs in .venv, which is rebuilt when its requirements change.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -11,18 +11,18 @@ SENTENCE := The little boat sailed home before the storm arrived.
 
 env: $(STAMP)
 
-# Packages of others by their hashes, the build tools first: what has no wheel is built with them.
+# Third-party packages by hash; the build tools come first, for packages without wheels.
 $(STAMP): pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --require-hashes --requirement requirements/build.txt
 	$(INSTALL) --require-hashes --no-build-isolation --requirement requirements/dev.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
-	# pip compiles only what it copies; without this the first command would, or every one.
+	# pip does not compile an editable package; otherwise the first command would.
 	$(BIN)/python -m compileall -q myxtts
 	touch $@
 
-# What `myxtts evaluate` measures with: a recogniser, voices, quality. It brings PyTorch, which has no
-# hashes here: which build of it fits the machine, and from which index, is the user's choice.
+# The models of `myxtts evaluate`. PyTorch is installed without hashes, because its build and its index
+# depend on the machine.
 eval-env: $(STAMP)
 	$(INSTALL) --require-hashes --no-build-isolation --requirement requirements/eval.txt
 	$(INSTALL) --constraint constraints.txt --no-build-isolation --editable '.[eval,eval-torch]'
@@ -45,21 +45,21 @@ demo: $(STAMP)
 quick: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow and not training and not program'
 
-# Two at a time, and not as many as there are cores: each worker holds TensorFlow and trains.
+# Two workers instead of one per core, because each loads TensorFlow and trains.
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-# An hour or more: the whole matrix of tests/training/test_matrix.py, and all that is marked slow.
+# An hour or more: all tests, with the whole matrix of tests/training/test_matrix.py.
 test-all: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m ''
 
-# Beside tests/faults: what mirrors a module and holds against faults.
+# Fault tolerance is also tested outside tests/faults.
 FAULTS := tests/faults tests/runs tests/data/test_features.py tests/data/test_workers.py \
 	tests/cli/test_console.py tests/config/test_loading.py tests/collect/test_reviewing.py \
 	$(addprefix tests/training/test_,interruption.py keeping.py machines.py replicas.py resuming.py) \
 	$(addprefix tests/packaging/test_,hashes.py licences.py) $(wildcard tests/test_*_files.py)
 
-# Hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
+# Takes hours: kill -9, full disks, signals in every phase, a hundred thousand bad inputs.
 faults: $(STAMP)
 	$(BIN)/python -m pytest -m '' $(FAULTS)
 	$(BIN)/python tests/faults/kills.py --kills 60 --last 10
@@ -67,7 +67,7 @@ faults: $(STAMP)
 	$(BIN)/python tests/faults/kills.py --kills 10 --last 2 --measure
 	$(BIN)/python tests/faults/fuzz.py --inputs 100000
 
-# With --quiet nothing would be strict. The variable silences an advertisement of the theme.
+# --quiet would disable --strict. The variable silences an advertisement of the theme.
 BUILD_SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs: $(STAMP)

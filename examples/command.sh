@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For the shell examples to source; `myxtts` shows each command before it runs it.
+# Sourced by the shell examples; `myxtts` prints each command before it runs it.
 
 find_myxtts() {
     local installed
@@ -15,7 +15,7 @@ myxtts() {
     local word tick="'"
     printf '\n$ myxtts'
     for word in "$@"; do
-        # As one would type it: only what the shell would take apart stands in quotes.
+        # Quote only words that the shell would split or expand.
         [[ $word =~ ^[A-Za-z0-9_./:=,+-]+$ ]] || word=$tick${word//$tick/$tick\\$tick$tick}$tick
         printf ' %s' "$word"
     done

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Trains on one corpus, then goes on from its weights on another one.
+# Trains on one corpus, then starts a second run from these weights on another corpus.
 #
 #     bash examples/fine_tune.sh large-corpus my-corpus
-#     bash examples/fine_tune.sh                         # two corpora are spoken by espeak-ng first
+#     bash examples/fine_tune.sh                         # generates both corpora with espeak-ng first
 #
-# The second run begins with what the first one has learnt about speech, and has a learning rate
-# and a length of its own. Symbols and languages that only the second corpus has are added.
+# The second run has its own learning rate and length. Symbols and languages that only the second
+# corpus has are added.
 #
 # BASE_STEPS  steps on the first corpus (default: 300)
-# MAX_STEPS   steps on the second one (default: 100)
-# RATE        highest learning rate on the second one (default: 5e-4, a quarter of the usual)
+# MAX_STEPS   steps on the second corpus (default: 100)
+# RATE        peak learning rate on the second corpus (default: 5e-4, a quarter of the usual)
 # CONFIG      built-in configuration or YAML file of both runs (default: none)
-# TEXT        what to say afterwards
-# VOICE       a recording of the voice to say it in (default: the first of the second corpus)
-# OUT         where everything goes (default: runs/fine-tuned)
+# TEXT        text to synthesize
+# VOICE       reference recording (default: the first of the second corpus)
+# OUT         output folder (default: runs/fine-tuned)
 
 set -euo pipefail
 
@@ -36,7 +36,7 @@ elif [[ $# == 2 ]]; then
     base=$1
     mine=$2
 else
-    echo "$(basename "$0"): expected two folders, to begin with and to go on with; found $#" >&2
+    echo "$(basename "$0"): expected the folders of two corpora; found $#" >&2
     exit 2
 fi
 

@@ -6,11 +6,11 @@
 #     bash examples/gpu_pipeline_example.sh 4 --virtual-devices 2    # CPUs stand in for GPUs
 #     bash examples/gpu_pipeline_example.sh all --virtual-devices 4  # runs all of them
 #
-# What follows the number goes to `myxtts train`, such as --train-data my-corpus or
-# --config my-settings.yaml. Without --train-data the demo corpus is made in demo/corpus.
+# Arguments after the number are passed to `myxtts train`, such as --train-data my-corpus or
+# --config my-settings.yaml. Without --train-data the demo corpus is generated in demo/corpus.
 #
 # MAX_STEPS  length of each run (default: 20)
-# RUNS       where the runs go (default: runs/gpu-pipeline)
+# RUNS       folder of the runs (default: runs/gpu-pipeline)
 
 set -euo pipefail
 
@@ -18,7 +18,7 @@ max_steps=${MAX_STEPS:-20}
 runs=${RUNS:-runs/gpu-pipeline}
 all=(1 2 3 4 5 6 7)
 
-# Sets `gpus`, `title` and `flags` to those of scenario $1.
+# Sets `gpus`, `title` and `flags` of scenario $1.
 choose() {
     flags=(--max-steps "$max_steps")
     case $1 in
@@ -43,19 +43,19 @@ choose() {
             ;;
         5)
             gpus="2 GPUs"
-            title="the same with a memory limit on each, and a model that starts later"
+            title="the same with memory limits and a later start of the model"
             flags+=(--data-gpu 0 --model-gpu 1 --model-start-delay 5)
             flags+=(--enable-memory-isolation --data-gpu-memory 4096 --model-gpu-memory 8192)
             ;;
         6)
             gpus="2 GPUs"
-            title="a larger model on augmented clips, four batches of 4 to a step"
+            title="a larger model with augmentation, four batches of 4 per step"
             flags+=(--data-gpu 0 --model-gpu 1 --batch-size 4 --gradient-accumulation-steps 4)
             flags+=(--model-size small --optimization-level enhanced)
             ;;
         7)
             gpus="4 GPUs"
-            title="one data GPU, the model mirrored over three, 16 clips for each"
+            title="one data GPU, the model mirrored on three, 16 clips each"
             flags+=(--data-gpu 0 --model-gpu "1,2,3" --batch-size 48)
             ;;
         *)
@@ -70,11 +70,11 @@ list_scenarios() {
         choose "$number"
         printf '  %s  %-6s  %s\n' "$number" "$gpus" "$title"
     done
-    echo "No GPUs at hand? Add --virtual-devices 4: CPUs stand in for them."
+    echo "Without GPUs, add --virtual-devices 4 to simulate them on the CPU."
 }
 
-# What the reports of the runs $@ say; a run that wrote none, as with --dry-run, has no line.
-summarise() {
+# Prints a table of the reports of the runs $@; runs without a report (--dry-run) are skipped.
+summarize() {
     "$python" - "$@" <<'PYTHON'
 import json, pathlib, sys
 
@@ -117,4 +117,4 @@ for number in "${chosen[@]}"; do
     myxtts train "${flags[@]}" --run-dir "$run" "$@"
     finished+=("$run")
 done
-summarise "${finished[@]}"
+summarize "${finished[@]}"

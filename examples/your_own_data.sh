@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# From a folder of recordings to a sentence in one of their voices.
+# Trains on a folder of recordings and synthesizes a sentence in one of the voices.
 #
-#     bash examples/your_own_data.sh my-corpus   # metadata.csv (id|text a line) beside wavs/
-#     bash examples/your_own_data.sh             # a small corpus is spoken by espeak-ng first
+#     bash examples/your_own_data.sh my-corpus   # metadata.csv with id|text, next to wavs/
+#     bash examples/your_own_data.sh             # generates a small corpus with espeak-ng first
 #
-# MAX_STEPS   length of the training (default: 300; the demo has 1200)
-# CONFIG      built-in configuration or YAML file (default: none; for hours of speech config)
-# TEXT        what to say
-# VOICE       a recording of the voice to say it in (default: the first of the corpus)
-# UTTERANCES  clips of the corpus that is made where none is given (default: 400)
-# OUT         where everything goes (default: runs/your-own-data)
+# MAX_STEPS   length of the training (default: 300; the demo: 1200)
+# CONFIG      built-in configuration or YAML file (default: none; for hours of speech: config)
+# TEXT        text to synthesize
+# VOICE       reference recording (default: the first of the corpus)
+# UTTERANCES  clips of the generated corpus (default: 400)
+# OUT         output folder (default: runs/your-own-data)
 
 set -euo pipefail
 
@@ -28,7 +28,7 @@ else
     corpus=$1
 fi
 
-# Code 1 means that some clips cannot be used: training leaves them out and goes on.
+# Exit code 1 means that some clips are unusable; training leaves them out.
 myxtts validate "$corpus" ${config:+--config "$config"} || [[ $? == 1 ]]
 myxtts stats "$corpus" ${config:+--config "$config"}
 myxtts prepare "$corpus" ${config:+--config "$config"}
