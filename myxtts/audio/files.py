@@ -373,7 +373,7 @@ def require_writable(file: Path, endings: Iterable[str] = tuple(FORMATS)) -> Non
     """Raise an error for an unsupported extension or a path that cannot be written."""
     ending, expected = file.suffix.lower(), list(endings)
     if ending not in expected:
-        found = f"its name ends in {ending!r}" if ending else "its name has no ending"
+        found = f"its extension is {ending!r}" if ending else "its name has no extension"
         raise DataError(
             f"{file}: cannot be written ({found}, expected "
             f"{', '.join(expected)}{did_you_mean(ending, expected)})"

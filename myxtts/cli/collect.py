@@ -136,7 +136,7 @@ def _options(options: argparse.Namespace) -> Options:
         )
     require_name(options.speaker)
     if sum((options.speaker_wav is not None, options.all_speakers, options.any_voice)) > 1:
-        raise ConfigError("--speaker-wav, --all-speakers and --any-voice: give one of them")
+        raise ConfigError("--speaker-wav, --all-speakers and --any-voice: use only one of them")
     if options.script is not None and options.no_transcripts:
         raise ConfigError("--script needs transcripts: leave out --no-transcripts")
     if options.workers is not None and options.workers < 1:

@@ -44,8 +44,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flag_group(parser, "devices").add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="let the workers of this dask.distributed scheduler compute, such as tcp://host:8786; "
-        "they share the folder of the corpus (default: processes of this machine)",
+        help="dask.distributed scheduler whose workers compute the features, such as "
+        "tcp://host:8786; they share the corpus folder (default: processes of this machine)",
     )
     return parser
 

@@ -293,7 +293,7 @@ def letters_and_marks(word: str) -> list[tuple[str, str]]:
 
 @functools.lru_cache(maxsize=4_096)
 def _spelled(word: str) -> str:
-    """Return a word with vowel signs as espeak-ng reads it right."""
+    """Respell a word with vowel signs so that espeak-ng reads it correctly."""
     if not SIGN.search(word):
         return word
     return _joined(_with_silent_he(_with_single_vowels(letters_and_marks(word))))

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = ("*.md", "docs/en/*.md", "benchmarks/*.md", "examples/*.md", "myxtts/weights/*/*.md")
 CODE = ("*.py", *(f"{name}/**/*.py" for name in ("myxtts", "tools", "benchmarks")))
-CODE += ("examples/*.py", "utilities/*.py")
+CODE += ("examples/*.py", "utilities/*.py", "examples/*.sh", "myxtts/configs/*.yaml", "Makefile")
 # Names of the contract and of other programs, and files that are not checked.
 ALLOWED = (
     *("normalised text", "steady_utilisation", "useful_utilisation"),
@@ -83,6 +83,10 @@ _IN_NAMES.append((re.compile(r"^_?(?:least|most|fewest)_", re.IGNORECASE), "min,
 
 def problems(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
+    if file.suffix not in (".py", ".md"):  # only comments
+        text = "\n".join(
+            line if line.lstrip().startswith("#") else "" for line in text.splitlines()
+        )
     found = sorted(_in_code(text)) if file.suffix == ".py" else _in_page(text)
     name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
     for line, problem in found:
@@ -93,7 +97,7 @@ def _in_page(text: str) -> Iterator[tuple[int, str]]:
     hidden = re.compile(r"```.*?```|<!--.*?-->", re.DOTALL)
     text = hidden.sub(lambda match: "\n" * match[0].count("\n"), text)
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("    "):
+        if not re.match(r" {4}(?! *#)", line):
             prose = re.sub(r"`[^`]*`|\]\([^)]*\)|<code>.*?</code>", "", line)
             yield from ((number, problem) for problem in _in_prose(prose))
 

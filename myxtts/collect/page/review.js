@@ -2,18 +2,18 @@
 
 const WORDS = {
   en: { show: "Show", review: "to review", kept: "accepted", dropped: "rejected", all: "all",
-    play: "Play", accept: "Accept", reject: "Reject", back: "Put back", split: "Split here",
-    other: "فارسی", saved: "Saved", none: "Nothing left here", of: "of", title: "Review",
-    keys: "Space plays, A accepts, R rejects, U puts back, E edits the text (Esc leaves it), " +
-      "S splits at the line, ↑ ↓ choose, ← → move the line. Ctrl+Enter accepts from the text.",
+    play: "Play", accept: "Accept", reject: "Reject", back: "Undo", split: "Split here",
+    other: "فارسی", saved: "Saved", none: "Nothing left", of: "of", title: "Review",
+    keys: "Space: play, A: accept, R: reject, U: undo, E: edit the text (Esc: leave it), " +
+      "S: split at the line, ↑ ↓: select, ← →: move the line. Ctrl+Enter accepts while editing.",
     turnRecord: "Record", turnReview: "Review clips", record: "Record", stop: "Stop",
-    hear: "Listen", again: "Again", anyway: "Keep it anyway", previous: "Back", next: "Skip",
-    good: "Saved.", sounds: "of pairs of sounds covered", allRead: "Everything is read.",
-    no_speech: "No speech was heard.", too_quiet: "Too quiet: move closer.",
-    clipped: "Too loud: the peaks are cut off.", noisy: "Too much noise in the room.",
-    other_length: "Longer or shorter than this sentence takes: was it read as it stands?",
+    hear: "Listen", again: "Again", anyway: "Keep anyway", previous: "Back", next: "Skip",
+    good: "Saved.", sounds: "of sound pairs covered", allRead: "All sentences are recorded.",
+    no_speech: "No speech was detected.", too_quiet: "Too quiet: move closer.",
+    clipped: "Too loud: the recording is clipped.", noisy: "Too much background noise.",
+    other_length: "Unusual length for this sentence: was it read as written?",
     noMicrophone: "No microphone: allow it in the browser.",
-    recordKeys: "Space starts and stops, L listens, K keeps it anyway, ↑ ↓ choose a sentence.",
+    recordKeys: "Space: start and stop, L: listen, K: keep anyway, ↑ ↓: select a sentence.",
     splitText: "Put the cursor in the text where the second part begins, then split." },
   fa: { show: "نمایش", review: "برای بازبینی", kept: "پذیرفته", dropped: "ردشده", all: "همه",
     play: "پخش", accept: "پذیرفتن", reject: "رد کردن", back: "برگرداندن", split: "دو تکه کردن",
