@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--language",
         metavar="TAG",
-        help="language of texts that name none, in model.json (default: the run's "
+        help="language of texts without one, in model.json (default: the run's "
         "text.default_language)",
     )
     flag_group(parser, "speech").add_argument(

@@ -164,7 +164,7 @@ def add_language(parser: argparse.ArgumentParser) -> None:
         dest="default_language",
         default=None,
         metavar="TAG",
-        help="language of rows that name none, such as en or fa (default: text.default_language)",
+        help="language of rows without one, such as en or fa (default: text.default_language)",
     )
 
 

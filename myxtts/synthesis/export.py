@@ -53,7 +53,7 @@ def export_model(
     options: SpeechOptions | None = None,
     language: str | None = None,
 ) -> Path:
-    """Write a format of `EXPORTERS`; `language` is used for texts that name none."""
+    """Write a format of `EXPORTERS`; `language` is the default of texts without one."""
     if kind not in EXPORTERS:
         raise ConfigError(f"format '{kind}', expected {', '.join(EXPORTERS)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
