@@ -475,7 +475,9 @@ def _slash_fraction(match: re.Match[str]) -> str:
     is_fraction = whole or match["fraction"] or int(bottom) <= 4
     if int(top) >= int(bottom) or not is_fraction:
         return match.group()
-    return _fraction(match) + (match["fraction"] or "")
+    said, shared = _fraction(match), match["fraction"] or ""
+    has_ezafe = shared not in ("", " از") and not said.endswith("نیم ")
+    return (said.rstrip() + KASRA if has_ezafe else said) + shared
 
 
 def _and_half(whole: str) -> str:

@@ -89,12 +89,15 @@ _BLESSINGS = (
 
 # Endings that words in the list of exceptions may have.
 _ENDINGS = {
-    "ها": "hɑ", "های": "hɑj", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat", "هایش": "hɑjaʃ",
-    "هایمان": "hɑjemɑn", "هایتان": "hɑjetɑn", "هایشان": "hɑjeʃɑn", "تر": "tar", "ترین": "tarin",
-    "ی": "i", "م": "am", "ش": "aʃ", "ام": "am", "اش": "aʃ", "ای": "i", "ات": "ɑt",
-    "مان": "emɑn", "تان": "etɑn", "شان": "eʃɑn",
+    "یی": "ji", "ها": "hɑ", "های": "hɑj", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat",
+    "هایش": "hɑjaʃ", "هایمان": "hɑjemɑn", "هایتان": "hɑjetɑn", "هایشان": "hɑjeʃɑn",
+    "تر": "tar", "ترین": "tarin", "ی": "i", "م": "am", "ش": "aʃ", "ام": "am", "اش": "aʃ",
+    "ای": "i", "ات": "ɑt", "مان": "emɑn", "تان": "etɑn", "شان": "eʃɑn",
 }  # fmt: skip
 _MIN_STEM = 4
+_IYYAT = re.compile(f"(?<=...)یت(?=$|{HALF_SPACE}|ی|ها|(?:مان|تان|شان|م|ش)$)")
+# به‌دلیل, قابل‌قبول
+_JOINED = re.compile(f"(?<!\\S)(به|(?:غیر)?قابل){HALF_SPACE}(?=\\S\\S)(?!(?:تون|شون|مون)(?!\\S))")
 
 # Their last consonant is doubled before a vowel.
 _DOUBLED = frozenset(
@@ -110,6 +113,8 @@ def persian_phonemes(clause: str, ezafe: bool = True, rules: int = WHOLE_RULES) 
     A written ezafe is always read. With `ezafe`, so are those that are left unwritten. `rules` is
     the version of the text rules.
     """
+    if rules >= WHOLE_RULES:
+        clause = _JOINED.sub(r"\1 ", clause)
     words = [_Word.read(written) for written in clause.split()]
     if rules < WHOLE_RULES:
         return _plain_phonemes(words)
@@ -139,7 +144,7 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
             word in _WITHOUT_EZAFE
             or word.endswith("ً")
             or (_CLITIC.search(word) and not word.endswith(_NO_CLITIC))
-            or _IMPERFECT.match(word)
+            or _is_finite(word)
             or (word in ("نقطه", "منفی", "مثبت") and following in _NUMBERS)
             or before_blessing
         ):
@@ -154,6 +159,12 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
         if word == "اول" and following in _MONTHS:
             tagged[index] = True
     return tagged
+
+
+def _is_finite(word: str) -> bool:
+    """Return whether a word is a form of a verb and no noun: دهد, کردند, می‌رود."""
+    is_form = word.endswith(("د", "دم", "دیم")) and any(word in forms for forms in _verb_forms())
+    return is_form or _IMPERFECT.match(word) is not None
 
 
 def _plain_phonemes(words: Sequence[_Word]) -> str:
@@ -218,16 +229,18 @@ def _homograph(words: Sequence[_Word], at: int, is_tagged: bool) -> str | None:
 @functools.lru_cache(maxsize=16_384)
 def _bare_phonemes(core: str) -> str:
     """Return the phonemes of a word without stress, length and ezafe."""
-    if not SIGN.search(core):
+    if "أ" in core and not SIGN.search(core) and core not in _exceptions():
         core = core[:1] + core[1:].replace("أ", "ا")
-    if (known := _known(core)) is not None:
+    if known := _known(core) or _verb(core):
         return known
     phonemes = re.sub("[ˈˌː1]", "", espeak.phonemes(_spelled(core), "fa")).removeprefix("ʔ")
     if "یی" in core:
         phonemes = re.sub("(?<=[ɑuo])i", "ji", phonemes)
-    if "یت" in core[3:]:
-        phonemes = re.sub("(?<=[^ɑe]i)jat(?=$|hɑ)", "jjat", phonemes)
-    phonemes = re.sub("j{3,}", "jj", phonemes)
+    if _IYYAT.search(core):
+        phonemes = re.sub("(?<=[^ɑe]i)jat", "jjat", phonemes)
+    if "یسم" in core:
+        phonemes = phonemes.replace("isam", "ism")
+    phonemes = re.sub("j{3,}", "jj", re.sub("^tʃɑhɑr", "tʃahɑr", phonemes))
     # Between vowels there is always a consonant.
     phonemes = re.sub(f"(?<=[{_VOWELS}])i(?=[{_VOWELS}])", "j", phonemes)
     phonemes = re.sub(f"i(?=[{_VOWELS}])", "ij", phonemes)
@@ -250,9 +263,12 @@ def _known(core: str) -> str | None:
 
 @functools.cache
 def _exceptions() -> dict[str, str]:
-    file = resources.files("myxtts.text") / "persian_words.txt"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+    return dict(line.split("\t") for line in _lines("persian_words.txt"))
+
+
+def _lines(name: str) -> list[str]:
+    lines = (resources.files("myxtts.text") / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 @functools.cache
@@ -352,26 +368,28 @@ _FIRST = frozenset(
 )
 _LONG_CLITIC = re.compile("[^ɑaeiou]?e[mtʃ]ɑn$")
 
-_IMPERFECT = re.compile(f"(?:بر|در|باز|فرا|فرو|وا)?(ن?می){HALF_SPACE}")
+_IMPERFECT = re.compile(f"(بر|در|باز|فرا|فرو|وا)?(ن?می{HALF_SPACE}.*)")
+_PREVERBS = {"بر": "bar", "در": "dar", "باز": "bɑz", "فرا": "farɑ", "فرو": "foru", "وا": "vɑ"}
 
-# Past and present stem of verbs. A star: the present is also used without a prefix.
-_VERBS = """
-    رفت رو* گفت گو شد شو* کرد کن* بود باش* داشت دار* دید بین آمد آی داد ده زد زن* گرفت گیر* خورد خور
-    برد بر آورد آور گذاشت گذار خواست خواه* توانست توان دانست دان نوشت نویس خواند خوان ماند مان
-    رسید رس* شنید شنو خرید خر فروخت فروش ساخت ساز کشید کش کشت کش افتاد افت نشست نشین ایستاد ایست
-    گشت گرد یافت یاب* پرسید پرس ترسید ترس فهمید فهم شناخت شناس انداخت انداز پذیرفت پذیر شکست شکن
-    بست بند دوید دو پرید پر خوابید خواب خندید خند پوشید پوش نوشید نوش کوشید کوش جنگید جنگ پخت پز
-    سوخت سوز آموخت آموز ریخت ریز گریخت گریز پرداخت پرداز* نواخت نواز باخت باز شتافت شتاب کوبید کوب
-    گذشت گذر سپرد سپار شمرد شمار فشرد فشار افزود افزای گشود گشای نمود نمای ربود ربای پیمود پیمای
-    فرستاد فرست نهاد نه دوخت دوز فرمود فرمای بخشید بخش چید چین گزید گزین رقصید رقص کاشت کار
-    پیوست پیوند جست جوی برخاست برخیز کند کن راند ران نشاند نشان رساند رسان گرداند گردان چرخید چرخ
-    دزدید دزد بوسید بوس ورزید ورز نامید نام تابید تاب بارید بار پیچید پیچ پاشید پاش سنجید سنج
-    لرزید لرز چسبید چسب گریست گری کاست کاه
-""".split()
-_ENDS_OF_PAST = ("م", "ی", "یم", "ید", "ند")
-_ENDS_OF_PRESENT = ("م", "ی", "د", "یم", "ید", "ند", "ه", "ن", "ین")
-# Nouns and adjectives with the form of a verb.
-_NO_VERBS = frozenset("شدید بدهی ببر بیان نبرد ندا نشست کاری باری بازی خوابی جنگی نامی".split())
+_VERB_ENDINGS = {
+    "": "", "م": "am", "ی": "i", "د": "ad", "یم": "im", "ید": "id", "ند": "and", "ه": "e",
+    "ن": "an", "ین": "in",
+}  # fmt: skip
+_PAST_ENDINGS = ("م", "ی", "یم", "ید", "ند")
+_PRESENT_ENDINGS = (*_PAST_ENDINGS, "د", "ه", "ن", "ین")
+_PREFIXES = {
+    "": "", "ب": "be", "ن": "na", f"می{HALF_SPACE}": "mi", f"نمی{HALF_SPACE}": "nemi", "می": "mi",
+    "نمی": "nemi",
+}  # fmt: skip
+_IMPERFECT_PREFIXES = tuple(prefix for prefix in _PREFIXES if "می" in prefix)
+_ROUNDED = ("kon", "xor")  # بکن, بخور
+
+# Words with the form of a verb.
+_NO_VERBS = frozenset(
+    "شدید بدهی ببر بیان نبرد ندا نشست کاری باری بازی خوابی جنگی نامی مردم مردی کندی کشتی نزد نزدی"
+    " برنج برنجی میدانی میان نمونه نشین نشینی نشون بتون بدوی نهم بنام بخار"
+    " نکنه نگردان بستی گشتی نبردی بردار".split()
+)
 
 
 def with_stress(phonemes: str, letters: str = "", ezafe: str = "") -> str:
@@ -393,8 +411,7 @@ def _stressed_syllable(letters: str, phonemes: str, syllables: int) -> int:
     if letters in _FIRST or letters in first:
         return 0
     if prefix := _IMPERFECT.match(letters):
-        has_preverb = not letters.startswith(("می", "نمی"))
-        return min(int(has_preverb and bool(prefix[1])), syllables - 1)
+        return min(int(bool(prefix[1])), syllables - 1)
     unstressed = 0
     if letters in before_last or (phonemes.endswith("e") and letters and letters[-1] != "ه"):
         unstressed = 1  # an ending of a verb, or an ezafe as in بَرایِ
@@ -406,26 +423,78 @@ def _stressed_syllable(letters: str, phonemes: str, syllables: int) -> int:
 
 
 @functools.cache
-def _verb_forms() -> tuple[frozenset[str], frozenset[str]]:
-    """Return forms that are stressed on the first syllable, and on the last but one."""
-    first: set[str] = set()
-    before_last: set[str] = set()
-    for past, starred in zip(_VERBS[::2], _VERBS[1::2], strict=True):
+def _verb_forms() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the phonemes of forms stressed on the first syllable, and on the last but one.
+
+    Without phonemes espeak-ng reads the form right.
+    """
+    first: dict[str, str] = {}
+    before_last: dict[str, str] = {}
+
+    def add(prefix: str, stem: str, said: str, ending: str) -> None:
+        said_prefix, said_ending = _PREFIXES[prefix], _VERB_ENDINGS[ending]
+        if prefix in ("ب", "ن"):
+            stem = _after_prefix(stem)
+        if said[0] in _VOWELS and prefix:
+            said_prefix += "j"
+        if prefix == "ب":
+            harmony = "i" if (said_prefix + said)[2] == "j" else "o" if said in _ROUNDED else "e"
+            said_prefix = said_prefix.replace("e", harmony)
+        if said[-1] == "ɑ":
+            said_ending = re.sub("^i", "j", said_ending).lstrip("a")
+        forms = first if prefix else before_last
+        forms.setdefault(prefix + stem + ending, said_prefix + said + said_ending)
+
+    for line in _lines("persian_verbs.txt"):
+        past, said_past, starred, said_present = line.split()
         present = starred.rstrip("*")
-        before_last |= {past + end for end in _ENDS_OF_PAST}
-        if starred != present:
-            before_last |= {present + end for end in _ENDS_OF_PRESENT}
-        # ب and ن before an alef: بیا, نیفتاد
-        short = {stem: re.sub("^آ", "یا", re.sub("^ا", "ی", stem)) for stem in (past, present)}
-        first |= {"ن" + short[past] + end for end in ("", "ه", *_ENDS_OF_PAST)}
-        first |= {sign + short[present] + end for sign in "بن" for end in ("", *_ENDS_OF_PRESENT)}
-        first |= {
-            sign + stem + end
-            for sign in ("می", "نمی")
-            for stem, ends in ((past, ("", *_ENDS_OF_PAST)), (present, _ENDS_OF_PRESENT))
-            for end in ends
-        }
-    return frozenset(first - _NO_VERBS), frozenset(before_last - _NO_VERBS)
+        if past != "-":
+            # نخورد is past more often, می‌خورد is present.
+            for ending in ("", *_PAST_ENDINGS, "ه"):
+                add("ن", past, said_past, ending)
+        prefixes = ("ب", "ن", *_IMPERFECT_PREFIXES) if len(present) > 1 else _IMPERFECT_PREFIXES
+        for ending in _present_endings(past, present, said_present):
+            for prefix in prefixes:
+                add(prefix, present, said_present, ending)
+            if starred != present:
+                before_last[present + ending] = ""
+        for prefix in ("ب", "ن"):
+            for imperative in (present, present.removesuffix("ی")):
+                first.setdefault(prefix + _after_prefix(imperative), "")
+        if past != "-":
+            for ending in _PAST_ENDINGS:
+                add("", past, said_past, ending)
+            for prefix in _IMPERFECT_PREFIXES:
+                for ending in ("", *_PAST_ENDINGS, "ن"):
+                    add(prefix, past, said_past, ending)
+    for forms in (first, before_last):
+        for word in _NO_VERBS:
+            forms.pop(word, None)
+    return first, before_last
+
+
+def _after_prefix(stem: str) -> str:
+    """Return how a stem is spelled after ب and ن: بیا, نیفتاد."""
+    return re.sub("^ا", "ی", re.sub("^آ", "یا", stem))
+
+
+def _present_endings(past: str, present: str, said: str) -> Sequence[str]:
+    if present == "ا" or present == "خوا":
+        return ("م", "ی", "د", "یم", "ین", "ن")  # and not خواند
+    if past == "-":
+        return ("م", "ی", "یم", "ید", "ه", "ن", "ین")
+    is_long = present in ("رو", "شو", "دو") or said[-1] == "j"  # میشون is no form of شو
+    return _PRESENT_ENDINGS[:6] if is_long else _PRESENT_ENDINGS
+
+
+def _verb(core: str) -> str | None:
+    """Return the phonemes of a form of a known verb."""
+    first, before_last = _verb_forms()
+    preverb, form = "", core
+    if (match := _IMPERFECT.fullmatch(core)) and match[1]:
+        preverb, form = _PREVERBS[match[1]], match[2]
+    said = first.get(form) or before_last.get(form)
+    return said and preverb + said
 
 
 _BEFORE, _AFTER = "<", ">"

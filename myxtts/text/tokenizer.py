@@ -26,7 +26,7 @@ from myxtts.text.languages import find_language, nearest_tag, normalize
 _PUNCTUATION = re.compile(r"([.,;:?!،؛؟…])")
 _PERSIAN_TO_LATIN = str.maketrans("،؛؟", ",;?")
 # Increase when the symbols of a text change, so that features are prepared again.
-TEXT_RULES = 4
+TEXT_RULES = 5
 STRESS_MARKS = "ˈˌ"
 # espeak-ng returns "(en)word(fa)" for a word in another language.
 _LANGUAGE_SWITCH = re.compile(r"\([a-z-]+\)")

@@ -29,9 +29,9 @@ EZAFE = "/1"
 MARKS = "؟!.؛:،"
 HELD_OUT = 4_000
 PARAMETERS = {
-    "c1": 0.4,  # leaves about 20,000 of 600,000 weights
-    "c2": 0.05,
-    "feature.minfreq": 2,
+    "c1": 0.15,  # leaves about 40,000 weights
+    "c2": 0.02,
+    "feature.minfreq": 1,
     "feature.possible_transitions": True,
     "max_iterations": 200,
 }
