@@ -42,7 +42,7 @@ def map_in_workers(
     """Yield results in task order; with no workers, compute them in this process.
 
     Only a few tasks are in flight at a time, which bounds memory and lets the map stop quickly.
-    Workers import the module of the function, so it cannot be one of the running program.
+    Workers import the module of the function, so it cannot be defined in the running program.
     """
     if workers == 0:
         yield from map(function, tasks)
@@ -69,7 +69,7 @@ def map_in_workers(
             "a worker process was killed; if memory is short, try data.workers = 1"
         ) from None
     except BaseException:
-        # The results are not needed any more: wait for neither tasks nor starting workers.
+        # Results are no longer needed: do not wait for tasks or starting workers.
         for process in processes:
             process.terminate()
         raise
@@ -85,8 +85,8 @@ def map_on_cluster(
 ) -> Iterator[Result]:
     """Yield results of a dask.distributed cluster as they finish.
 
-    Dask repeats the tasks of a worker that is lost. Relative paths mean the same as here, so all
-    workers need a shared folder at the same place.
+    Dask repeats the tasks of a lost worker. Paths are the same on all workers, so they need the
+    shared folder at the same place.
     """
     try:
         from distributed import Client, KilledWorker, as_completed
@@ -172,7 +172,7 @@ def _start_worker(initializer: Callable[[], None] | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """End with the parent: workers of a killed one would wait for tasks forever."""
+    """End with the parent, because workers of a killed parent would wait for tasks forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

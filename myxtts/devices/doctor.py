@@ -1,7 +1,7 @@
 """Checks of TensorFlow and the GPUs: what is wrong, why, and how to fix it.
 
-Works on readings and reads nothing itself. A missing GPU is not a failure, because training runs on
-the CPU; a GPU that does not work is one.
+Functions of readings. A missing GPU is not a failure, because training also runs on the CPU; a GPU
+that does not work is.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def explain_missing_gpu(
             _install_cuda(view),
         )
     return (
-        f"TensorFlow does not say why (its last message: {_last_words(view)})",
+        f"TensorFlow gives no reason (last message: {_last_words(view)})",
         'TF_CPP_MIN_LOG_LEVEL=0 python -c "import tensorflow as tf; '
         "print(tf.config.list_physical_devices('GPU'))\"",
     )
@@ -231,12 +231,12 @@ class SeenGpu:
     name: str
     compute_capability: tuple[int, int] | None
     failure: str | None = None
-    """Why a small matrix product failed on it."""
+    """Reason why a small matrix product failed on it."""
 
 
 @dataclass(frozen=True)
 class TensorFlowView:
-    """The installed TensorFlow; `failure` says why it does not work at all."""
+    """The installed TensorFlow; `failure` is the reason if it does not work."""
 
     version: str | None = None
     cuda_version: str | None = None  # None if built without CUDA

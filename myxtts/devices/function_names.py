@@ -1,15 +1,15 @@
 """Names of compiled functions that are the same in every launch.
 
 TensorFlow appends the number of tensors created so far to the name of a traced function. XLA finds
-programs in its persistent cache by that name. Without this, one more batch in the buffer when the
-step is traced is another name, and every program is compiled again.
+programs in its persistent cache by that name. Without this, one more buffered batch while tracing
+changes the name, and every program is compiled again.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-# Far more tensors than launches differ by, and counted in less than half a second.
+# Far more tensors than launches can differ by; counting to it takes less than half a second.
 _STRIDE = 100_000
 
 

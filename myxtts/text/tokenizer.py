@@ -159,7 +159,7 @@ class Tokenizer:
         return self.encode_symbols(self.symbols_of(text, language), text)
 
     def encode_symbols(self, symbols: Iterable[str], text: str) -> list[int]:
-        """Encode the symbols of a `text`, which an error shows."""
+        """Encode symbols; an error quotes their `text`."""
         known = [symbol for symbol in symbols if symbol in self._symbol_ids]
         if not any(map(is_spoken, known)):
             raise DataError(
