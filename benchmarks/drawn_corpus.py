@@ -43,6 +43,7 @@ def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
     clips = typical_lengths(count)
     index = np.zeros(count, INDEX_TYPE)
     index["tokens_count"], index["mels_count"] = clips.token_counts, clips.frame_counts
+    index["ends_count"] = clips.token_counts
     index["speaker"] = index["row"] = np.arange(count)
     index["speaker"] %= speakers
     generator = np.random.default_rng(0)
@@ -50,6 +51,7 @@ def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
     mels = generator.normal(size=(clips.frame_counts.max(), config.data.n_mels))
     arrays = {
         "tokens": tokens,
+        "ends": np.zeros(len(tokens), np.float32),
         "mels": mels.astype(np.float16),
         "audio": np.zeros(1, np.int16),
         "texts": np.zeros(1, np.uint8),

@@ -1,15 +1,18 @@
-"""Startup time and memory by corpus size: reading rows, planning and the first batch.
+"""Growth with the corpus: reading rows, planning, shuffling, the first batch, and memory.
 
     .venv/bin/python benchmarks/large_corpus.py [--rows 10000 100000 1000000] [--json FILE]
 
 For each size a corpus is written whose metadata has that many rows and whose cached features all
-share the audio of one clip; then a new process opens it and loads the first batch.
+share the audio of one clip; then a new process opens it and loads the first batch. Exponents are
+those of the last two sizes: 1 means linear. Held memory is anonymous, without mapped files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
 import resource
 import subprocess
 import sys
@@ -43,11 +46,17 @@ def open_and_take_a_batch(folder: str) -> None:
     next(feed)
     finished = time.perf_counter()
     feed.close()
+    schedule = corpus.train.schedule
+    schedule.batch_at(3 * schedule.batches_per_epoch)
+    shuffled = time.perf_counter()
+    [held_kb] = re.findall(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())
     print(
         json.dumps(
             {
                 "open and plan": planned - imported,
                 "first batch": finished - process_started,
+                "shuffle": shuffled - finished,
+                "held mb": int(held_kb) / 1_024,
                 "memory mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024,
             }
         )
@@ -85,15 +94,16 @@ def main() -> None:
         open_and_take_a_batch(options.open)
         return
     results = {rows: measure(rows) for rows in options.rows}
-    print(f"{'rows':>10}{'read rows':>12}{'open, plan':>12}{'first batch':>13}{'memory':>10}")
+    names = list(next(iter(results.values())))
+    print(f"{'rows':>12}" + "".join(f"{name:>16}" for name in names))
     for rows, values in results.items():
-        print(
-            f"{rows:>10,}{values['read rows']:>10.2f} s{values['open and plan']:>10.2f} s"
-            f"{values['first batch']:>11.2f} s{values['memory mb']:>7.0f} MB"
-        )
-    first, last = results[options.rows[0]], results[options.rows[-1]]
-    ratio = last["first batch"] / first["first batch"]
-    print(f"First batch, {options.rows[-1]:,} rows over {options.rows[0]:,}: {ratio:.2f} x")
+        print(f"{rows:>12,}" + "".join(f"{values[name]:>16.3g}" for name in names))
+    if len(results) > 1:
+        (fewer, small), (more, large) = list(results.items())[-2:]
+        exponents = [math.log(large[it] / small[it]) / math.log(more / fewer) for it in names]
+        print(f"{'exponent':>12}" + "".join(f"{exponent:>16.2f}" for exponent in exponents))
+        per_clip = (large["held mb"] - small["held mb"]) * 2**20 / (more - fewer)
+        print(f"{per_clip:.0f} bytes held per clip")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 
