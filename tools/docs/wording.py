@@ -16,7 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("*.md", "docs/en/*.md", "benchmarks/*.md", "examples/*.md", "myxtts/weights/*/*.md")
+PAGES = (
+    "*.md",
+    "docs/*.md",
+    "docs/en/*.md",
+    "benchmarks/*.md",
+    "examples/*.md",
+    "myxtts/weights/*/*.md",
+)
 CODE = ("*.py", *(f"{name}/**/*.py" for name in ("myxtts", "tools", "benchmarks")))
 CODE += ("examples/*.py", "utilities/*.py", "examples/*.sh", "myxtts/configs/*.yaml", "Makefile")
 # Names of the contract and of other programs, and files that are not checked.
