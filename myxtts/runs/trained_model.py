@@ -39,7 +39,7 @@ def load_model(folder: Path, *, compiled: bool) -> LoadedModel:
     config = checkpoint.config()
     if config.training.task != "acoustic":
         raise CheckpointError(
-            f"{checkpoint.folder}: is a {config.training.task}, expected a model that speaks; "
+            f"{checkpoint.folder}: is a {config.training.task}, expected an acoustic model; "
             "give a vocoder with --vocoder"
         )
     tokenizer = checkpoint.tokenizer()
@@ -151,7 +151,7 @@ def require_fit(vocoder: Path, trained: XTTSConfig, model: XTTSConfig) -> None:
     """Raise an error unless a vocoder, with the configuration `trained`, fits the model."""
     if trained.training.task != "vocoder":
         raise CheckpointError(
-            f"{vocoder}: is a model that speaks, expected a vocoder: a run that was trained with "
+            f"{vocoder}: is an acoustic model, expected a vocoder: a run that was trained with "
             "--task vocoder"
         )
     difference = difference_of_mels(trained, model)
@@ -168,12 +168,12 @@ def find_predicting_checkpoint(vocoder: XTTSConfig) -> Checkpoint:
     model = checkpoint.config()
     if model.training.task != "acoustic":
         raise CheckpointError(
-            f"vocoder.mels_from: {checkpoint.folder} is a vocoder, expected a model that speaks"
+            f"vocoder.mels_from: {checkpoint.folder} is a vocoder, expected an acoustic model"
         )
     difference = difference_of_mels(vocoder, model)
     if difference is not None:
         raise CheckpointError(
-            f"vocoder.mels_from: {checkpoint.folder} makes another mel: {difference}"
+            f"vocoder.mels_from: {checkpoint.folder} has other mel settings: {difference}"
         )
     return checkpoint
 
