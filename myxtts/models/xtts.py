@@ -74,7 +74,7 @@ class Segment(NamedTuple):
     predicted: tf.Tensor
     recorded: tf.Tensor
     expected: tf.Tensor
-    """Expected mels; zero where text conditioning is dropped."""
+    """Expected mels; without a frame encoder zero where text conditioning is dropped."""
     inside: tf.Tensor
     """[batch, positions, 1]: zero in the padding."""
     weight: tf.Tensor
@@ -318,7 +318,7 @@ class XTTS(keras.Model):
             tf.gather(values, segment, batch_dims=1) for values in (target, condition, spoken)
         )
         amount = draws.flow_times[:, None, None]
-        condition, voice = _masked_conditions(draws.condition_mask, condition, voice)
+        condition, voice = self._masked_conditions(draws.condition_mask, condition, voice)
         noise = self.first_mel(condition, draws.noise[:, :positions])
         noisy = (1.0 - amount) * noise + amount * data
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
@@ -343,6 +343,21 @@ class XTTS(keras.Model):
             return spread
         frames = self.frame_encoder(spread, spread[:, :, : self.channels], inside, voice)
         return tf.concat([frames.mel, frames.states], -1)
+
+    def _masked_conditions(
+        self, condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
+    ) -> tuple[tf.Tensor, Voice]:
+        """Zero text and voice conditioning where `condition_mask` [batch, 2] is zero.
+
+        The expected mel of a frame encoder stays: the flow starts from it, with and without text.
+        """
+        text, of_voice = condition_mask[:, :1, None], condition_mask[:, 1:]
+        if self.frame_encoder is None:
+            condition *= text
+        else:
+            expected, states = tf.split(condition, [self.channels, -1], -1)
+            condition = tf.concat([expected, states * text], -1)
+        return condition, Voice(voice.vector * of_voice, voice.latents * of_voice[:, :, None])
 
     def first_mel(self, condition: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
         """Return the start of the flow: `noise` of variance 1 around the expected mel."""
@@ -402,7 +417,7 @@ class XTTS(keras.Model):
             tf.tile(values, [predictions, *[1] * (values.shape.rank - 1)])
             for values in (condition, mask, *voice)
         )
-        condition, voice = _masked_conditions(
+        condition, voice = self._masked_conditions(
             tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
         # Computed once instead of at every step.
@@ -430,16 +445,6 @@ def _noised(vector: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     """Add noise relative to the vector's size, so that a larger vector does not escape it."""
     size = tf.sqrt(tf.reduce_mean(tf.square(vector), -1, keepdims=True))
     return vector + tf.stop_gradient(size) * noise
-
-
-def _masked_conditions(
-    condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
-) -> tuple[tf.Tensor, Voice]:
-    """Zero text and voice conditioning where `condition_mask` [batch, 2] is zero."""
-    text, of_voice = condition_mask[:, :1], condition_mask[:, 1:]
-    return condition * text[:, :, None], Voice(
-        voice.vector * of_voice, voice.latents * of_voice[:, :, None]
-    )
 
 
 def alignment_scores(mean_mel: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
