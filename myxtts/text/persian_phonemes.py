@@ -255,9 +255,11 @@ def _known(core: str) -> str | None:
     for ending, said in _ENDINGS.items():
         stem = core.removesuffix(ending).removesuffix(HALF_SPACE)
         if core.endswith(ending) and len(stem) >= _MIN_STEM and stem in exceptions:
-            hiatus = exceptions[stem][-1] in _VOWELS and said[0] in _VOWELS
-            glide = "ʔ" if exceptions[stem][-1] == "e" else "j"
-            return exceptions[stem] + glide * hiatus + said
+            last = exceptions[stem][-1]
+            if ending == "ی" and last in "ɑu":
+                return exceptions[stem] + "j"
+            glide = "ʔ" if last == "e" else "j"
+            return exceptions[stem] + glide * (last in _VOWELS and said[0] in _VOWELS) + said
     return None
 
 

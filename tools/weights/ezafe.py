@@ -29,8 +29,8 @@ EZAFE = "/1"
 MARKS = "؟!.؛:،"
 HELD_OUT = 4_000
 PARAMETERS = {
-    "c1": 0.15,  # leaves about 40,000 weights
-    "c2": 0.02,
+    "c1": 0.08,  # leaves about 50,000 weights
+    "c2": 0.01,
     "feature.minfreq": 1,
     "feature.possible_transitions": True,
     "max_iterations": 200,
