@@ -177,7 +177,7 @@ def test_changed_clips_fit_their_shape_and_their_text(miniature):
     frames = np.array([100, 61, 40, 97], np.int32)
     tokens = np.array([50, 30, 5, 20], np.int32)
     for step in range(200):
-        changes = augmentation.changes(step, tokens, frames, most_frames=100)
+        changes = augmentation.changes(step, tokens, frames, max_frames=100)
         lengths = frames_at_speed(frames, changes.speed)
         assert (lengths <= 100).all()
         assert (lengths // config.model.frames_per_position >= tokens).all()

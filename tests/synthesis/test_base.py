@@ -82,5 +82,5 @@ def test_a_run_starts_from_it(demo_corpus, tmp_path, capsys):
     train = ["train", str(demo_corpus), "--init-from", "base", "--run-dir", run, "--max-steps=1"]
     assert main([*train, "--batch-size=2", "--set=data.workers=1"]) == 0
     shown = capsys.readouterr().out
-    assert "Initialising from the EMA weights of " in shown
+    assert "Initializing from the EMA weights of " in shown
     assert "decoder: " in shown
