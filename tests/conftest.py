@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# As programs have it, to the last bit.
+# Same setting as for programs, for bit-equal results.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Collects what tests left before pytest does so twice.
+    """Collect what tests left before pytest does so twice.
 
     A process of pytest-xdist has five seconds to end once its tests are done; then it interrupts
     itself, in the middle of a destructor. Graphs of TensorFlow may take longer than that.
@@ -92,7 +92,7 @@ class Terminal:
         self._output, self._errors = folder / f"{own}.out", folder / f"{own}.err"
 
     def __call__(self, command: str, *more: str) -> Done:
-        """What came of it; `more` is what makes it fit the machine that runs the tests."""
+        """Return what came of it; `more` is what makes it fit the machine that runs the tests."""
         self.start(command, *more)
         return self.wait()
 
@@ -134,14 +134,14 @@ class Terminal:
 
 @pytest.fixture(scope="session")
 def user_environment() -> dict[str, str]:
-    """For processes of their own: without what the tests set for TensorFlow."""
+    """Return an environment for separate processes, without the tests' TensorFlow settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     return kept | {"PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A real Chromium, without a window; pages are opened with `browser.new_page()`.
+    """Return a real Chromium, without a window; pages are opened with `browser.new_page()`.
 
     Playwright keeps an event loop in this thread, so it ends with the module.
     """
@@ -170,7 +170,7 @@ FOUR_DEVICES = """
 
 @pytest.fixture(scope="session")
 def open_terminal(user_environment):
-    """Opens terminals in a folder, with an environment of their own; they end with the tests."""
+    """Open terminals in a folder, with an environment of their own; they end with the tests."""
     opened = []
 
     def open_in(folder, **environment):
@@ -187,7 +187,7 @@ def open_terminal(user_environment):
 
 @pytest.fixture(scope="session")
 def terminal(tmp_path_factory, open_terminal, demo_corpus):
-    """A terminal in a folder like a clone of the project, with a corpus and a small model in it."""
+    """Open a terminal in a folder like a clone, with a corpus and a small model."""
     folder = tmp_path_factory.mktemp("clone")
     for name in ("configs", "examples", "utilities", "train_main.py"):
         (folder / name).symlink_to(ROOT / name)
@@ -213,7 +213,7 @@ def demo_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def miniature(demo_corpus: Path):
-    """The built-in miniature, with any setting changed by keyword."""
+    """Return the built-in miniature, with any setting changed by keyword."""
     from myxtts.config.config import XTTSConfig
     from myxtts.config.loading import read_yaml
 
@@ -232,7 +232,7 @@ def corpus(miniature):
 
 @pytest.fixture(scope="session")
 def trained_run(tmp_path_factory: pytest.TempPathFactory, miniature, corpus) -> Path:
-    """The folder of a finished miniature run."""
+    """Return the folder of a finished miniature run."""
     from myxtts.training.trainer import XTTSTrainer
 
     run_dir = tmp_path_factory.mktemp("runs") / "miniature"
@@ -242,7 +242,7 @@ def trained_run(tmp_path_factory: pytest.TempPathFactory, miniature, corpus) -> 
 
 @pytest.fixture(scope="session")
 def vocoder_run(tmp_path_factory: pytest.TempPathFactory, miniature) -> Path:
-    """The folder of a finished miniature run of a vocoder."""
+    """Return the folder of a finished miniature run of a vocoder."""
     from myxtts.data.corpus import open_corpus
     from myxtts.training.trainer import XTTSTrainer
 
@@ -278,7 +278,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="session")
 def run_snippet(user_environment, tmp_path_factory):
-    """Runs code on a machine without GPUs; returns the JSON of its last line, and its stderr."""
+    """Run code on a machine without GPUs; return the JSON of its last line, and its stderr."""
     folder = tmp_path_factory.mktemp("snippets")
     output, errors = folder / "stdout", folder / "stderr"
     quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -27,7 +27,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def train(miniature, user_environment, tmp_path):
-    """Starts `myxtts train` on the miniature; the process writes to files, so it never blocks."""
+    """Start `myxtts train` on the miniature; the process writes to files, so it never blocks."""
     (tmp_path / "config.yaml").write_text(json.dumps(miniature().as_dict()))
 
     def start(*flags, program=("-m", "myxtts.cli.main"), cache=None, **environment):
@@ -102,7 +102,7 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
     def losses(run):
         return [line["loss"] for line in RunDir(run).metric_lines()]
 
-    # Mels from the cache and from the data device are the same but for rounding.
+    # Mels from the cache and from the data device are the same up to rounding.
     assert losses(tmp_path / "run") == pytest.approx(losses(trained_run), rel=2e-3)
 
 

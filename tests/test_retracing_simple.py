@@ -21,7 +21,7 @@ FIXED = ["--enable-static-shapes", "--max-text-length", "72", "--max-mel-frames"
 
 @pytest.fixture
 def run_command(demo_corpus, miniature, user_environment, tmp_path):
-    """Runs `myxtts` in a process of its own; the miniature's settings come from a file."""
+    """Run `myxtts` in a process of its own; the miniature's settings come from a file."""
     config_file = tmp_path / "config.yaml"
     settings = miniature(epochs=2, max_steps=None).as_dict()
     config_file.write_text(json.dumps(settings))
@@ -162,7 +162,7 @@ def run_out_of_memory(*arguments):
 
 
 def counting_step(trace_count=1):
-    """Stands for a compiled function whose traces can be set."""
+    """Stand for a compiled function whose traces can be set."""
     step = tf.function(lambda: None)
     step.experimental_get_tracing_count = lambda: counts["traces"]
     counts = {"traces": trace_count}

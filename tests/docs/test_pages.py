@@ -81,7 +81,7 @@ def test_commands_in_blocks_are_what_the_programs_understand(file):
 
 
 def commands_shown(file):
-    """Without what is said and in which language: Persian pages speak Persian."""
+    """Return commands without texts and languages, which are Persian on Persian pages."""
     page = read_page(file)
     found = [words for block in page.blocks for words in commands.commands_of(block)]
     return [
@@ -109,7 +109,7 @@ def is_known(dotted_name):
 
 
 def is_in_package(parts):
-    """A room, a module, or what a module defines: a class, a function, a method."""
+    """Return a room, a module, or what a module defines: a class, a function, a method."""
     path = PACKAGE
     for place, part in enumerate(parts):
         path = path / part

@@ -1,4 +1,4 @@
-"""Marked blocks do what their page says, and what is wrong in one is told with its place."""
+"""Marked blocks do what their page says, and errors name the place."""
 
 import pytest
 from pages import ENGLISH_PAGES, PERSIAN_PAGES, ROOT, read_page
@@ -30,7 +30,7 @@ def test_marked_blocks_do_what_the_page_says(file, slow, tmp_path, user_environm
 
 @pytest.fixture
 def run_page(tmp_path, user_environment):
-    """Runs what is given as the text of a page."""
+    """Run what is given as the text of a page."""
 
     def run(text):
         file = tmp_path / "page.md"

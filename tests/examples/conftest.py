@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="session")
 def command_folder(tmp_path_factory):
-    """Where a shell finds `myxtts`, also without an installation of the project."""
+    """Return where a shell finds `myxtts`, also without an installation of the project."""
     folder = tmp_path_factory.mktemp("bin")
     command = folder / "myxtts"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m myxtts.cli.main "$@"\n')
@@ -40,7 +40,7 @@ def run_example(command_folder, user_environment, tmp_path):
 
 @pytest.fixture
 def settings_file(miniature, tmp_path):
-    """What makes a run take seconds."""
+    """Return what makes a run take seconds."""
     file = tmp_path / "miniature.yaml"
     file.write_text(json.dumps(miniature(validation_fraction=0.3).as_dict()))
     return file

@@ -14,7 +14,7 @@ RECIPES = Path(__file__).parents[2] / "examples" / "cluster"
 
 @pytest.fixture
 def run_with_stub(tmp_path):
-    """Runs bash where a program prints its arguments and TF_CONFIG."""
+    """Run bash where a program prints its arguments and TF_CONFIG."""
 
     def run(program, *arguments, **environment):
         stub = tmp_path / program

@@ -14,12 +14,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def commands(shown):
-    """What an example said it would run, without the arguments."""
+    """Return the commands that an example printed, without their arguments."""
     return [line.split()[2] for line in shown.splitlines() if line.startswith("$ myxtts ")]
 
 
 def reports(folder):
-    """By the first letter of the run's name."""
+    """Return reports by the first letter of the run's name."""
     files = sorted(folder.glob("*/report.json"))
     return {file.parent.name[0]: json.loads(file.read_text()) for file in files}
 
@@ -130,7 +130,7 @@ def test_without_recordings_a_corpus_is_made(run_example, settings_file, tmp_pat
 
 
 def write_higher_voices(folder, demo_corpus):
-    """The same sentences, so the same symbols, in voices that are a fifth higher and faster."""
+    """Return a corpus of the same sentences in voices that are a fifth higher and faster."""
     shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
     for file in (folder / "wavs").iterdir():
         samples, rate = soundfile.read(file)

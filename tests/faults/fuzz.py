@@ -1,10 +1,10 @@
-"""Damaged and malicious inputs by the thousand: each is taken, or refused with a MyXTTSError.
+"""Thousands of damaged and malicious inputs: each is accepted, or rejected with a MyXTTSError.
 
     .venv/bin/python tests/faults/fuzz.py [--inputs 100000] [--seed 0] [--only wav] [--json FILE]
 
 Real samples of metadata, sound and text are mutated at random, from a seed.
 Any other exception, an input that takes ten seconds of computing or two minutes of waiting, or
-memory beyond the limit is a finding: it is shown with its traceback, and its bytes are kept beside
+memory beyond the limit is a finding: it is shown with its traceback, and its bytes are kept next to
 --findings.
 """
 
@@ -37,7 +37,7 @@ from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import MyXTTSError
 from myxtts.text.tokenizer import Tokenizer, text_symbols
 
-# Of computing: a busy machine may keep an input waiting for longer.
+# CPU time; on a busy machine an input may wait longer.
 _LONGEST_SECONDS = 10
 _LONGEST_WAIT_SECONDS = 120
 _MEMORY_BYTES = 3 << 30
@@ -57,7 +57,7 @@ WORDS = [
 
 
 def mutated(sample: bytes, others: list[bytes], generator: random.Random) -> bytes:
-    """The sample with a few changes."""
+    """Return the sample with a few changes."""
     content = bytearray(sample)
     for _ in range(generator.choice([1, 1, 1, 2, 3, 8])):
         place = generator.randrange(len(content) + 1)
@@ -182,7 +182,7 @@ def _on_alarm(number: int, frame: object) -> None:
 
 @contextlib.contextmanager
 def limited_time() -> Iterator[None]:
-    """`feed` works inside of it alone: elsewhere its alarms would end the process."""
+    """Handle the alarms of `feed`, which would end the process outside this context."""
     numbers = (signal.SIGPROF, signal.SIGALRM)
     before = {number: signal.signal(number, _on_alarm) for number in numbers}
     try:
@@ -205,7 +205,7 @@ def inputs_of(target: Any, count: int, generator: random.Random) -> Iterator[byt
 
 
 def feed(target: Any, inputs: Iterable[bytes]) -> tuple[Counter[str], list[tuple[bytes, str]]]:
-    """How many were taken and refused, and the inputs that broke something."""
+    """Return the numbers of accepted and rejected inputs, and the inputs that broke something."""
     counts: Counter[str] = Counter()
     findings = []
     for content in inputs:

@@ -39,7 +39,7 @@ from myxtts.runs.run_dir import RunDir, find_checkpoint
 FIRST_STEP = "... first step"
 _SHARE_WHILE_STARTING = 0.15
 EVALUATE_EVERY = 20
-_MOST_STEPS_BEFORE_A_KILL = 25
+_MAX_STEPS_BEFORE_A_KILL = 25
 # What a run can train between two kills at most, so that it does not end before the last of them.
 STEPS_PER_KILL = 30
 SETTINGS = (
@@ -92,7 +92,7 @@ class RunProcess:
 
 
 def _become_the_command(arguments: list[str], output: int) -> None:
-    """In a fork: never returns."""
+    """Run the command in a fork; never returns."""
     code = 1
     try:
         for standard in (1, 2):
@@ -103,7 +103,7 @@ def _become_the_command(arguments: list[str], output: int) -> None:
         code = run_command(arguments)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:  # noqa: BLE001 - it is shown, and the fork must not go on as its parent
+    except BaseException:  # noqa: BLE001 - it is printed, and the fork must not continue as its parent
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -140,7 +140,7 @@ def untouched_run(run_dir: Path, corpus: Path, steps: int, flags: Sequence[str])
 
 
 def kill_somewhere(process: RunProcess, pace: Pace, generator: random.Random) -> str:
-    """Kills it and says in what; a run that reached its end first is `finished`."""
+    """Kill the run and return its phase, `finished` if it ended before."""
     phase = "starting"
     if generator.random() < _SHARE_WHILE_STARTING:
         time.sleep(generator.uniform(0.0, pace.start_seconds))
@@ -152,7 +152,7 @@ def kill_somewhere(process: RunProcess, pace: Pace, generator: random.Random) ->
                 break
         else:
             raise AssertionError("".join(seen))
-        time.sleep(generator.uniform(0.0, _MOST_STEPS_BEFORE_A_KILL * pace.step_seconds))
+        time.sleep(generator.uniform(0.0, _MAX_STEPS_BEFORE_A_KILL * pace.step_seconds))
         phase = "training"
     process.kill()
     code, output = process.end()
@@ -162,7 +162,7 @@ def kill_somewhere(process: RunProcess, pace: Pace, generator: random.Random) ->
 
 
 def phase_by_folder(run_dir: Path, phase: str) -> str:
-    """In what the run was killed, as far as its folder shows it."""
+    """Return the phase in which the run was killed, as far as its folder shows it."""
     if phase == "starting":
         return phase  # what is in the folder is older
     if any((run_dir / "checkpoints").glob(".step_*.part")):
@@ -178,7 +178,7 @@ def phase_by_folder(run_dir: Path, phase: str) -> str:
 
 
 def require_progress(run_dir: Path, before: int) -> int:
-    """The step of the newest checkpoint, which is whole."""
+    """Return the step of the newest checkpoint, which is whole."""
     folders = RunDir(run_dir).checkpoint_folders()
     if not folders:
         return before
@@ -190,7 +190,7 @@ def require_progress(run_dir: Path, before: int) -> int:
 
 
 def kill_in_last_evaluation(process: RunProcess, run_dir: Path, wait: float) -> bool:
-    """Kills a run that has nothing left but what comes after its last step, if it has."""
+    """Kill a run after its last step."""
     report = RunDir(run_dir).report_file
     seen = report.stat().st_mtime_ns if report.exists() else 0
     for line in process.output:
@@ -239,7 +239,7 @@ def killed_run(
 
 
 def differences(one: Path, other: Path, *, measured: bool) -> list[str]:
-    """What a run that was killed has otherwise than one that was not."""
+    """Return the differences between a killed run and one that was not killed."""
     found = differing_tensors(one, other)
     if logged(one) != logged(other):
         found.append("lines of metrics.jsonl")
@@ -252,7 +252,7 @@ def differences(one: Path, other: Path, *, measured: bool) -> list[str]:
 
 
 def logged(run_dir: Path) -> list[dict[str, float | None]]:
-    """The lines without what is measured in seconds."""
+    """Return the lines without what is measured in seconds."""
     return [
         {name: value for name, value in line.items() if name == "step" or name.endswith("loss")}
         for line in RunDir(run_dir).metric_lines()

@@ -20,7 +20,7 @@ from myxtts.training.trainer import XTTSTrainer
 
 @pytest.fixture
 def command(miniature, tmp_path, user_environment):
-    """`myxtts train` on the miniature as a list of arguments, and its environment."""
+    """Return a function that makes the arguments and environment of `myxtts train`."""
 
     def make(run_dir, *arguments, **changes):
         config = tmp_path / f"{run_dir.name}.yaml"
@@ -218,7 +218,7 @@ PHASES = [
 
 
 def require_interrupted(process, errors):
-    # As a shell and a scheduler see it: the second may end a program that is ending already.
+    # Exit code as seen by a shell; a second signal may end a program that is already ending.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     assert code in (129, 130, 143), errors
     assert "Traceback" not in errors
@@ -246,7 +246,7 @@ def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
     if RunDir(tmp_path / "run").checkpoint_folders():
         find_checkpoint(tmp_path / "run")
     else:
-        # The second signal may end the saving of the first checkpoint: the run starts anew.
+        # The second signal may end the saving of the first checkpoint: the run starts again.
         again = command(tmp_path / "run", "--max-steps=1")
         subprocess.run(again, env=command.environment, check=True, capture_output=True)
 
@@ -254,7 +254,7 @@ def test_two_signals_one_after_the_other(command, tmp_path, phase, numbers):
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", [("INT", "INT"), ("TERM", "INT"), ("HUP", "TERM")])
 def test_two_signals_while_features_are_prepared(user_environment, tmp_path, numbers):
-    """What is finished stays, nothing goes on working, and the next try makes the rest."""
+    """What is finished stays, nothing keeps running, and the next attempt makes the rest."""
     corpus = tmp_path / "corpus"
     make_demo_corpus(corpus, utterances=18, speakers=2)
     program = [sys.executable, "-m", "myxtts.cli.main", "prepare", str(corpus)]

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def start(user_environment):
-    """Starts a program; it ends with the test."""
+    """Start a program; it ends with the test."""
     started = []
 
     def run(*command, **options):
@@ -44,7 +44,7 @@ def start(user_environment):
 
 @pytest.fixture
 def train(start, miniature, tmp_path):
-    """`myxtts train` on the miniature, into a folder of its own."""
+    """Return a function that starts `myxtts train` on the miniature in a new folder."""
 
     def run(run_dir, *arguments, program=("-m", "myxtts.cli.main"), **changes):
         config = tmp_path / "config.yaml"
@@ -144,7 +144,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     interrupted = ("-c", INTERRUPTED_PROGRAM, "... first step", signal.SIGTERM.value)
     first = train(run_dir, "--resume=auto", program=interrupted)
     code, output, errors = ended(first)
-    # As a scheduler expects of what it is to start again.
+    # Exit code that makes a scheduler restart the job.
     assert code == 143, errors
     step = find_checkpoint(run_dir).info.step
     assert 1 <= step < 6
@@ -166,7 +166,7 @@ def test_sigterm_while_training_saves_and_resume_ends_like_an_untouched_run(
     assert code == 0, errors
     assert f"--resume auto: resuming {run_dir}" in output
     assert_same_weights(trained_run, run_dir)
-    # The account goes on where that of the first part ended.
+    # The account continues where that of the first part ended.
     seconds = json.loads((run_dir / "report.json").read_text())["seconds"]
     assert seconds["wall"] > report["seconds"]["wall"]
     assert seconds["start_up"] > report["seconds"]["start_up"]
@@ -325,7 +325,7 @@ def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpo
     monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
     with pytest.raises(DataError, match=r"features cannot be read .*Input/output error") as caught:
         trainer.fit()
-    # Batches are made ahead, so the run may hear of it before that step.
+    # Batches are prefetched, so the error may arrive before that step.
     step = find_checkpoint(tmp_path / "run").info.step
     assert step <= 4
     assert f"the run is saved up to step {step}:" in str(caught.value)

@@ -219,7 +219,7 @@ def test_names_that_are_not_text_are_one_line(demo_corpus, run, tmp_path, capsys
 
 
 def resealed(folder, **files):
-    """A checkpoint with other files, by somebody who knows the format."""
+    """Return a checkpoint with other files, by somebody who knows the format."""
     content = {file.name: file.read_bytes() for file in folder.iterdir()}
     del content["manifest.json"]
     write_sealed_folder(folder, content | files)

@@ -3,8 +3,8 @@ import pytest
 
 
 @pytest.fixture
-def randomised():
-    """Builds a layer none of whose weights is zero, for a zero would hide what lies behind it."""
+def randomized():
+    """Build a layer without zero weights, which would hide what lies behind them."""
 
     def build(layer):
         layer.build()

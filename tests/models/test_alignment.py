@@ -8,7 +8,7 @@ from myxtts.models.alignment import align
 
 
 def plain_search(scores: np.ndarray, skippable: np.ndarray) -> np.ndarray:
-    """The textbook dynamic program, cell by cell, on [positions, tokens]."""
+    """Return the textbook dynamic program, cell by cell, on [positions, tokens]."""
     positions, tokens = scores.shape
     best = np.full((positions, tokens), -np.inf, np.float32)
     best[0, 0] = scores[0, 0]
@@ -47,9 +47,9 @@ def compiled(xla: bool):
     return tf.function(align, input_signature=signature, autograph=False)
 
 
-def random_case(generator, batch, most_tokens, most_positions):
-    tokens = generator.integers(1, most_tokens + 1)
-    positions = generator.integers(tokens, most_positions + 1)
+def random_case(generator, batch, max_tokens, max_positions):
+    tokens = generator.integers(1, max_tokens + 1)
+    positions = generator.integers(tokens, max_positions + 1)
     scores = generator.normal(size=(batch, positions, tokens)).astype(np.float32)
     token_lengths = generator.integers(1, tokens + 1, batch).astype(np.int32)
     position_lengths = generator.integers(token_lengths, positions + 1).astype(np.int32)

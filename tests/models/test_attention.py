@@ -1,4 +1,4 @@
-"""Each form of attention beside the textbook's: project everything, then compare head by head."""
+"""Each form of attention next to the textbook's: project everything, then compare head by head."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def random_values(*shape):
 
 
 def by_the_textbook(layer, values, memory):
-    """values [positions, width]; memory [positions, its width]."""
+    """Attend from `values` [positions, width] to `memory` [positions, its width]."""
     query = root_mean_square_norm(values) @ layer.query.kernel
     key, value = tf.split(memory @ layer.key_value.kernel, 2, axis=-1)
     mixed = []
@@ -29,7 +29,7 @@ def by_the_textbook(layer, values, memory):
 
 
 def assert_same(layer, ours, textbook, inputs):
-    """Same values; same gradients for weights and inputs."""
+    """Assert that values and gradients for weights and inputs are equal."""
     sources = [*inputs, *(variable.value for variable in layer.trainable_variables)]
     found, expected = [], []
     for function, into in ((ours, found), (textbook, expected)):
@@ -44,8 +44,8 @@ def assert_same(layer, ours, textbook, inputs):
         )
 
 
-def test_tokens_attend_to_those_of_their_clip(randomised):
-    layer = randomised(SelfAttention(WIDTH, HEADS))
+def test_tokens_attend_to_those_of_their_clip(randomized):
+    layer = randomized(SelfAttention(WIDTH, HEADS))
     values = random_values(2, 5, WIDTH)
     lengths = [5, 3]
     # Eight tokens and an empty slot.
@@ -66,8 +66,8 @@ def test_tokens_attend_to_those_of_their_clip(randomised):
     assert_same(layer, ours, textbook, [values])
 
 
-def test_positions_attend_to_latents(randomised):
-    layer = randomised(AttentionToLatents(WIDTH, HEADS, memory_width=6))
+def test_positions_attend_to_latents(randomized):
+    layer = randomized(AttentionToLatents(WIDTH, HEADS, memory_width=6))
     values, latents = random_values(2, 5, WIDTH), random_values(2, 3, 6)
 
     def textbook():
@@ -78,8 +78,8 @@ def test_positions_attend_to_latents(randomised):
 
 
 @pytest.mark.parametrize("lengths", [[5, 5], [5, 2]])
-def test_latents_attend_to_the_positions_of_each_clip(randomised, lengths):
-    layer = randomised(Resampler(WIDTH, HEADS))
+def test_latents_attend_to_the_positions_of_each_clip(randomized, lengths):
+    layer = randomized(Resampler(WIDTH, HEADS))
     latents, values = random_values(3, WIDTH), random_values(2, 5, WIDTH)
     mask = tf.sequence_mask(lengths, 5, tf.float32)[:, :, None]
 

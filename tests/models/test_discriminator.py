@@ -10,8 +10,8 @@ BANDS = 16
 
 
 @pytest.fixture
-def discriminator(randomised) -> MelDiscriminator:
-    return randomised(MelDiscriminator())
+def discriminator(randomized) -> MelDiscriminator:
+    return randomized(MelDiscriminator())
 
 
 def mels(batch: int, frames: int, seed: int = 0) -> tf.Tensor:

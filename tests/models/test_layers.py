@@ -1,4 +1,4 @@
-"""Blocks whose arithmetic was rearranged for speed, beside the formulas that they stand for."""
+"""Blocks whose arithmetic was rearranged for speed, next to the formulas that they stand for."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ def test_values_and_gradients_are_those_of_the_formula(ours, plain):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_convolution_block_by_its_formula(randomised):
-    block = randomised(ConvBlock(8, 3))
+def test_a_convolution_block_by_its_formula(randomized):
+    block = randomized(ConvBlock(8, 3))
     generator = np.random.default_rng(1)
     values = generator.normal(size=(2, 6, 8)).astype(np.float32)
     scale, shift = generator.normal(size=(2, 2, 1, 8)).astype(np.float32)

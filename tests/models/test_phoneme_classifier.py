@@ -10,8 +10,8 @@ CHANNELS, SYMBOLS = 12, 5
 
 
 @pytest.fixture
-def classifier(randomised) -> PhonemeClassifier:
-    return randomised(PhonemeClassifier(SYMBOLS, CHANNELS))
+def classifier(randomized) -> PhonemeClassifier:
+    return randomized(PhonemeClassifier(SYMBOLS, CHANNELS))
 
 
 def mels(batch: int, positions: int, seed: int = 0) -> tf.Tensor:

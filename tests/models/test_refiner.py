@@ -61,5 +61,5 @@ def test_a_steady_tone_looks_the_same_in_every_frame_and_at_any_phase(refiner):
     # The image of the tone at negative frequencies leaves a little.
     np.testing.assert_allclose(features[0][:, columns], features[1][:, columns], atol=2e-3)
     assert np.ptp(features[0][:, columns], axis=0).max() < 2e-3
-    of_neighbours = features[0][:, BINS + 2 * round(BINS / 2) + peak - 1]
-    assert of_neighbours.min() > 0.9
+    of_neighbors = features[0][:, BINS + 2 * round(BINS / 2) + peak - 1]
+    assert of_neighbors.min() > 0.9

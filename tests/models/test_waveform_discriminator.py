@@ -13,8 +13,8 @@ WINDOW = 64
 
 
 @pytest.fixture
-def discriminator(randomised) -> SpectrumDiscriminator:
-    return randomised(SpectrumDiscriminator())
+def discriminator(randomized) -> SpectrumDiscriminator:
+    return randomized(SpectrumDiscriminator())
 
 
 def noise(batch: int, seed: int, level: float = 0.1) -> tf.Tensor:

@@ -95,7 +95,7 @@ def test_every_weight_gets_a_gradient(model, batch):
 
 
 def with_durations(batch: Batch) -> Batch:
-    """The same clips with known ends of their tokens: every other token is silent."""
+    """Return the same clips with known ends of their tokens: every other token is silent."""
     tokens = batch.token_ids.shape[1]
     is_heard = (np.arange(tokens) % 2 == 0) & (
         np.arange(tokens) < np.asarray(batch.token_lengths)[:, None]
@@ -136,7 +136,7 @@ def test_the_shares_of_a_batch_sum_to_the_batch(model, batch):
 
 
 def test_losses_against_their_definitions(model, batch):
-    """The prior and duration losses by hand, from the path that the model reports."""
+    """Compute the prior and duration losses from the path that the model reports."""
     draws = model.draw(batch.token_ids.shape[0], tf.constant([0, 0]))
     parts, path = model(batch, draws, model.count(batch))
     voice = model.voice_encoder(model.normalized(batch.reference), batch.reference_lengths)
@@ -159,7 +159,7 @@ def test_losses_against_their_definitions(model, batch):
     assert float(parts.duration) == pytest.approx(duration / tokens_seen, rel=1e-4)
 
 
-def test_uncertain_durations_are_learnt_as_their_mean(model):
+def test_uncertain_durations_are_learned_as_their_mean(model):
     seen = tf.constant([[2.0, 8.0, 5.0, 5.0]])
 
     def error(log_duration):
@@ -193,7 +193,7 @@ def test_flow_times_cover_the_way_evenly_but_for_a_quarter_at_the_first_step(mod
     assert (times[:4] == 0.0).all()
     assert ((times[4:] >= 0.0) & (times < 1.0)[4:]).all()
     np.testing.assert_allclose(np.diff(times[4:]), 1 / 12, atol=1e-6)
-    # As little noise as speaking starts with.
+    # The noise at the start of synthesis.
     sizes = draws.noise.numpy().std(axis=(1, 2))
     np.testing.assert_allclose(sizes, np.where(draws.flow_times == 0.0, 0.1, 1.0), rtol=0.1)
 

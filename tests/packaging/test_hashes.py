@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
-# What each file is to hold, beside what it includes.
+# What each file is to hold, next to what it includes.
 NEEDS = {
     "build": PYPROJECT["build-system"]["requires"],
     "base": PYPROJECT["project"]["dependencies"],

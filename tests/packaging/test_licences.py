@@ -1,4 +1,4 @@
-"""NOTICE.md names what is installed under licences that ask for more than a name."""
+"""NOTICE.md names what is installed under licenses that ask for more than a name."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ SHARE_ALIKE = re.compile(
     r"(Mozilla|GNU (Lesser |Library )?General) Public License|^said: .*\b([AL]?GPL|MPL)",
     re.IGNORECASE,
 )
-LICENCE_FILE = re.compile(r"COPYING|LICEN[CS]E", re.IGNORECASE)
+LICENSE_FILE = re.compile(r"COPYING|LICEN[CS]E", re.IGNORECASE)
 TITLE_CHARACTERS = 300
 
 
@@ -44,16 +44,16 @@ def is_installed(name):
     return True
 
 
-def licences(name):
-    """What a package says of itself, and the titles of the licences that it comes with."""
+def licenses(name):
+    """Return what a package says of itself, and the titles of the licenses that it comes with."""
     distribution = metadata.distribution(name)
     about = distribution.metadata
-    # A long one is a whole licence, whose text may speak of others.
+    # A long one is a whole license, whose text may speak of others.
     for field in ("License-Expression", "License"):
         yield f"said: {(about.get(field) or '')[:80]}"
     yield from (f"said: {line}" for line in about.get_all("Classifier") or [])
     for file in distribution.files or []:
-        if LICENCE_FILE.match(file.name) and not file.name.endswith((".py", ".pyc", ".h")):
+        if LICENSE_FILE.match(file.name) and not file.name.endswith((".py", ".pyc", ".h")):
             text = Path(file.locate()).read_text(encoding="utf-8", errors="replace")
             yield text[:TITLE_CHARACTERS]
 
@@ -68,5 +68,5 @@ def test_what_is_not_permissive_is_named(extra):
     packages = installed(needs_of(extra))
     if extra is None:
         assert {"soxr", "certifi", "num2words", "soundfile"} <= packages
-    needed = {name for name in packages if any(map(SHARE_ALIKE.search, licences(name)))}
+    needed = {name for name in packages if any(map(SHARE_ALIKE.search, licenses(name)))}
     assert {name for name in needed if name not in NOTICE.replace("_", "-")} == set()

@@ -108,7 +108,7 @@ def wheel(work, source_distribution):
 
 @pytest.fixture(scope="module")
 def programs(work, wheel):
-    """Of an environment that has the wheel, what it depends on, and nothing else."""
+    """Return the programs of an environment with only the wheel and its dependencies."""
     constraints = ROOT / "constraints.txt"
     return make_environment(work / "installed", "--constraint", constraints, wheel)
 
