@@ -89,7 +89,7 @@ _BLESSINGS = (
 
 # Endings that words in the list of exceptions may have.
 _ENDINGS = {
-    "یی": "ji", "ها": "hɑ", "های": "hɑj", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat",
+    "یی": "ji", "ها": "hɑ", "های": "hɑje", "هایی": "hɑji", "هایم": "hɑjam", "هایت": "hɑjat",
     "هایش": "hɑjaʃ", "هایمان": "hɑjemɑn", "هایتان": "hɑjetɑn", "هایشان": "hɑjeʃɑn",
     "تر": "tar", "ترین": "tarin", "ی": "i", "م": "am", "ش": "aʃ", "ام": "am", "اش": "aʃ",
     "ای": "i", "ات": "ɑt", "مان": "emɑn", "تان": "etɑn", "شان": "eʃɑn",
