@@ -1,29 +1,30 @@
 """A synthetic corpus of any size: lengths are drawn like LJSpeech's, the audio is one clip.
 
-Its features are in its cache and it has no audio files. `run_myxtts` runs a command that reuses the
-cache at any corpus size.
+Its features are in its cache and it has no audio files.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data import corpus as subset
-from myxtts.data.cache import CACHE_FORMAT, INDEX_TYPE, checksum, open_cache
-from myxtts.data.features import settings_fingerprint
+from myxtts.data.cache import (
+    CACHE_FORMAT,
+    INDEX_TYPE,
+    checksum,
+    fingerprint,
+    open_cache,
+    settings_fingerprint,
+)
+from myxtts.data.corpus import cache_root, read_subset, remember
 from myxtts.data.statistics import typical_lengths
 
 _SYMBOLS = ("<padding>", "<edge>", *"abcdefghij")
 _VALIDATION_CLIPS = 16
-# Any fingerprint will do: there is nothing to compare it with.
-_CACHE_NAMES = {"train": "0" * 32, "eval": "1" * 32}
 
 
 def write_corpus(folder: Path, rows: int, *, speakers: int = 1) -> None:
@@ -35,6 +36,7 @@ def write_corpus(folder: Path, rows: int, *, speakers: int = 1) -> None:
         )
         text = "audio_file|text|speaker_name\n" + "\n".join(lines) + "\n"
         (folder / f"metadata_{part}.csv").write_text(text)
+    for part, count in (("train", rows), ("eval", _VALIDATION_CLIPS)):
         _write_features(folder, part, count, speakers)
 
 
@@ -51,12 +53,13 @@ def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
     mels = generator.normal(size=(clips.frame_counts.max(), config.data.n_mels))
     arrays = {
         "tokens": tokens,
-        "ends": np.zeros(len(tokens), np.float32),
+        "ends": np.zeros(clips.token_counts.max(), np.float32),
         "mels": mels.astype(np.float16),
         "audio": np.zeros(1, np.int16),
         "texts": np.zeros(1, np.uint8),
     }
-    cache = folder / subset.CACHE_FOLDER / _CACHE_NAMES[part]
+    dataset = read_subset(config, part)
+    cache = cache_root(config, folder) / fingerprint(dataset, config)
     cache.mkdir(parents=True)
     for name, array in arrays.items():
         index[f"{name}_checksum"] = _checksums_of_beginnings(array, index[f"{name}_count"])
@@ -79,7 +82,7 @@ def _write_features(folder: Path, part: str, count: int, speakers: int) -> None:
         "rejections": [],
     }
     (cache / "cache.json").write_text(json.dumps(content))
-    subset.CorpusSubset.of(config, part).remember(open_cache(cache))
+    remember(dataset, config, open_cache(cache))
 
 
 def _checksums_of_beginnings(
@@ -90,21 +93,3 @@ def _checksums_of_beginnings(
         [checksum(array[:count]) for count in distinct], np.uint32
     )[which]
     return checksums
-
-
-def reuse_features() -> None:
-    """Reuse the cache at any size in this process: there are no audio files to check."""
-    subset.LARGE_METADATA_BYTES = 0
-
-
-def run_myxtts(*arguments: str) -> bool:
-    """Run a command and return whether it succeeded."""
-    program = [sys.executable, __file__, *arguments]
-    return subprocess.run(program, stdout=subprocess.DEVNULL, check=False).returncode == 0
-
-
-if __name__ == "__main__":
-    from myxtts.cli.main import main
-
-    reuse_features()
-    sys.exit(main())

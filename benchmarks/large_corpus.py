@@ -20,11 +20,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from drawn_corpus import reuse_features, write_corpus
+from drawn_corpus import write_corpus
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data import corpus as corpora
 
 SPEAKERS = 50
+# Caches are remembered for small corpora too.
+corpora.LARGE_METADATA_BYTES = 0
 
 
 def open_and_take_a_batch(folder: str) -> None:
@@ -36,7 +39,6 @@ def open_and_take_a_batch(folder: str) -> None:
     from myxtts.data.corpus import open_corpus
     from myxtts.data.pipeline import AcousticSource, Feed
 
-    reuse_features()
     config = XTTSConfig(train_data=folder)
     imported = time.perf_counter()
     corpus = open_corpus(config)

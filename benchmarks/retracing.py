@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from drawn_corpus import reuse_features, run_myxtts, write_corpus
+from drawn_corpus import write_corpus
 
 from myxtts.charts import BLUE, ORANGE, RED, as_png, new_figure, style
 from myxtts.config.config import XTTSConfig
@@ -47,6 +48,12 @@ LJSPEECH_CLIPS = 13_100
 LENGTHS = ("like-ljspeech", "demo")
 # No evaluation in any launch: it would be measured along with the steps.
 QUIETLY = "--set=evaluation.best_metric=validation_loss"
+
+
+def run_myxtts(*arguments: str) -> bool:
+    """Run a command and return whether it succeeded."""
+    program = [sys.executable, "-m", "myxtts", *arguments]
+    return subprocess.run(program, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def make_corpus(folder: Path, lengths: str) -> None:
@@ -146,7 +153,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
-    reuse_features()
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder) / "corpus", options.lengths)
         for name, settings, _ in WAYS:

@@ -2,7 +2,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -74,21 +73,6 @@ for _ in range(200):
             content = file.read_text()
             assert content == content[:1] * 100_000
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert names(tmp_path) == ["file"]
-
-
-def test_threads_that_write_the_same_file_leave_one_whole_file(tmp_path):
-    file = tmp_path / "file"
-    threads = [
-        threading.Thread(target=write_file, args=(file, bytes([number]) * 1_000_000))
-        for number in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    content = file.read_bytes()
-    assert content == content[:1] * 1_000_000
     assert names(tmp_path) == ["file"]
 
 

@@ -37,6 +37,8 @@ _BLOCK_SECONDS = 10.0
 _LEVEL_WINDOW_SECONDS = 0.02
 # Level below which audio counts as silence; ordinary rooms are quieter.
 _SILENCE_BELOW_PEAK_DB = 40.0
+# Kept before and after the sound when silence is trimmed.
+_MARGIN_SECONDS = 0.05
 # RMS level of the louder parts, as in broadcasting; leaves headroom for peaks.
 _LOUDNESS_DBFS = -23.0
 _PEAK_LIMIT = 0.99
@@ -266,30 +268,31 @@ def _without_bad_samples(block: FloatArray) -> FloatArray:
 
 def clean_recording(waveform: FloatArray, audio: AudioConfig) -> FloatArray:
     """Trim silence and normalize loudness, to make different recordings consistent."""
-    trimmed = trim_silence(waveform, audio.sample_rate_hz, _SILENCE_BELOW_PEAK_DB)
-    return set_loudness(trimmed, audio.sample_rate_hz, _LOUDNESS_DBFS)
+    return clean_with_start(waveform, audio)[0]
 
 
-def silence_before(waveform: FloatArray, sample_rate_hz: int) -> int:
-    """Return the number of samples that `clean_recording` trims at the beginning."""
-    return _trimmed_span(waveform, sample_rate_hz, _SILENCE_BELOW_PEAK_DB)[0]
+def clean_with_start(waveform: FloatArray, audio: AudioConfig) -> tuple[FloatArray, int]:
+    """Clean a recording, and return the number of samples trimmed at its beginning too."""
+    rate_hz = audio.sample_rate_hz
+    start, end = _sounding_span(waveform, rate_hz, _SILENCE_BELOW_PEAK_DB)
+    return set_loudness(waveform[start:end], rate_hz, _LOUDNESS_DBFS), start
 
 
 def trim_silence(waveform: FloatArray, sample_rate_hz: int, threshold_db: float) -> FloatArray:
     """Trim both ends while the level is `threshold_db` below the loudest window."""
-    start, end = _trimmed_span(waveform, sample_rate_hz, threshold_db)
+    start, end = _sounding_span(waveform, sample_rate_hz, threshold_db)
     return waveform[start:end]
 
 
-def _trimmed_span(
-    waveform: FloatArray, sample_rate_hz: int, threshold_db: float, margin_seconds: float = 0.05
+def _sounding_span(
+    waveform: FloatArray, sample_rate_hz: int, threshold_db: float
 ) -> tuple[int, int]:
     window = window_samples(sample_rate_hz)
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
         return 0, waveform.size
     loud = np.flatnonzero(levels > levels.max() * 10 ** (-threshold_db / 20))
-    margin = int(margin_seconds * sample_rate_hz)
+    margin = int(_MARGIN_SECONDS * sample_rate_hz)
     start = max(0, loud[0] * window - margin)
     end = min(waveform.size, (loud[-1] + 1) * window + margin)
     return int(start), int(end)
@@ -300,17 +303,12 @@ def set_loudness(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float
 
     Peaks stay below full scale, so a recording with sharp peaks may end up quieter.
     """
-    return waveform * np.float32(loudness_gain(waveform, sample_rate_hz, loudness_dbfs))
-
-
-def loudness_gain(waveform: FloatArray, sample_rate_hz: int, loudness_dbfs: float) -> float:
-    """Return the factor of `set_loudness`; 1 for silence."""
     levels = window_levels(waveform, sample_rate_hz)
     if levels.size == 0 or levels.max() <= 0:
-        return 1.0
+        return waveform
     loud = levels[levels >= np.median(levels)]
     gain = 10 ** (loudness_dbfs / 20) / float(np.sqrt(np.mean(loud**2)))
-    return min(gain, _PEAK_LIMIT / float(np.abs(waveform).max()))
+    return waveform * np.float32(min(gain, _PEAK_LIMIT / float(np.abs(waveform).max())))
 
 
 def window_levels(waveform: FloatArray, sample_rate_hz: int) -> FloatArray:

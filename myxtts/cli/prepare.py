@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from myxtts.cli.parser import (
 )
 from myxtts.data.metadata import require_corpora
 from myxtts.devices.startup import load_tensorflow
-from myxtts.errors import ConfigError, plural_count
+from myxtts.errors import plural_count
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -36,12 +35,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add_config_options(parser)
     add_workers(parser)
     flag_group(parser, "devices").add_argument(
-        "--shard",
-        default="1/1",
-        metavar="I/N",
-        help="compute only shard I of N, to split the work over machines (default: 1/1, all)",
-    )
-    flag_group(parser, "devices").add_argument(
         "--dask",
         metavar="ADDRESS",
         help="dask.distributed scheduler whose workers compute the features, such as "
@@ -52,30 +45,19 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     required_corpus(options)
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", options.shard)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ConfigError(
-            f"--shard: found '{options.shard}', allowed: I/N with I from 1 to N, such as 2/4"
-        )
-    shard = int(match[1]), int(match[2])
     config = configuration(options)
     require_corpora(config)
     load_tensorflow()
-    from myxtts.data.corpus import prepare_part
+    from myxtts.data.corpus import prepare_subset, read_subset
 
-    for subset, name in (("train", "training"), ("eval", "validation")):
+    train = read_subset(config, "train")
+    for dataset, name in (
+        (train, "training"),
+        (read_subset(config, "eval", train), "validation"),
+    ):
         started = time.monotonic()
         with counting_bar(f"Preparing {name} clips", "clip") as on_progress:
-            cache = prepare_part(
-                config,
-                subset,
-                lambda _, done, total: on_progress(done, total),
-                shard,
-                options.dask,
-            )
-        if cache is None:
-            say(f"Shard {options.shard} of the {name} clips is done; other shards are missing")
-            continue
+            cache = prepare_subset(dataset, config, on_progress, options.dask)
         hours = cache.index["audio_count"].sum() / config.audio.sample_rate_hz / 3_600
         say(
             f"{name.capitalize()}: {plural_count(len(cache), 'clip')}, {hours:.2f} hours, "

@@ -22,7 +22,7 @@ from myxtts.cli.parser import (
     required_corpus,
 )
 from myxtts.config.config import XTTSConfig
-from myxtts.data.corpus import CorpusSubset
+from myxtts.data.corpus import read_subset
 from myxtts.data.metadata import LJSpeechDataset
 from myxtts.data.statistics import (
     Choice,
@@ -87,8 +87,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say_json(_as_dict(options, config, statistics, choices, recommendation))
         return 0
-    for file, layout in {part.metadata_file: part.layout for part in parts}.items():
-        say(f"{file}: read as {layout.describe()}")
+    for file, layout in {part.metadata.path: part.metadata.layout for part in parts}.items():
+        say(f"{file}: read as {layout}")
     say("\n".join(["", *_describe(parts, options.subset, statistics, config)]))
     say("\n".join(["", *_choice_table(choices), "", *_yaml_lines(recommendation)]))
     if options.plot is not None:
@@ -103,10 +103,11 @@ def _parts(subset: str | None, config: XTTSConfig) -> list[LJSpeechDataset]:
     # If this is the validation corpus itself, count its clips only once.
     if not subset and train and validation and Path(train).resolve() == Path(validation).resolve():
         names = ("eval",)
-    subsets = [CorpusSubset.of(config, name) for name in names]
-    parts = [chosen.dataset() for chosen in subsets]
+    parts: list[LJSpeechDataset] = []
+    for name in names:
+        parts.append(read_subset(config, name, parts[0] if parts else None))
     if not any(map(len, parts)):
-        raise DataError(f"{subsets[0].folder}: has no clips in its {subset} subset")
+        raise DataError(f"{parts[0].folder}: has no clips in its {subset} subset")
     return parts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,10 +25,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.checks import (
     CorpusReport,
     Finding,
-    MetadataFile,
     check_corpus,
     write_clean_metadata,
 )
+from myxtts.data.metadata import Metadata
 from myxtts.errors import DataError, plural
 
 _LINES_PER_REASON = 5
@@ -47,7 +48,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="columns of the metadata, such as 'audio|text|speaker' (default: detected)",
     )
     flag_group(parser, "data").add_argument(
-        "--delimiter", metavar="D", help="column separator: '|', ',' or tab (default: detected)"
+        "--checksums",
+        action="store_true",
+        help="also compare the recordings with those that features were prepared from",
     )
     add_language(parser)
     add_config_options(parser)
@@ -69,6 +72,11 @@ def run(options: argparse.Namespace) -> int:
         _refuse_to_replace(options.fix)
     with counting_bar("Checking", "clip", quiet=options.json) as on_progress:
         report = check_corpus(corpus, config, on_progress)
+    if options.checksums:
+        from myxtts.data.corpus import changed_recordings
+
+        changed = changed_recordings(config)
+        report = dataclasses.replace(report, findings=(*report.findings, *changed))
     if not options.json:
         _describe(report, config)
     written = _write_clean(report, options.fix) if options.fix is not None else {}
@@ -92,7 +100,7 @@ def _refuse_to_replace(out: Path) -> None:
 def _describe(report: CorpusReport, config: XTTSConfig) -> None:
     for file in report.files:
         rows = f"{file.rows} {plural(file.rows, 'row')}"
-        say(f"{file.path}: {rows}, read as {file.layout.describe()}")
+        say(f"{file.path}: {rows}, read as {file.layout}")
     _list("Errors", report.errors)
     _list("Warnings", report.warnings)
     counts = report.counts()
@@ -137,7 +145,7 @@ def _conclusion(report: CorpusReport, config: XTTSConfig) -> str:
 
 def _write_clean(report: CorpusReport, out: Path) -> dict[Path, int]:
     """Write the training rows and, if the corpus has an evaluation file, its rows to another."""
-    targets: list[tuple[MetadataFile, Path]] = [(report.files[0], out)]
+    targets: list[tuple[Metadata, Path]] = [(report.files[0], out)]
     if len(report.files) > 1:
         eval_out = out.with_name(f"{out.stem}_eval{out.suffix}")
         _refuse_to_replace(eval_out)
@@ -160,9 +168,7 @@ def _as_json(report: CorpusReport, written: dict[Path, int]) -> dict[str, Any]:
             {
                 "file": file.path.name,
                 "rows": file.rows,
-                "columns": file.layout.columns,
-                "delimiter": file.layout.delimiter,
-                "header": file.layout.has_header,
+                "layout": file.layout,
             }
             for file in report.files
         ],

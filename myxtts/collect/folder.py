@@ -111,7 +111,8 @@ class CorpusFolder:
 
 def append(file: Path, line: Mapping[str, Any]) -> None:
     """Append the whole line or, on a full disk, nothing of it."""
-    content = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    # The name of a file, and so of a transcriber, may not be UTF-8.
+    content = json.dumps(line, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
     with open(file, "ab+", buffering=0) as stream:
         size = stream.seek(0, os.SEEK_END)
         if size:

@@ -151,9 +151,6 @@ class DataConfig(Section):
         "Columns of the metadata file, such as audio|text|speaker, with - for an unused column; "
         "null detects them.",
     )
-    delimiter: str | None = setting(
-        None, "Column separator, such as | or , or tab; null detects it."
-    )
     cache_dir: str | None = setting(
         None, "Where computed features are cached; null puts them next to the corpus."
     )
@@ -185,11 +182,6 @@ class DataConfig(Section):
         "Maximum number of static shapes in bucketed batching; null trades padding off against "
         "compilations.",
         bounds=(1, 64),
-    )
-    frame_budget: int | None = setting(
-        None,
-        "Maximum mel frames in a bucketed batch, padding included, to limit its memory.",
-        bounds=(16, None),
     )
     max_text_length: int = setting(
         200, "Maximum clip length in tokens; longer clips are left out.", bounds=(4, 10_000)
@@ -643,19 +635,24 @@ TASKS: dict[str, Layer] = {
 }
 
 
+# Section and name of the settings that choose a preset, with the presets.
+_PRESETS: tuple[tuple[str, str, dict[str, Layer]], ...] = (
+    ("model", "size", {name: {"model": values} for name, values in SIZES.items()}),
+    ("training", "optimization_level", OPTIMIZATION_LEVELS),
+    ("training", "task", TASKS),
+)
+
+
 def without_presets(settings: Layer, changes: Layer) -> Layer:
     """Return the settings without those that a changed size, level or task may have set."""
-    dropped: set[tuple[str, str]] = set()
-    if "size" in changes.get("model", {}):
-        dropped |= {("model", name) for size in SIZES.values() for name in size}
-    for name, presets in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
-        if name in changes.get("training", {}):
-            dropped |= {
-                (section, name)
-                for preset in presets.values()
-                for section, values in preset.items()
-                for name in values
-            }
+    dropped = {
+        (section, name)
+        for owner, choice, presets in _PRESETS
+        if choice in changes.get(owner, {})
+        for preset in presets.values()
+        for section, values in preset.items()
+        for name in values
+    }
     return {
         section: {name: value for name, value in values.items() if (section, name) not in dropped}
         for section, values in settings.items()
@@ -664,14 +661,12 @@ def without_presets(settings: Layer, changes: Layer) -> Layer:
 
 def presets_of(given: Layer) -> Layer:
     """Return the settings that the given size, level and task imply, by section."""
-    training = given.get("training", {})
-    size = given.get("model", {}).get("size")
-    presets: Layer = {"model": SIZES.get(size, {}) if isinstance(size, str) else {}}
-    for name, named in (("optimization_level", OPTIMIZATION_LEVELS), ("task", TASKS)):
-        chosen = training.get(name)
-        for section, values in (named.get(chosen, {}) if isinstance(chosen, str) else {}).items():
-            presets[section] = presets.get(section, {}) | values
-    return presets
+    found: Layer = {}
+    for owner, choice, presets in _PRESETS:
+        chosen = given.get(owner, {}).get(choice)
+        for section, values in (presets.get(chosen, {}) if isinstance(chosen, str) else {}).items():
+            found.setdefault(section, {}).update(values)
+    return found
 
 
 # Under `data:`, as are the settings themselves.
@@ -695,32 +690,6 @@ def resolve_aliases(layer: Mapping[str, Mapping[str, Any]], source: str = "") ->
             raise ConfigError(f"{where}data.{alias} and data.{name} are one setting; keep one")
         data[name] = data.pop(alias)
     return resolved
-
-
-__all__ = [
-    "BATCHING_MODES",
-    "MODEL_SIZES",
-    "OPTIMIZATION_LEVELS",
-    "PRECISIONS",
-    "SECTIONS",
-    "TASKS",
-    "VOICE_STEP_FRAMES",
-    "AudioConfig",
-    "AugmentationConfig",
-    "DataConfig",
-    "EvaluationConfig",
-    "Guidance",
-    "ModelConfig",
-    "SavingConfig",
-    "Section",
-    "TextConfig",
-    "TrainingConfig",
-    "VocoderConfig",
-    "XTTSConfig",
-    "find_setting",
-    "section_by_setting",
-    "section_of",
-]
 
 
 @frozen_settings

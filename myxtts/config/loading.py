@@ -111,17 +111,15 @@ def _read_layer_of_run(file: Path) -> Layer:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that rejects duplicate keys, of which YAML keeps the last."""
+    """A loader that rejects duplicate keys, of which YAML would keep the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         lines: dict[str, int] = {}
         for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if isinstance(key.value, str) and lines.setdefault(key.value, line) != line:
-                raise yaml.YAMLError(
-                    f"{key.value}: is on line {lines[key.value]} and again on line {line}; "
-                    "put both into one"
-                )
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                raise yaml.YAMLError(f"{name}: on line {lines[name]} and again on line {line}")
+            lines[name] = line
         return super().construct_mapping(node, deep)
 
 

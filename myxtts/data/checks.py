@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,17 +21,22 @@ from myxtts.audio.files import (
     FloatArray,
     Recording,
     UnusableAudioError,
-    clean_recording,
+    clean_with_start,
     read_recording,
-    silence_before,
     window_levels,
 )
 from myxtts.audio.mel import mel_frame_count
 from myxtts.config.config import AudioConfig, XTTSConfig
-from myxtts.data.metadata import ONE_SPEAKER, Layout, Utterance, metadata_files, read_metadata
+from myxtts.data.metadata import ONE_SPEAKER, Metadata, Utterance, find_metadata
 from myxtts.data.workers import map_in_workers, worker_count
 from myxtts.errors import DataError, plural, quoted
-from myxtts.text.languages import normalize, other_script, script_name, suggested_language
+from myxtts.text.languages import (
+    normalize,
+    other_script,
+    parse_tag,
+    script_name,
+    suggested_language,
+)
 from myxtts.text.tokenizer import (
     EDGE_TOKENS,
     describe_left_out,
@@ -93,23 +97,15 @@ class Finding:
     detail: str
     clips: int = 1
     """Number of clips affected."""
-
-    severity: ClassVar[str] = "error"
+    severity: str = "error"
+    """A clip with an error is excluded from training; a warning is worth checking."""
 
     def __str__(self) -> str:
         return f"{self.source}: {self.reason}: {self.detail}"
 
 
-@dataclass(frozen=True)
-class Rejection(Finding):
-    """An error: the clip is excluded from training."""
-
-
-@dataclass(frozen=True)
-class Caution(Finding):
-    """A warning: the clip is used for training but worth checking."""
-
-    severity: ClassVar[str] = "warning"
+def _caution(source: str, reason: str, detail: str, clips: int = 1) -> Finding:
+    return Finding(source, reason, detail, clips, "warning")
 
 
 def too_many_rejected(left_out: int, clips: int, config: XTTSConfig) -> bool:
@@ -130,7 +126,7 @@ class CheckedClip:
     recording: Recording | None
     waveform: FloatArray
     """Resampled, normalized and trimmed; empty if there is no recording."""
-    rejections: tuple[Rejection, ...]
+    rejections: tuple[Finding, ...]
     symbol_ends: FloatArray | None = None
     """Where the silence before the symbols and each symbol end, as a fraction of the waveform."""
 
@@ -141,137 +137,121 @@ class CheckedClip:
 
 def check_clip(item: Utterance, config: XTTSConfig) -> CheckedClip:
     """Read a clip and report every kind of error in it, the first of each kind."""
-    recording, waveform, of_audio = _check_audio(item, config)
-    symbols, of_text = _check_text(item, config)
-    rejections = [problem for problem in (of_audio, of_text) if problem is not None]
-    if not rejections:
-        rejections += _check_fit(item, symbols, waveform, config)
-    ends = _symbol_ends(item, recording, waveform, config) if not rejections else None
-    return CheckedClip(symbols, recording, waveform, tuple(rejections), ends)
-
-
-def _symbol_ends(
-    item: Utterance, recording: Recording | None, waveform: FloatArray, config: XTTSConfig
-) -> FloatArray | None:
-    if item.pronunciation is None or recording is None or config.text.tokens != "phonemes":
-        return None
-    rate = config.audio.sample_rate_hz
-    start = silence_before(recording.at_rate(rate), rate) / rate
-    ends = np.array([item.pronunciation.start, *item.pronunciation.ends]) - start
-    return np.clip(ends * rate / waveform.size, 0.0, 1.0).astype(np.float32)
-
-
-def _check_audio(
-    item: Utterance, config: XTTSConfig
-) -> tuple[Recording | None, FloatArray, Rejection | None]:
+    rate_hz = config.audio.sample_rate_hz
+    recording, waveform, start = None, np.zeros(0, np.float32), 0
     try:
         recording = read_recording(item.audio_path)
     except UnusableAudioError as error:
-        return None, np.zeros(0, np.float32), Rejection(item.source, error.reason, str(error))
-    audio = config.audio
-    waveform = clean_recording(recording.at_rate(audio.sample_rate_hz), audio)
+        problems = [(error.reason, str(error))]
+    else:
+        waveform, start = clean_with_start(recording.at_rate(rate_hz), config.audio)
+        problems = list(_audio_problems(recording, waveform, config))[:1]
+    symbols: tuple[str, ...] = ()
+    pronunciation = item.pronunciation if config.text.tokens == "phonemes" else None
+    try:
+        symbols = (
+            text_symbols(item.text, item.language, config.text.tokens, ezafe=config.text.ezafe)
+            if pronunciation is None
+            else pronunciation.symbols
+        )
+    except DataError as error:
+        problems.append(("no pronunciation", str(error)))
+    else:
+        problems += list(_text_problems(item, symbols, config))[:1]
+    problems = problems or list(_mismatches(symbols, waveform, config))[:1]
+    ends = None
+    if pronunciation is not None and not problems:
+        times = np.array([pronunciation.start, *pronunciation.ends]) - start / rate_hz
+        ends = np.clip(times * rate_hz / waveform.size, 0.0, 1.0).astype(np.float32)
+    rejections = tuple(Finding(item.source, *problem) for problem in problems)
+    return CheckedClip(symbols, recording, waveform, rejections, ends)
+
+
+def _audio_problems(
+    recording: Recording, waveform: FloatArray, config: XTTSConfig
+) -> Iterator[tuple[str, str]]:
     present_seconds = recording.samples.size / recording.sample_rate_hz
-    sound_seconds = waveform.size / audio.sample_rate_hz
-    frames, max_frames = mel_frame_count(waveform.size, audio), config.data.max_mel_frames
-    problem = None
+    sound_seconds = waveform.size / config.audio.sample_rate_hz
     if recording.missing_seconds > _TOLERATED_MISSING_SECONDS:
         whole_seconds = present_seconds + recording.missing_seconds
-        problem = "truncated audio", f"{present_seconds:.2f} s of {whole_seconds:.2f} s present"
-    elif min(present_seconds, sound_seconds) < _MIN_CLIP_SECONDS:
-        problem = "too short", f"{sound_seconds:.2f} s of audio"
-    elif (level_dbfs := _loudest_dbfs(recording)) < _SILENT_DBFS:
-        silent = np.isneginf(level_dbfs)
-        level = "digital silence" if silent else f"the loudest part is {level_dbfs:.0f} dBFS"
-        problem = "silent audio", level
-    elif max_frames is not None and frames > max_frames:
-        problem = TOO_MANY_FRAMES, f"{frames} frames, data.max_mel_frames is {max_frames}"
-    return recording, waveform, Rejection(item.source, *problem) if problem else None
-
-
-def _loudest_dbfs(recording: Recording) -> float:
-    """Return the level of the loudest window, without DC offset."""
+        yield "truncated audio", f"{present_seconds:.2f} s of {whole_seconds:.2f} s present"
+    if min(present_seconds, sound_seconds) < _MIN_CLIP_SECONDS:
+        yield "too short", f"{sound_seconds:.2f} s of audio"
+    # The level of the loudest window, without DC offset.
     samples = recording.samples - recording.samples.mean()
     level = float(window_levels(samples, recording.sample_rate_hz).max())
-    return 20 * float(np.log10(level)) if level > 0 else -np.inf
+    if level <= 0:
+        yield "silent audio", "digital silence"
+    elif (level_dbfs := 20 * float(np.log10(level))) < _SILENT_DBFS:
+        yield "silent audio", f"the loudest part is {level_dbfs:.0f} dBFS"
+    frames, max_frames = mel_frame_count(waveform.size, config.audio), config.data.max_mel_frames
+    if max_frames is not None and frames > max_frames:
+        yield TOO_MANY_FRAMES, f"{frames} frames, data.max_mel_frames is {max_frames}"
 
 
-def _check_text(item: Utterance, config: XTTSConfig) -> tuple[tuple[str, ...], Rejection | None]:
-    try:
-        if item.pronunciation is not None and config.text.tokens == "phonemes":
-            symbols = item.pronunciation.symbols
-        else:
-            symbols = text_symbols(
-                item.text, item.language, config.text.tokens, ezafe=config.text.ezafe
-            )
-    except DataError as error:
-        return (), Rejection(item.source, "no pronunciation", str(error))
-    tokens, max_tokens = len(symbols) + EDGE_TOKENS, config.data.max_text_length
+def _text_problems(
+    item: Utterance, symbols: tuple[str, ...], config: XTTSConfig
+) -> Iterator[tuple[str, str]]:
     script = other_script(item.text, item.language, takes_latin=config.text.tokens == "phonemes")
-    problem = None
     if script is not None:
-        problem = (
+        yield (
             "another script",
             f"{quoted(item.text)} is written in {script_name(script)} letters, but its language "
             f"is '{item.language}'; add --language {suggested_language(script)} or a language "
             "column",
         )
-    elif not any(map(is_spoken, symbols)):
-        problem = "empty text", f"nothing to say in {quoted(item.text)}"
-    elif tokens > max_tokens:
-        problem = TOO_MANY_TOKENS, f"{tokens} tokens, data.max_text_length is {max_tokens}"
-    return symbols, Rejection(item.source, *problem) if problem else None
+    if not any(map(is_spoken, symbols)):
+        yield "empty text", f"nothing to say in {quoted(item.text)}"
+    tokens, max_tokens = len(symbols) + EDGE_TOKENS, config.data.max_text_length
+    if tokens > max_tokens:
+        yield TOO_MANY_TOKENS, f"{tokens} tokens, data.max_text_length is {max_tokens}"
 
 
-def _check_fit(
-    item: Utterance, symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
-) -> Iterator[Rejection]:
+def _mismatches(
+    symbols: tuple[str, ...], waveform: FloatArray, config: XTTSConfig
+) -> Iterator[tuple[str, str]]:
     """Check whether the text can match the recording."""
-    frames = mel_frame_count(waveform.size, config.audio)
-    tokens = len(symbols) + EDGE_TOKENS
-    seconds = waveform.size / config.audio.sample_rate_hz
-    rate = sum(map(is_spoken, symbols)) / seconds
-    slowest, fastest = _SYMBOLS_PER_SECOND
+    frames, tokens = mel_frame_count(waveform.size, config.audio), len(symbols) + EDGE_TOKENS
     if frames // config.model.frames_per_position < tokens:
-        yield Rejection(
-            item.source,
+        yield (
             "too short for its text",
             f"{frames} frames for {tokens} tokens; does this text belong to this clip?",
         )
-    elif rate > fastest or (rate < slowest and seconds > _MIN_RATED_SECONDS):
-        yield Rejection(
-            item.source,
+    seconds = waveform.size / config.audio.sample_rate_hz
+    rate = sum(map(is_spoken, symbols)) / seconds
+    slowest, fastest = _SYMBOLS_PER_SECOND
+    if rate > fastest or (rate < slowest and seconds > _MIN_RATED_SECONDS):
+        yield (
             "text does not fit",
             f"{rate:.1f} {config.text.tokens} per second is an implausible speaking rate; "
             "does this text belong to this clip?",
         )
 
 
-def duplicate_audio(
-    utterances: Iterable[Utterance], digests: Iterable[bytes]
-) -> Iterator[Rejection]:
+def duplicate_audio(utterances: Iterable[Utterance], digests: Iterable[bytes]) -> Iterator[Finding]:
     """Find clips with the same audio as an earlier clip; an empty digest matches nothing."""
     first_with: dict[bytes, Utterance] = {}
     for item, digest in zip(utterances, digests, strict=True):
         first = first_with.setdefault(digest, item) if digest else item
         if first is not item:
             text = "the same text" if first.text == item.text else "another text"
-            yield Rejection(
+            yield Finding(
                 item.source, "duplicate audio", f"same audio as {first.source}, with {text}"
             )
 
 
-def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Caution]:
+def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Iterator[Finding]:
     """Find reasons for warnings about a clip."""
     silent = left_out_symbols(item.text, item.language)
     if silent and clip.spoken_symbols:
-        yield Caution(item.source, "symbols left out", describe_left_out(silent))
+        yield _caution(item.source, "symbols left out", describe_left_out(silent))
     if clip.symbols:
         words = normalize(item.text, item.language)
         strange = unsayable(words, item.language, config.text.tokens)
         if strange:
             shown = " ".join(strange[:_MAX_SYMBOLS_SHOWN])
             more = " ..." if len(strange) > _MAX_SYMBOLS_SHOWN else ""
-            yield Caution(
+            yield _caution(
                 item.source,
                 "unknown symbols",
                 f"{shown}{more} cannot be pronounced in language {item.language}",
@@ -280,10 +260,10 @@ def clip_cautions(item: Utterance, clip: CheckedClip, config: XTTSConfig) -> Ite
         return
     share = clipped_share(clip.recording.samples)
     if share > _CLIPPED_SHARE:
-        yield Caution(item.source, "clipped audio", f"{share:.1%} of the samples are clipped")
+        yield _caution(item.source, "clipped audio", f"{share:.1%} of the samples are clipped")
     bandwidth_hz = missing_band_hz(clip.recording, config.audio)
     if bandwidth_hz is not None:
-        yield Caution(
+        yield _caution(
             item.source,
             "band-limited audio",
             f"nothing above {bandwidth_hz / 1_000:.1f} kHz at {clip.recording.sample_rate_hz} Hz; "
@@ -319,25 +299,11 @@ def missing_band_hz(recording: Recording, audio: AudioConfig) -> float | None:
 
 
 @dataclass(frozen=True)
-class MetadataFile:
-    """A parsed metadata file."""
-
-    path: Path
-    layout: Layout
-    utterances: tuple[Utterance, ...]
-    bad_rows: int
-
-    @property
-    def rows(self) -> int:
-        return len(self.utterances) + self.bad_rows
-
-
-@dataclass(frozen=True)
 class CorpusReport:
     """All findings in a corpus, in row order."""
 
     folder: Path
-    files: tuple[MetadataFile, ...]
+    files: tuple[Metadata, ...]
     findings: tuple[Finding, ...]
     seconds: float
     """Total length of the usable clips."""
@@ -386,20 +352,12 @@ def check_corpus(
     folder: Path, config: XTTSConfig, on_progress: Progress = lambda done, total: None
 ) -> CorpusReport:
     """Check every row and audio file; raise if a metadata file cannot be read at all."""
-    findings: list[Finding] = []
-    files = []
-    for path in metadata_files(folder):
-        if path is None:
-            continue
-        before = len(findings)
-        layout, rows = read_metadata(
-            path,
-            config.text.default_language,
-            layout=config.data.layout,
-            delimiter=config.data.delimiter,
-            on_bad_row=lambda source, what: findings.append(Rejection(source, "bad row", what)),
-        )
-        files.append(MetadataFile(path, layout, tuple(rows), len(findings) - before))
+    layout, paths = find_metadata(folder)
+    language = parse_tag(config.text.default_language, "text.default_language")
+    files = [layout.read(path, language, config.data.layout) for path in paths.values()]
+    findings: list[Finding] = [
+        Finding(source, "bad row", problem) for file in files for source, problem in file.bad_rows
+    ]
     utterances = [item for file in files for item in file.utterances]
     # From worker processes if there are enough clips, in row order.
     tasks = [
@@ -420,7 +378,7 @@ def check_corpus(
 
     def position(finding: Finding) -> tuple[int, int]:
         name, _, line = finding.source.rpartition(":")
-        return order[name], int(line)
+        return order.get(name, 0), int(line) if line.isdecimal() else 0
 
     findings.sort(key=position)
     name = files[0].path.name
@@ -475,7 +433,7 @@ def _duplicate_texts(
         first = first_with.setdefault(record.text_digest, index)
         if first != index and records[first].audio_digest != record.audio_digest:
             by_speaker = "" if item.speaker == ONE_SPEAKER else f" and speaker ({item.speaker})"
-            yield Caution(
+            yield _caution(
                 item.source,
                 "duplicate text",
                 f"same text{by_speaker} as {utterances[first].source}",
@@ -500,7 +458,7 @@ def _unusual_rates(
         limit = max(_UNUSUAL_DEVIATIONS * deviation, float(np.log(_UNUSUAL_FACTOR)))
         for (index, rate), logarithm in zip(rates, logarithms, strict=True):
             if abs(logarithm - median) > limit:
-                yield Caution(
+                yield _caution(
                     utterances[index].source,
                     "unusual speaking rate",
                     f"{rate:.1f} {config.text.tokens} per second, the median is "
@@ -518,7 +476,7 @@ def _other_sample_rates(
         clips = f"{counts[rate_hz]} {plural(counts[rate_hz], 'clip')}"
         empty = rate_hz / 2 < config.audio.highest_hz
         lost = f", with nothing above {rate_hz / 2_000:g} kHz" if empty else ""
-        yield Caution(
+        yield _caution(
             source,
             "other sample rate",
             f"{clips} at {rate_hz} Hz, resampled to {wanted_hz} Hz{lost}",
@@ -542,7 +500,7 @@ def _small_speakers(
     for speaker in sorted(seconds):
         if seconds[speaker] < MIN_SPEAKER_SECONDS:
             who = "the one speaker" if speaker == ONE_SPEAKER else speaker
-            yield Caution(
+            yield _caution(
                 source,
                 "small speaker",
                 f"{who} has {seconds[speaker]:.1f} s in {clips[speaker]} usable "
@@ -551,7 +509,7 @@ def _small_speakers(
             )
 
 
-def write_clean_metadata(report: CorpusReport, file: MetadataFile, out: Path) -> int:
+def write_clean_metadata(report: CorpusReport, file: Metadata, out: Path) -> int:
     """Write the rows without errors to `out` and return their number."""
     rejected = report.rejected_sources
     rows = []

@@ -6,16 +6,23 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.cache import FeatureCache, is_cache_name, open_cache
-from myxtts.data.checks import Rejection, too_many_rejected
-from myxtts.data.durations import DURATIONS_FILE
-from myxtts.data.features import Shard, prepare, settings_fingerprint
-from myxtts.data.metadata import LJSpeechDataset, metadata_files
+from myxtts.data.cache import (
+    FeatureCache,
+    content_digest,
+    fingerprint,
+    open_cache,
+    prepare,
+    settings_fingerprint,
+)
+from myxtts.data.checks import Finding, too_many_rejected
+from myxtts.data.metadata import DURATIONS_FILE, LJSpeechDataset, find_metadata
 from myxtts.data.schedule import Schedule
 from myxtts.data.shapes import (
     Clips,
@@ -36,7 +43,6 @@ BATCH_PLAN = "batch plan"
 CACHE_FOLDER = "myxtts-cache"
 # Above this size the last cache is reused without checking the audio files.
 LARGE_METADATA_BYTES = 4_000_000
-_PART_NAMES = {"train": "training", "eval": "validation"}
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -101,7 +107,155 @@ def open_caches(
     config: XTTSConfig, on_progress: OnProgress = lambda what, done, total: None
 ) -> tuple[FeatureCache, FeatureCache]:
     """Read, check and prepare the training and validation clips."""
-    return _open_part(config, "train", on_progress), _open_part(config, "eval", on_progress)
+    caches = []
+    train: LJSpeechDataset | None = None
+    for subset, name in (("train", "training"), ("eval", "validation")):
+        cache = remembered_cache(config, subset)
+        if cache is None:
+            dataset = read_subset(config, subset, train)
+            train = train or dataset
+            cache = prepare_subset(dataset, config, partial(on_progress, name))
+        caches.append(cache)
+    return caches[0], caches[1]
+
+
+def prepare_subset(
+    dataset: LJSpeechDataset,
+    config: XTTSConfig,
+    on_progress: Callable[[int, int], None],
+    dask: str | None = None,
+) -> FeatureCache:
+    """Check all rows and files of a subset, and remember its cache if the corpus is large."""
+    root = cache_root(config, dataset.folder)
+    cache = prepare(dataset, config, root, on_progress, dask=dask)
+    remember(dataset, config, cache)
+    return cache
+
+
+def _folder_of(config: XTTSConfig, subset: str) -> Path:
+    data = config.data
+    if data.train_data is None:
+        raise ConfigError("data.train_data: not set; give a corpus with --train-data DIR")
+    return Path(data.val_data if subset == "eval" and data.val_data else data.train_data)
+
+
+def _validation_fraction(config: XTTSConfig) -> float | None:
+    """Return None with a separate validation corpus: then nothing is held out."""
+    return config.data.validation_fraction if config.data.val_data is None else None
+
+
+def read_subset(
+    config: XTTSConfig, subset: str, train: LJSpeechDataset | None = None
+) -> LJSpeechDataset:
+    """Read the metadata of a subset; `train` is the training subset if it was read already."""
+    if subset == "eval" and config.data.val_data is None and train is not None:
+        held_out = train.held_out()
+        if held_out is not None:
+            return held_out
+    return LJSpeechDataset(
+        _folder_of(config, subset),
+        subset,
+        default_language=config.text.default_language,
+        validation_fraction=_validation_fraction(config),
+        layout=config.data.layout,
+    )
+
+
+def cache_root(config: XTTSConfig, folder: Path) -> Path:
+    """Return where the features of a corpus are cached."""
+    if config.data.cache_dir:
+        return Path(config.data.cache_dir)
+    # An untrusted corpus may contain links; never write through them.
+    if (root := folder / CACHE_FOLDER).is_symlink():
+        raise DataError(f"{root}: is a link; remove it, or choose a folder with data.cache_dir")
+    return root
+
+
+def remembered_cache(config: XTTSConfig, subset: str) -> FeatureCache | None:
+    """Return the cache last made for a large corpus with the same metadata and settings.
+
+    The time of a start must not grow with the corpus, as it would if all rows were read and all
+    files were statted. `myxtts prepare` detects changed audio files.
+    """
+    request = _request(config, _folder_of(config, subset), subset)
+    try:
+        last = read_json(request.file, ("digest", "cache")) if request else {}
+    except (OSError, ValueError):
+        return None
+    if request is None or last["digest"] != request.digest:
+        return None
+    folder = request.file.with_name(Path(last["cache"]).name)
+    if not folder.is_dir():
+        return None
+    cache = open_cache(folder)
+    left_out = sum(cache.rejected.values())
+    if too_many_rejected(left_out, left_out + len(cache), config):
+        return None  # preparing explains why
+    _log.info(
+        "reusing cached features of %s; if audio files have changed, run: myxtts prepare",
+        cache.description,
+    )
+    return cache
+
+
+def remember(dataset: LJSpeechDataset, config: XTTSConfig, cache: FeatureCache) -> None:
+    """Record the cache of a large corpus; a failure only makes the next start slower."""
+    request = _request(config, dataset.folder, dataset.subset)
+    if request is not None:
+        content = {"digest": request.digest, "cache": cache.folder.name}
+        with contextlib.suppress(OSError):
+            write_file(request.file, json.dumps(content))
+
+
+class _Request(NamedTuple):
+    file: Path
+    """The file that names the cache last made for a subset."""
+    digest: str
+    """A digest of the metadata and of the settings that features depend on."""
+
+
+def _request(config: XTTSConfig, folder: Path, subset: str) -> _Request | None:
+    _, paths = find_metadata(folder)
+    metadata = paths.get(subset) or paths["train"]
+    if not metadata.is_file() or metadata.stat().st_size < LARGE_METADATA_BYTES:
+        return None
+    settings = [
+        settings_fingerprint(config),
+        config.data.layout,
+        config.text.default_language,
+        TAG_RULES,
+        _validation_fraction(config),
+    ]
+    digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
+    for file in (metadata, metadata.with_name(DURATIONS_FILE)):
+        if file.exists():
+            digest.update(file.read_bytes())
+    name = hashlib.blake2b(f"{subset} {folder.resolve()}".encode(), digest_size=8).hexdigest()
+    return _Request(cache_root(config, folder) / f"{subset}-{name}.json", digest.hexdigest())
+
+
+def changed_recordings(config: XTTSConfig) -> Iterator[Finding]:
+    """Find recordings whose content is not the one that the prepared features are made from.
+
+    Training compares sizes and modification times only.
+    """
+    train = read_subset(config, "train")
+    for dataset in (train, read_subset(config, "eval", train)):
+        cache = remembered_cache(config, dataset.subset)
+        if cache is None:
+            folder = cache_root(config, dataset.folder) / fingerprint(dataset, config)
+            if not folder.is_dir():
+                continue  # training will read every recording
+            cache = open_cache(folder)
+        for record in cache.index:
+            item = dataset[int(record["row"])]
+            if content_digest(item) != bytes(record["content"]):
+                yield Finding(
+                    item.source,
+                    "changed audio",
+                    f"{item.audio_path} is not the recording that was prepared, with the same size "
+                    f"and modification time; delete {cache.folder}, it will be recreated",
+                )
 
 
 def plan_corpus(
@@ -122,9 +276,11 @@ def plan_corpus(
     tokenizer = _tokenizer_of(train, validation)
     if vocabulary is not None and vocabulary.kind == tokenizer.kind:
         tokenizer = tokenizer.with_ids_of(vocabulary)
+    shares = replicas * config.training.gradient_accumulation_steps
+    # Segments have one shape, which depends on the settings alone.
+    is_segmented = config.training.task == "vocoder"
     plan = None
-    # Segments have one shape, by the settings alone.
-    if plan_file is not None and plan_file.exists() and config.training.task != "vocoder":
+    if plan_file is not None and plan_file.exists() and not is_segmented:
         saved = load_shapes(plan_file, config)
         if saved is None:
             _log.warning(
@@ -134,12 +290,23 @@ def plan_corpus(
             )
         else:
             padded, whole_epochs = saved
-            shares = replicas * config.training.gradient_accumulation_steps
             plan = assign_shapes(
                 train.clips, padded, config, shares=shares, whole_epochs=whole_epochs
             )
     plan = plan or _plan(train, config, replicas, xla)
-    return _corpus(train, validation, tokenizer, plan, config)
+    if is_segmented:
+        validation_plan = plan_segments(validation.clips, config, shares=shares, balanced=False)
+    else:
+        padded = [shape.padded for shape in plan.shapes]
+        validation_plan = assign_shapes(
+            validation.clips, padded, config, shares=shares, balanced=False
+        )
+        if (validation_plan.shape_of_clip < 0).all():
+            raise DataError(
+                f"{config.data.val_data or config.data.train_data}: all validation clips are "
+                "longer than the training clips; choose others with --val-data"
+            )
+    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
 
 
 def replanned(
@@ -156,182 +323,9 @@ def _plan(cache: FeatureCache, config: XTTSConfig, replicas: int, xla: bool) -> 
     return plan_shapes(cache.clips, config, replicas=replicas, xla=xla)
 
 
-def _corpus(
-    train: FeatureCache,
-    validation: FeatureCache,
-    tokenizer: Tokenizer,
-    plan: ShapePlan,
-    config: XTTSConfig,
-) -> Corpus:
-    if config.training.task == "vocoder":
-        validation_plan = plan_segments(
-            validation.clips, config, shares=plan.shares, balanced=False
-        )
-    else:
-        padded = [shape.padded for shape in plan.shapes]
-        validation_plan = assign_shapes(
-            validation.clips, padded, config, shares=plan.shares, balanced=False
-        )
-        if (validation_plan.shape_of_clip < 0).all():
-            raise DataError(
-                f"{config.data.val_data or config.data.train_data}: all validation clips are "
-                "longer than the training clips; choose others with --val-data"
-            )
-    return Corpus(_part(train, plan, config), _part(validation, validation_plan, config), tokenizer)
-
-
 def _part(cache: FeatureCache, plan: ShapePlan, config: XTTSConfig) -> CorpusPart:
     return CorpusPart(cache, cache.clips, plan, Schedule(cache.clips, plan, config))
 
 
 def _tokenizer_of(train: FeatureCache, validation: FeatureCache) -> Tokenizer:
     return train.tokenizer.grown(validation.tokenizer.symbols, validation.tokenizer.languages)
-
-
-def _open_part(config: XTTSConfig, subset: str, on_progress: OnProgress) -> FeatureCache:
-    corpus_subset = CorpusSubset.of(config, subset)
-    remembered = corpus_subset.remembered_cache()
-    if remembered is not None:
-        _log.info(
-            "reusing cached features of the %s clips; if audio files have changed, run: "
-            "myxtts prepare %s",
-            _PART_NAMES[subset],
-            corpus_subset.folder,
-        )
-        return remembered
-    cache = prepare_part(config, subset, on_progress)
-    assert cache is not None  # complete without shards
-    return cache
-
-
-def prepare_part(
-    config: XTTSConfig,
-    subset: str,
-    on_progress: OnProgress,
-    shard: Shard = (1, 1),
-    dask: str | None = None,
-) -> FeatureCache | None:
-    """Check all rows and files of a subset; return None while other shards are missing."""
-    corpus_subset = CorpusSubset.of(config, subset)
-    dataset = corpus_subset.dataset()
-    if len(dataset) == 0:
-        raise DataError(
-            f"{dataset.folder}: too few clips to hold out a validation set; provide one "
-            "with --val-data, or raise data.validation_fraction"
-        )
-    cache = prepare(
-        dataset,
-        config,
-        corpus_subset.cache_root,
-        lambda done, total: on_progress(_PART_NAMES[subset], done, total),
-        bad_rows=[Rejection(source, "bad row", problem) for source, problem in dataset.bad_rows],
-        source=f"{dataset.metadata_file.resolve()}:{subset}",
-        description=f"{dataset.metadata_file} read as {dataset.layout.describe()}",
-        shard=shard,
-        dask=dask,
-    )
-    if cache is not None:
-        corpus_subset.remember(cache)
-    return cache
-
-
-@dataclass(frozen=True)
-class CorpusSubset:
-    """The training or validation subset of a corpus, and the cache last made for it.
-
-    Startup time must not grow with the corpus, as it would if all rows were read and all files were
-    statted. So for a large corpus the cache last made for the same metadata and settings is reused;
-    `myxtts prepare` detects changed audio files.
-    """
-
-    subset: str
-    """train or eval."""
-    folder: Path
-    config: XTTSConfig
-
-    @classmethod
-    def of(cls, config: XTTSConfig, subset: str) -> CorpusSubset:
-        data = config.data
-        if data.train_data is None:
-            raise ConfigError("data.train_data: not set; give a corpus with --train-data DIR")
-        folder = data.val_data if subset == "eval" and data.val_data else data.train_data
-        return cls(subset, Path(folder), config)
-
-    @property
-    def cache_root(self) -> Path:
-        given = self.config.data.cache_dir
-        if given:
-            return Path(given)
-        # An untrusted corpus may contain links; never write through them.
-        if (root := self.folder / CACHE_FOLDER).is_symlink():
-            raise DataError(f"{root}: is a link; remove it, or choose a folder with data.cache_dir")
-        return root
-
-    @property
-    def validation_fraction(self) -> float | None:
-        """None with a separate validation corpus: then nothing is held out."""
-        data = self.config.data
-        return data.validation_fraction if data.val_data is None else None
-
-    def dataset(self) -> LJSpeechDataset:
-        return LJSpeechDataset(
-            self.folder,
-            self.subset,
-            default_language=self.config.text.default_language,
-            validation_fraction=self.validation_fraction,
-            layout=self.config.data.layout,
-            delimiter=self.config.data.delimiter,
-        )
-
-    def remembered_cache(self) -> FeatureCache | None:
-        """Return the cache last made, for a large corpus with unchanged metadata and settings.
-
-        Also None if too many clips were rejected for a run; `prepare` explains why.
-        """
-        metadata_file = self._metadata_file()
-        try:
-            if metadata_file.stat().st_size < LARGE_METADATA_BYTES:
-                return None
-            last = read_json(self._last_cache_file(), ("request", "cache"))
-        except (OSError, ValueError):
-            return None
-        folder = self.cache_root / last["cache"]
-        is_ours = is_cache_name(last["cache"]) and folder.is_dir()
-        if not is_ours or last["request"] != self._request(metadata_file):
-            return None
-        cache = open_cache(folder)
-        left_out = sum(cache.rejected.values())
-        return None if too_many_rejected(left_out, left_out + len(cache), self.config) else cache
-
-    def remember(self, cache: FeatureCache) -> None:
-        """Record the cache; a failure only makes the next start slower."""
-        content = {"request": self._request(self._metadata_file()), "cache": cache.folder.name}
-        with contextlib.suppress(OSError):
-            write_file(self._last_cache_file(), json.dumps(content))
-
-    def _metadata_file(self) -> Path:
-        train_file, eval_file = metadata_files(self.folder, self.subset)
-        chosen = eval_file if self.subset == "eval" and eval_file is not None else train_file
-        assert chosen is not None  # metadata_files has checked it
-        return chosen
-
-    def _last_cache_file(self) -> Path:
-        key = f"{self.subset} {self.folder.resolve()}".encode()
-        name = hashlib.blake2b(key, digest_size=8).hexdigest()
-        return self.cache_root / f"{self.subset}-{name}.json"
-
-    def _request(self, metadata_file: Path) -> str:
-        """Return a digest of the metadata and of the settings that features depend on."""
-        settings = [
-            settings_fingerprint(self.config),
-            self.config.data.layout,
-            self.config.data.delimiter,
-            self.config.text.default_language,
-            TAG_RULES,
-            self.validation_fraction,
-        ]
-        digest = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16)
-        for file in (metadata_file, metadata_file.with_name(DURATIONS_FILE)):
-            if file.exists():
-                digest.update(file.read_bytes())
-        return digest.hexdigest()

@@ -1,31 +1,37 @@
-"""Read the metadata of corpora in LJSpeech and similar layouts.
+"""Read the metadata of a corpus: one utterance per clip, before any audio is read.
 
-A corpus is a folder with a metadata file and audio files. Supported columns: `id|text`,
-`id|text|normalised text`, `wav|speaker|text`, `wav|text|speaker`, and any order of columns under
-a header row such as `audio_file|text|speaker_name|language`. Ids may have an extension. Audio is
-in `wavs/`, in `wav/` or next to the metadata. Only file names are read here; `data.checks` reads
-the audio.
+`TableLayout` reads a metadata file next to audio files. Its columns are `id|text`,
+`id|text|normalised text`, `wav|speaker|text`, `wav|text|speaker`, or any order under a header row
+such as `audio_file|text|speaker_name|language`. Ids may have an extension. Audio is in `wavs/`, in
+`wav/` or next to the metadata. To read corpora in another layout, implement `CorpusLayout` in a new
+file and add it to `LAYOUTS`.
+
+`durations.jsonl` next to the metadata may contain phonemes and their times, one JSON object per
+clip: `audio_file` as in the metadata, and `units`, a list of `[phoneme, ..., start, end]` in
+seconds without gaps, in the symbols of espeak-ng. Such a clip needs no phonemizer and no alignment
+search. `audible`, a start and an end in seconds, is optional.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import csv
-import dataclasses
 import hashlib
+import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from myxtts.audio.ffmpeg import FFMPEG_EXTENSIONS
 from myxtts.config.config import XTTSConfig
-from myxtts.data.durations import Pronunciation, read_durations
 from myxtts.errors import DataError, plural, quoted
 from myxtts.files import is_text
 from myxtts.text.languages import other_script, parse_tag, script_name, suggested_language
+from myxtts.text.tokenizer import STRESS_MARKS, is_modifier
 
 AUDIO_EXTENSIONS = (".wav", ".flac", ".ogg", ".opus", ".mp3", *FFMPEG_EXTENSIONS)
 ONE_SPEAKER = "speaker"
@@ -40,20 +46,32 @@ _COLUMN_NAMES = {
 }
 _NORMALIZED_TEXT = "normalised text"
 _IGNORED_COLUMN = "-"
-_DELIMITERS = ("|", "\t", ",")
-_DELIMITER_NAMES = {"tab": "\t", "\\t": "\t"}
+_DELIMITERS = ("|", "\t", ",", ";")
 _SAMPLE_ROWS = 200
 # A sentence has a few hundred characters; a file with megabyte-long lines is not metadata.
 _MAX_ROW_CHARACTERS = 20_000
 # File systems allow 255, extension included.
 _MAX_NAME_BYTES = 240
-# About ten thousand rows; larger files are read only once.
-_QUICKLY_READ_BYTES = 1_000_000
+DURATIONS_FILE = "durations.jsonl"
+_MARKS = ".,;:?!…"
+_DASHES = "—–"
+# A shorter space belongs to the next sound, usually as the closure of a stop.
+_SHORTEST_PAUSE_SECONDS = 0.2
+
+
+class Pronunciation(NamedTuple):
+    """The symbols of a clip and where each of them ends."""
+
+    symbols: tuple[str, ...]
+    start: float
+    """Seconds of silence before the first symbol."""
+    ends: tuple[float, ...]
+    """One per symbol, in seconds; a symbol that ends where it starts has no sound of its own."""
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One row of a corpus."""
+    """One clip of a corpus."""
 
     id: str
     audio_path: Path
@@ -64,34 +82,45 @@ class Utterance:
     source: str
     """Metadata file and line, such as `metadata.csv:12`."""
     pronunciation: Pronunciation | None = None
-    """Known symbols and durations, if the corpus has them."""
+    """Symbols and their times, if the corpus contains them."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The columns of a metadata file."""
+class Metadata:
+    """The utterances that a metadata file or folder lists."""
 
-    delimiter: str
-    columns: tuple[str, ...]
-    has_header: bool
+    path: Path
+    layout: str
+    """How `path` was read, for messages."""
+    utterances: list[Utterance]
+    bad_rows: list[tuple[str, str]]
+    """Source and problem of each row that could not be parsed."""
 
     @property
-    def names(self) -> str:
-        """Column names joined by the delimiter."""
-        return ("<tab>" if self.delimiter == "\t" else self.delimiter).join(self.columns)
+    def rows(self) -> int:
+        return len(self.utterances) + len(self.bad_rows)
 
-    def describe(self) -> str:
-        header = "with" if self.has_header else "without"
-        return f"columns {self.names}, {header} a header row"
+
+class CorpusLayout(Protocol):
+    """A way to lay out a corpus in a folder."""
+
+    def find(self, folder: Path) -> Mapping[str, Path]:
+        """Return what lists the clips of the subsets "train" and "eval", as far as there are any.
+
+        An empty mapping means that the folder has another layout.
+        """
+
+    def read(self, path: Path, default_language: str, columns: str | None) -> Metadata:
+        """Read what `find` returned. `columns` is the setting data.layout."""
 
 
 class LJSpeechDataset(Sequence[Utterance]):
-    """The utterances of one subset of a corpus, in the order of its metadata file.
+    """The utterances of one subset of a corpus, in the order of its metadata.
 
-    `subset` is "train" or "eval". Without an eval file, a fraction of each speaker's clips is held
-    out by a hash of their names, so the split is always the same. With a
-    `validation_fraction` of None nothing is held out: either subset is then the whole file.
-    `layout` and `delimiter` override detection, like data.layout and data.delimiter.
+    `subset` is "train" or "eval". If the corpus has no evaluation metadata, a fraction of each
+    speaker's clips is held out by a hash of their names, so the split is always the same. With a
+    `validation_fraction` of None nothing is held out, and either subset is the whole corpus.
+    `layout` overrides the detection of columns, like data.layout.
     """
 
     def __init__(
@@ -102,40 +131,47 @@ class LJSpeechDataset(Sequence[Utterance]):
         default_language: str = "en",
         validation_fraction: float | None = 0.05,
         layout: str | None = None,
-        delimiter: str | None = None,
     ) -> None:
         if subset not in ("train", "eval"):
             raise DataError(
                 f"subset: found {subset!r:.40}, expected train or eval; pass settings by name, "
                 "such as LJSpeechDataset(folder, layout=..., validation_fraction=...)"
             )
-        self.folder = Path(folder)
-        train_file, eval_file = metadata_files(self.folder, subset)
-        chosen = eval_file if subset == "eval" and eval_file is not None else train_file
-        assert chosen is not None
-        self.metadata_file = chosen
-        self.bad_rows: list[tuple[str, str]] = []
-        """Location and problem of each row that could not be parsed; these are left out."""
-        self.layout, self._utterances = read_metadata(
-            self.metadata_file,
-            default_language,
-            layout=layout,
-            delimiter=delimiter,
-            on_bad_row=lambda source, problem: self.bad_rows.append((source, problem)),
-        )
+        self.folder, self.subset = Path(folder), subset
+        corpus_layout, paths = find_metadata(self.folder)
+        if subset == "train" and "train" not in paths:
+            raise _no_metadata(self.folder)
+        default_language = parse_tag(default_language, "text.default_language")
+        path = paths.get(subset) or paths["train"]
+        self.metadata = corpus_layout.read(path, default_language, layout)
+        self.bad_rows = self.metadata.bad_rows
+        """Source and problem of each row that could not be parsed; these are left out."""
+        self._utterances = self.metadata.utterances
         if not self._utterances:
             source, problem = self.bad_rows[0]
             raise DataError(f"{self.folder / source}: {problem}")
-        if eval_file is None and validation_fraction is not None:
+        self._parts: dict[str, list[Utterance]] = {}
+        if "eval" not in paths and validation_fraction is not None:
             held_out = _held_out_paths(self._utterances, validation_fraction)
-            self._utterances = [
-                item
-                for item in self._utterances
-                if (item.audio_path in held_out) == (subset == "eval")
-            ]
-            if subset == "eval":
-                # Bad rows count with the training subset; they would dominate a small one.
-                self.bad_rows.clear()
+            self._parts = {"train": [], "eval": []}
+            for item in self._utterances:
+                name = "eval" if item.audio_path in held_out else "train"
+                self._parts[name].append(item)
+            self._choose(subset)
+
+    def held_out(self) -> LJSpeechDataset | None:
+        """Return the clips that were held out of this training subset, or None."""
+        if not self._parts:
+            return None
+        part = copy.copy(self)
+        part._choose("eval")
+        return part
+
+    def _choose(self, subset: str) -> None:
+        self.subset, self._utterances = subset, self._parts[subset]
+        if subset == "eval":
+            # Bad rows count with the training subset; they would dominate a small one.
+            self.bad_rows = []
 
     def __len__(self) -> int:
         return len(self._utterances)
@@ -149,10 +185,10 @@ class LJSpeechDataset(Sequence[Utterance]):
     def get_statistics(self, config: XTTSConfig | None = None) -> dict[str, Any]:
         """Return clips, hours, speakers, languages, symbols, and lengths with percentiles.
 
-        `text_length` is in tokens, including the edge tokens; `mel_length` is in frames, from the
+        `text_length` is in tokens, including the edge tokens. `mel_length` is in frames, from the
         audio headers, so mels in training are a little shorter after silence is trimmed. Clips
         without readable audio are counted as `unreadable`, clips without speakable text as
-        `empty_text`; both are left out of the rest.
+        `empty_text`. Both are left out of the rest.
         """
         from myxtts.data.statistics import corpus_statistics, measure_corpus
 
@@ -160,25 +196,15 @@ class LJSpeechDataset(Sequence[Utterance]):
 
 
 def require_corpora(config: XTTSConfig) -> None:
-    """Raise if a corpus, its metadata or its language is wrong, before anything slow begins."""
+    """Raise if a corpus or its metadata is missing, before anything slow begins."""
     parse_tag(config.text.default_language, "text.default_language")
-    for folder, subset in ((config.data.train_data, "train"), (config.data.val_data, "eval")):
-        if folder is None:
-            continue
-        files = [file for file in metadata_files(Path(folder), subset) if file is not None]
-        if max(file.stat().st_size for file in files) <= _QUICKLY_READ_BYTES:
-            LJSpeechDataset(
-                folder,
-                subset,
-                default_language=config.text.default_language,
-                validation_fraction=None,
-                layout=config.data.layout,
-                delimiter=config.data.delimiter,
-            )
+    for folder in (config.data.train_data, config.data.val_data):
+        if folder is not None:
+            find_metadata(Path(folder))
 
 
-def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Path | None]:
-    """Return the training and evaluation metadata files; raise if `subset` has none."""
+def find_metadata(folder: Path) -> tuple[CorpusLayout, Mapping[str, Path]]:
+    """Return the layout of a corpus and the metadata of its subsets; raise if there is none."""
     if not is_text(folder):
         raise DataError(
             f"{folder}: its name is not UTF-8; rename the folder, or use a UTF-8 locale"
@@ -187,35 +213,104 @@ def metadata_files(folder: Path, subset: str = "train") -> tuple[Path | None, Pa
         raise DataError(f"{folder}: is a file; expected the folder of a corpus")
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected a corpus with metadata.csv")
-    train_file, eval_file = (
-        next((folder / name for name in names if (folder / name).exists()), None)
-        for names in (_TRAIN_FILES, _EVAL_FILES)
+    for layout in LAYOUTS:
+        if paths := layout.find(folder):
+            return layout, paths
+    raise _no_metadata(folder)
+
+
+def _no_metadata(folder: Path) -> DataError:
+    return DataError(
+        f"{folder}: no metadata found; expected {' or '.join(_TRAIN_FILES)} "
+        "with lines such as id|text"
     )
-    if train_file is None and (subset == "train" or eval_file is None):
-        raise DataError(
-            f"{folder}: no metadata found; expected {' or '.join(_TRAIN_FILES)} "
-            "with lines such as id|text"
-        )
-    return train_file, eval_file
 
 
-def read_metadata(
-    file: Path,
-    default_language: str,
-    *,
-    layout: str | None = None,
-    delimiter: str | None = None,
-    on_bad_row: Callable[[str, str], None] | None = None,
-) -> tuple[Layout, list[Utterance]]:
-    """Read every row of a metadata file.
+class TableLayout:
+    """One row per clip in a metadata file: LJSpeech and its relatives."""
 
-    A row that cannot be parsed raises an error with its line number, or is passed to `on_bad_row`
-    as source and problem.
-    """
-    default_language = parse_tag(default_language, "text.default_language")
-    columns = None if layout is None else parse_columns(layout)
-    if delimiter is not None:
-        delimiter = parse_delimiter(delimiter)
+    def find(self, folder: Path) -> Mapping[str, Path]:
+        found = {}
+        for subset, names in (("train", _TRAIN_FILES), ("eval", _EVAL_FILES)):
+            for name in reversed(names):
+                if (folder / name).exists():
+                    found[subset] = folder / name
+        return found
+
+    def read(self, path: Path, default_language: str, columns: str | None) -> Metadata:
+        return read_table(path, default_language, columns)
+
+
+LAYOUTS: list[CorpusLayout] = [TableLayout()]
+"""The layouts that corpora are read in; the first that finds metadata is used."""
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a metadata file."""
+
+    delimiter: str
+    columns: tuple[str, ...]
+    has_header: bool
+
+    @property
+    def names(self) -> str:
+        """Column names joined by the delimiter."""
+        return ("<tab>" if self.delimiter == "\t" else self.delimiter).join(self.columns)
+
+    def __str__(self) -> str:
+        header = "with" if self.has_header else "without"
+        return f"columns {self.names}, {header} a header row"
+
+
+def read_table(file: Path, default_language: str, columns: str | None = None) -> Metadata:
+    """Read every row of a metadata file."""
+    rows = _read_lines(file)
+    found = detect_columns(file, rows, columns)
+    if found.has_header:
+        rows = rows[1:]
+    if not rows:
+        raise DataError(f"{file}: has a header row but no rows; expected one row per clip")
+
+    # Audio files by name with and without extension, listed once instead of per row.
+    folder_audio: dict[str, Path] = {}
+    for name in ("", "wav", "wavs"):
+        for path in sorted((file.parent / name).glob("*")):
+            if path.suffix.lower() in AUDIO_EXTENSIONS:
+                folder_audio[path.stem] = folder_audio[path.name] = path
+    durations = read_durations(file.parent)
+    utterances: list[Utterance] = []
+    bad_rows: list[tuple[str, str]] = []
+    for number, line in rows:
+        source = f"{file.name}:{number}"
+        try:
+            row = _parse_row(line, found)
+            # A corpus made on Windows may contain wavs\a.wav.
+            name = row["audio"].replace("\\", "/")
+            audio_path = _audio_path(file.parent, name, folder_audio)
+            language = row.get("language")
+            # A dot within an id, as in LJ.001, does not start an extension.
+            last = name.rpartition("/")[2]
+            utterance = Utterance(
+                id=last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last,
+                audio_path=audio_path,
+                text=row.get(_NORMALIZED_TEXT) or row["text"],
+                speaker=row.get("speaker") or ONE_SPEAKER,
+                language=parse_tag(language) if language else default_language,
+                source=source,
+                pronunciation=durations.get(audio_path.relative_to(file.parent).as_posix()),
+            )
+        except DataError as problem:
+            bad_rows.append((source, str(problem)))
+        else:
+            utterances.append(utterance)
+    if "language" not in found.columns:
+        _require_script(file, utterances[:_SAMPLE_ROWS], default_language)
+    return Metadata(file, str(found), utterances, bad_rows)
+
+
+def _read_lines(file: Path) -> list[tuple[int, str]]:
+    """Return the lines that are not blank, each with its number."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -231,97 +326,40 @@ def read_metadata(
     rows = [(number, line) for number, line in lines if line.strip()]
     if not rows:
         raise DataError(f"{file}: is empty; expected lines such as id|text")
-    found = detect_layout(file, rows, columns, delimiter)
-    if found.has_header:
-        rows = rows[1:]
-    if not rows:
-        raise DataError(f"{file}: has a header row but no rows; expected one row per clip")
-
-    # Audio files by name with and without extension, listed once instead of per row.
-    folder_audio: dict[str, Path] = {}
-    for name in ("", "wav", "wavs"):
-        for path in sorted((file.parent / name).glob("*")):
-            if path.suffix.lower() in AUDIO_EXTENSIONS:
-                folder_audio[path.stem] = folder_audio[path.name] = path
-    durations = read_durations(file.parent)
-    utterances = []
-    for number, line in rows:
-        source = f"{file.name}:{number}"
-        try:
-            item = _utterance(file, source, line, found, folder_audio, default_language)
-            name = item.audio_path.relative_to(file.parent).as_posix()
-            utterances.append(dataclasses.replace(item, pronunciation=durations.get(name)))
-        except _BadRowError as problem:
-            if on_bad_row is None:
-                raise DataError(f"{file}:{number}: {problem}") from None
-            on_bad_row(source, str(problem))
-
-    if "language" not in found.columns:
-        # If most rows are in another script, the default language is wrong.
-        sample = utterances[:_SAMPLE_ROWS]
-        scripts = [(item, other_script(item.text, default_language)) for item in sample]
-        foreign = [(item, script) for item, script in scripts if script is not None]
-        if 2 * len(foreign) > len(sample):
-            item, script = foreign[0]
-            raise DataError(
-                f"{file.parent / item.source}: {quoted(item.text)} is written in "
-                f"{script_name(script)} letters, but its language is taken to be "
-                f"'{default_language}'; add --language {suggested_language(script)}, or a "
-                "language column"
-            )
-    return found, utterances
+    return rows
 
 
-class _BadRowError(Exception):
-    """A row that cannot be parsed."""
-
-
-def _utterance(
-    file: Path,
-    source: str,
-    line: str,
-    layout: Layout,
-    folder_audio: dict[str, Path],
-    default_language: str,
-) -> Utterance:
-    if len(line) > _MAX_ROW_CHARACTERS:
-        raise _BadRowError(f"found {len(line)} characters, expected at most {_MAX_ROW_CHARACTERS}")
-    cells = _cells(line, layout.delimiter)
-    if len(cells) != len(layout.columns):
-        raise _BadRowError(
-            f"found {_count_columns(len(cells))}, expected {len(layout.columns)} ({layout.names})"
+def _require_script(file: Path, sample: Sequence[Utterance], language: str) -> None:
+    """Raise if most texts are in another script than that of the default language."""
+    scripts = [(item, other_script(item.text, language)) for item in sample]
+    foreign = [(item, script) for item, script in scripts if script is not None]
+    if 2 * len(foreign) > len(sample):
+        item, script = foreign[0]
+        raise DataError(
+            f"{file.parent / item.source}: {quoted(item.text)} is written in "
+            f"{script_name(script)} letters, but its language is taken to be '{language}'; "
+            f"add --language {suggested_language(script)}, or a language column"
         )
-    row = dict(zip(layout.columns, cells, strict=True))
-    # A corpus made on Windows may write wavs\a.wav.
-    name = row["audio"].replace("\\", "/")
-    audio_path = _audio_path(file.parent, name, folder_audio)
-    language = default_language
-    if row.get("language"):
-        try:
-            language = parse_tag(row["language"])
-        except DataError as problem:
-            raise _BadRowError(problem) from None
-    # A dot within an id, as in LJ.001, does not start an extension.
-    last = name.rpartition("/")[2]
-    return Utterance(
-        id=last.rpartition(".")[0] if last.lower().endswith(AUDIO_EXTENSIONS) else last,
-        audio_path=audio_path,
-        text=row.get(_NORMALIZED_TEXT) or row["text"],
-        speaker=row.get("speaker") or ONE_SPEAKER,
-        language=language,
-        source=source,
-    )
+
+
+def _parse_row(line: str, table: TableColumns) -> dict[str, str]:
+    if len(line) > _MAX_ROW_CHARACTERS:
+        raise DataError(f"found {len(line)} characters, expected at most {_MAX_ROW_CHARACTERS}")
+    cells = _cells(line, table.delimiter)
+    if len(cells) != len(table.columns):
+        raise DataError(
+            f"found {_count_columns(len(cells))}, expected {len(table.columns)} ({table.names})"
+        )
+    return dict(zip(table.columns, cells, strict=True))
 
 
 def _audio_path(folder: Path, name: str, folder_audio: dict[str, Path]) -> Path:
     if not name:
-        raise _BadRowError("has no audio file name")
+        raise DataError("has no audio file name")
     if max(len(part.encode()) for part in name.split("/")) > _MAX_NAME_BYTES:
-        raise _BadRowError(f"audio path '{name[:40]}...' is too long for a file name")
+        raise DataError(f"audio path '{name[:40]}...' is too long for a file name")
     if name.startswith("/") or ".." in name.split("/") or re.match("[A-Za-z]:/", name):
-        raise _BadRowError(
-            f"audio path '{name}' leaves the corpus folder; expected a path inside it"
-        )
+        raise DataError(f"audio path '{name}' leaves the corpus folder; expected a path inside it")
     has_extension = name.lower().endswith(AUDIO_EXTENSIONS)
     if "/" not in name:
         found = folder_audio.get(name)
@@ -357,9 +395,10 @@ def _held_out_paths(utterances: Sequence[Utterance], fraction: float) -> set[Pat
     return chosen
 
 
-def parse_columns(layout: str) -> tuple[str, ...]:
-    """Parse a layout given by the user, such as `audio|text|speaker`."""
-    columns = tuple(_meaning(name.strip().lower()) for name in re.split(r"[|,\t]", layout))
+def parse_columns(layout: str) -> tuple[tuple[str, ...], str]:
+    """Return the columns of a layout such as `audio|text|speaker`, and its delimiter."""
+    separator = next((character for character in layout if character in _DELIMITERS), "|")
+    columns = tuple(_meaning(name.strip().lower()) for name in layout.split(separator))
     allowed = [*_COLUMN_NAMES, _NORMALIZED_TEXT, _IGNORED_COLUMN]
     unknown = [name for name in columns if name not in allowed]
     if unknown:
@@ -370,35 +409,25 @@ def parse_columns(layout: str) -> tuple[str, ...]:
     for needed in ("audio", "text"):
         if columns.count(needed) != 1:
             raise DataError(f"layout '{layout}': expected one {needed} column")
-    return columns
+    return columns, separator
 
 
-def parse_delimiter(delimiter: str) -> str:
-    character = _DELIMITER_NAMES.get(delimiter, delimiter)
-    if len(character) != 1 or character in "\r\n":
-        raise DataError(f"delimiter {delimiter!r}: expected one character, such as | or , or tab")
-    return character
-
-
-def detect_layout(
-    file: Path,
-    rows: Sequence[tuple[int, str]],
-    columns: tuple[str, ...] | None = None,
-    delimiter: str | None = None,
-) -> Layout:
-    """Detect the columns and the delimiter, except where they are given."""
-    header = _header(rows[0][1], _DELIMITERS if delimiter is None else (delimiter,))
+def detect_columns(
+    file: Path, rows: Sequence[tuple[int, str]], layout: str | None = None
+) -> TableColumns:
+    """Detect the columns, unless `layout` names them, and the delimiter."""
+    header = _header(rows[0][1])
     lines = [line for _, line in rows[:_SAMPLE_ROWS]]
-    if columns is not None:
-        if delimiter is None and header:
-            delimiter = header.delimiter
-        elif delimiter is None:
-            width = len(columns)
-            delimiter = max(
-                _DELIMITERS,
-                key=lambda character: sum(len(_cells(line, character)) == width for line in lines),
-            )
-        return Layout(delimiter, columns, header is not None)
+    if layout is not None:
+        columns, separator = parse_columns(layout)
+        if header is not None:
+            return TableColumns(header.delimiter, columns, True)
+        # The delimiter that fits most rows, and in doubt that of the layout.
+        delimiter = max(
+            (separator, *_DELIMITERS),
+            key=lambda it: sum(len(_cells(line, it)) == len(columns) for line in lines),
+        )
+        return TableColumns(delimiter, columns, False)
     if header is not None:
         missing = {"audio", "text"} - set(header.columns)
         if missing:
@@ -407,18 +436,17 @@ def detect_layout(
                 f"column; expected names such as audio_file|text|speaker_name|language"
             )
         return header
-    delimiter = delimiter or "|"
-    sample = [_cells(line[:_MAX_ROW_CHARACTERS], delimiter) for line in lines]
+    sample = [_cells(line[:_MAX_ROW_CHARACTERS], "|") for line in lines]
     widths = Counter(map(len, sample))
     # Prefer a known number of columns among equally frequent ones.
     width = min(widths, key=lambda width: (-widths[width], width not in (2, 3), width))
     if width == 2:
-        return Layout(delimiter, ("audio", "text"), False)
+        return TableColumns("|", ("audio", "text"), False)
     if width != 3:
         raise DataError(
             f"{file}:{rows[0][0]}: found {_count_columns(width)}, expected id|text, "
             "id|text|normalised text, wav|speaker|text, or a header row such as "
-            "audio_file|text|speaker_name|language"
+            "audio_file|text|speaker_name|language; data.layout names other columns"
         )
     # A column of single, repeating words is a speaker; otherwise the layout is LJSpeech.
     cells = [row for row in sample if len(row) == 3]
@@ -427,7 +455,7 @@ def detect_layout(
         (True, False): ("audio", "speaker", "text"),
         (False, True): ("audio", "text", "speaker"),
     }
-    return Layout(delimiter, names.get((second, third), ("audio", "text", _NORMALIZED_TEXT)), False)
+    return TableColumns("|", names.get((second, third), ("audio", "text", _NORMALIZED_TEXT)), False)
 
 
 def _looks_like_names(values: Sequence[str]) -> bool:
@@ -436,13 +464,13 @@ def _looks_like_names(values: Sequence[str]) -> bool:
     )
 
 
-def _header(line: str, delimiters: Sequence[str]) -> Layout | None:
-    for delimiter in delimiters:
+def _header(line: str) -> TableColumns | None:
+    for delimiter in _DELIMITERS:
         names = [name.strip().strip('"').lower() for name in line.split(delimiter)]
         columns = tuple(_meaning(name) for name in names)
         known = sum(column in _COLUMN_NAMES for column in columns)
         if known >= 2 and ("audio" in columns or "text" in columns):
-            return Layout(delimiter, columns, True)
+            return TableColumns(delimiter, columns, True)
     return None
 
 
@@ -461,3 +489,79 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def _count_columns(count: int) -> str:
     return f"{count} {plural(count, 'column')}"
+
+
+def read_durations(folder: Path) -> dict[str, Pronunciation]:
+    """Return the pronunciations of a corpus by `audio_file`, none if it has no such file."""
+    file = folder / DURATIONS_FILE
+    if not file.exists():
+        return {}
+    content = file.read_text(encoding="utf-8")
+    found = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            clip = json.loads(line)
+            found[str(clip["audio_file"])] = pronunciation(clip)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise DataError(
+                f"{file}:{number}: expected audio_file and units [phoneme, ..., start, end] "
+                f"({type(error).__name__}: {error})"
+            ) from None
+    return found
+
+
+def pronunciation(clip: Mapping[str, Any]) -> Pronunciation:
+    """Merge the units of a clip into symbols as `text.phonemes` gives them.
+
+    The time of a stress mark goes to the sound after it. So does that of a space, unless it is a
+    pause. A pause after a punctuation mark belongs to the mark.
+    """
+    symbols: list[str] = []
+    ends: list[float] = []
+    stress = ""
+    start = None
+    units = _merged(clip["units"])
+    for piece, begin, end in units:
+        if start is None:
+            start = begin
+        if piece in STRESS_MARKS:
+            stress = piece
+        elif piece.isspace():
+            if symbols and symbols[-1] in _MARKS:
+                ends[-1] = end
+                symbols.append(" ")
+                ends.append(end)
+            elif symbols:
+                is_pause = end - begin >= _SHORTEST_PAUSE_SECONDS
+                symbols.append(" ")
+                ends.append(end if is_pause else ends[-1])
+        elif piece in _MARKS or piece in _DASHES:
+            symbols.append("," if piece in _DASHES else piece)
+            ends.append(end)
+        elif is_modifier(piece) and symbols:
+            symbols[-1] += piece
+            ends[-1] = end
+        elif piece.isalpha():
+            symbols.append(stress + piece)
+            ends.append(end)
+            stress = ""
+        elif symbols:  # quotes and brackets
+            ends[-1] = end
+    audible_end = clip.get("audible", (0.0, float("inf")))[1]
+    while_silent = [min(end, max(audible_end, start or 0.0)) for end in ends]
+    return Pronunciation(tuple(symbols), float(start or 0.0), tuple(map(float, while_silent)))
+
+
+def _merged(units: Sequence[Sequence[Any]]) -> list[tuple[str, float, float]]:
+    """Split the time of each unit evenly over its characters; modifiers get none."""
+    found = []
+    for unit in units:
+        text, begin, end = str(unit[0]), float(unit[-2]), float(unit[-1])
+        letters = sum(not is_modifier(character) for character in text)
+        step = (end - begin) / max(letters, 1)
+        at = begin
+        for character in text:
+            after = at if is_modifier(character) else at + step
+            found.append((character, at, after))
+            at = after
+    return found

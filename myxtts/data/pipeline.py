@@ -12,28 +12,29 @@ import abc
 import contextlib
 import functools
 import itertools
-import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.augmentation import Augmentation
-from myxtts.data.batch import BatchLoader, batch_signature, compile_features, waveform_signature
-from myxtts.data.cache import FeatureCache
+from myxtts.data.batch import (
+    Augmentation,
+    BatchLoader,
+    batch_signature,
+    compile_features,
+    waveform_signature,
+)
 from myxtts.data.corpus import CorpusPart
 from myxtts.data.workers import worker_count
 from myxtts.devices.machine import read_memory
 from myxtts.devices.memory import memory_for_tensors_mb
 from myxtts.errors import DeviceError, MyXTTSError
 from myxtts.text.tokenizer import Tokenizer
-
-_log = logging.getLogger(__name__)
 
 HOST = "CPU:0"
 SINGLE_GPU, MULTI_GPU = "single-gpu-buffered", "multi-gpu"
@@ -47,7 +48,7 @@ _MIN_BUFFER = 4
 # If a buffer this much larger still runs empty, the source is too slow; more space does not help.
 _MAX_GROWTH = 4
 _SECONDS_TO_END = 10.0
-# Share of free memory: half for prefetched batches, half for the corpus features if they fit.
+# Share of free memory for batches; on the host half of it, as features are cached there too.
 _MEMORY_SHARE = 0.25
 
 Item = TypeVar("Item")
@@ -61,8 +62,6 @@ class BatchSource(abc.ABC):
 
     computes_features: bool
     """Whether `features` must be applied to the result of `load`."""
-    arrays_read: Sequence[str]
-    """Names of the cache arrays that `load` reads."""
     largest_batch_bytes: int
 
     def __init__(
@@ -122,7 +121,6 @@ class AcousticSource(BatchSource):
     ) -> None:
         super().__init__(part, config, data_device=data_device, worker=worker, workers=workers)
         self.computes_features = self.has_own_device or Augmentation(config).is_on
-        self.arrays_read = "tokens", "ends", "audio" if self.computes_features else "mels"
         reference_frames, n_mels = config.model.reference_frames, config.data.n_mels
         self.largest_batch_bytes = max(
             4 * shape.batch * ((shape.frames + reference_frames) * n_mels + shape.tokens)
@@ -166,8 +164,8 @@ class Feed:
         room = self._room_for_batches()
         batch_bytes = source.largest_batch_bytes
         self.buffer_size = initial_size(config.data.buffer_size, self._threads, room, batch_bytes)
-        most = self.buffer_size if room is None else room // batch_bytes
-        self._adaptive_size = AdaptiveSize(self.buffer_size, self._threads, most)
+        max_size = self.buffer_size if room is None else room // batch_bytes
+        self._adaptive_size = AdaptiveSize(self.buffer_size, self._threads, max_size)
         self._problem: Exception | None = None
         self._closing = contextlib.ExitStack()
         self._is_first = True
@@ -178,7 +176,6 @@ class Feed:
             _BATCHES_BEFORE_MODEL, self.buffer_size, self._last_step - first_step
         )
         self._started_at = time.monotonic()
-        self._hold_in_memory()
         self._buffer = Buffer(self._batches(first_step), self.buffer_size, "batches")
         self._nearest = self._buffer
         if self.model_device != self.data_device:
@@ -253,25 +250,6 @@ class Feed:
 
     def _batches(self, first_step: int) -> Iterator[Any]:
         """Return lazy batches: nothing is computed before the first one is requested."""
-        # Never read past the end of a tf.data iterator: the end is an error status that can fail
-        # concurrent operations of other threads.
-        source = itertools.islice(self._dataset(first_step), self._last_step - first_step)
-        return map(self._source.computed, source) if self.mode == MULTI_GPU else source
-
-    def _dataset(self, first_step: int) -> tf.data.Dataset:
-        dataset = tf.data.Dataset.range(first_step, self._last_step)
-        dataset = dataset.map(self._loading(), num_parallel_calls=self._threads, deterministic=True)
-        if self._source.computes_features and self.mode == SINGLE_GPU:
-            dataset = dataset.map(
-                self._source.features, num_parallel_calls=self._threads, deterministic=True
-            )
-        options = tf.data.Options()
-        # A separate thread pool: the threads of the step are busy.
-        options.threading.private_threadpool_size = self._threads
-        return dataset.prefetch(self._threads).with_options(options)
-
-    def _loading(self) -> Callable[[tf.Tensor], Any]:
-        """Return a function that loads the batch of a step inside tf.data."""
         signature = self._source.signature
         specs = tf.nest.flatten(signature)
 
@@ -290,7 +268,18 @@ class Feed:
             ]
             return tf.nest.pack_sequence_as(signature, shaped)
 
-        return load_in_graph
+        in_order = {"num_parallel_calls": self._threads, "deterministic": True}
+        dataset = tf.data.Dataset.range(first_step, self._last_step).map(load_in_graph, **in_order)
+        if self._source.computes_features and self.mode == SINGLE_GPU:
+            dataset = dataset.map(self._source.features, **in_order)
+        options = tf.data.Options()
+        # A separate thread pool: the threads of the step are busy.
+        options.threading.private_threadpool_size = self._threads
+        dataset = dataset.prefetch(self._threads).with_options(options)
+        # Never read past the end of a tf.data iterator: the end is an error status that can fail
+        # concurrent operations of other threads.
+        source = itertools.islice(dataset, self._last_step - first_step)
+        return map(self._source.computed, source) if self.mode == MULTI_GPU else source
 
     @contextlib.contextmanager
     def _unwrapped_errors(self) -> Iterator[None]:
@@ -309,15 +298,7 @@ class Feed:
         if self.data_device.startswith("GPU"):
             memory_mb = memory_for_tensors_mb(int(self.data_device.removeprefix("GPU:")))
             return None if memory_mb is None else int(memory_mb * _MEMORY_SHARE) << 20
-        return int(_free_bytes() * _MEMORY_SHARE) // 2
-
-    def _hold_in_memory(self) -> None:
-        """Load features into memory if they need no more than the batches may take."""
-        cache, parts, free = self._source.cache, self._source.arrays_read, _free_bytes()
-        needed = sum(cache.reader.nbytes(part) for part in parts)
-        if needed > free * _MEMORY_SHARE / 2:
-            return
-        self._closing.callback(MemoryCache(cache, parts).close)
+        return int((read_memory().free_mb << 20) * _MEMORY_SHARE) // 2
 
 
 def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
@@ -330,10 +311,6 @@ def _moved(batches: Iterator[Any], device: str) -> Iterator[Any]:
         with tf.device(device):
             moved = tf.nest.map_structure(move, batch)
         yield moved
-
-
-def _free_bytes() -> int:
-    return read_memory().free_mb << 20
 
 
 def initial_size(wanted: int, workers: int, room_bytes: int | None, batch_bytes: int) -> int:
@@ -351,10 +328,10 @@ class AdaptiveSize:
     source is slower than the model; otherwise it is only uneven.
     """
 
-    def __init__(self, size: int, workers: int, most: int) -> None:
+    def __init__(self, size: int, workers: int, max_size: int) -> None:
         self.size = size
-        self._least = min(size, max(_MIN_BUFFER, 2 * workers))
-        self._most = max(size, min(most, _MAX_GROWTH * size))
+        self._min = min(size, max(_MIN_BUFFER, 2 * workers))
+        self._max = max(size, min(max_size, _MAX_GROWTH * size))
         self._steps = self._waits = 0
         self._lowest_fill = size
         self._has_grown = False
@@ -381,9 +358,9 @@ class AdaptiveSize:
             return self.size
         before, waits, lowest = self.size, self._waits, self._lowest_fill
         if waits:
-            self.size = min(2 * self.size, self._most)
+            self.size = min(2 * self.size, self._max)
         elif lowest > self.size // 2 and not self._has_grown:
-            self.size = max(self.size // 2, self._least)
+            self.size = max(self.size // 2, self._min)
         if self.size != before:
             self._has_grown = self.size > before
             reason = (
@@ -395,32 +372,6 @@ class AdaptiveSize:
         self._steps = self._waits = 0
         self._lowest_fill = self.size
         return self.size
-
-
-class MemoryCache:
-    """Load parts of a cache into memory in the background, while training runs."""
-
-    def __init__(self, cache: FeatureCache, parts: Sequence[str]) -> None:
-        self._cache = cache
-        self._parts = parts
-        self._closed = False
-        self._thread = threading.Thread(target=self._read, name="memory cache", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        self._thread.join()
-
-    def close(self) -> None:
-        self._closed = True
-        self._thread.join()
-
-    def _read(self) -> None:
-        try:
-            for part in self._parts:
-                self._cache.reader.hold(part, lambda: self._closed)
-        except (OSError, MemoryError) as error:
-            # Reading the clips from disk reports the cause.
-            _log.warning("features stay on disk: %s", error)
 
 
 class Buffer(Generic[Item]):

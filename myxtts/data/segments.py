@@ -1,13 +1,13 @@
 """Data of vocoder training: segments of recordings with their mels, and predicted mels on disk.
 
 Segments are augmented, so that the vocoder generalizes to any voice and recording. Unlike in
-`data.augmentation`, the samples themselves are changed, both the input and the target.
+`data.batch`, the samples themselves are changed, both the input and the target.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from myxtts.audio.mel import (
     window_start,
 )
 from myxtts.config.config import AugmentationConfig, XTTSConfig
-from myxtts.data.augmentation import NOISE_RANGE_DB, tone_curves
+from myxtts.data.batch import NOISE_RANGE_DB, tone_curves
 from myxtts.data.cache import FULL_SCALE, FeatureCache, mapped, write_header
 from myxtts.data.corpus import CorpusPart
 from myxtts.data.pipeline import BatchSource
@@ -116,7 +116,6 @@ class SegmentSource(BatchSource):
     """Segments of the clips of each step, with mels computed from their samples."""
 
     computes_features = True
-    arrays_read: Sequence[str] = ("audio",)
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -401,25 +401,25 @@ def _best_sizes(
         seconds = work * _STEP_OVER_FORWARD / _MULTIPLICATIONS_PER_SECOND
         return float(seconds) + (COMPILE_SECONDS_PER_SHAPE * len(sizes) if xla else 0.0)
 
-    def plans_up_to(most: int) -> list[list[Size]]:
-        multiples = TOKEN_MULTIPLE, frame_multiple(config)
-        return nested_sizes(
-            token_counts, frame_counts, cost_of_clip, most, multiples=multiples, weights=weights
-        )
-
     def real_share(sizes: list[Size]) -> float:
         tokens, frames, clips = _columns(sizes)
         return mean_work / float(np.average(work_of(tokens, frames), weights=clips))
 
+    multiples = TOKEN_MULTIPLE, frame_multiple(config)
+    plans = nested_sizes(
+        token_counts, frame_counts, cost_of_clip, multiples=multiples, weights=weights
+    )
     if config.data.shape_count is not None:
-        return plans_up_to(config.data.shape_count)[-1]
-    usual = _shapes_with_whole_epochs(token_counts.size, config)
-    best = min(plans_up_to(min(MAX_SHAPES, usual)), key=training_seconds)
-    most = min(_MAX_UNCOMPILED_SHAPES, token_counts.size // config.clips_per_step)
-    if xla or most <= len(best) or real_share(best) >= _ENOUGH_REAL_WORK:
+        return list(itertools.islice(plans, config.data.shape_count))[-1]
+    usual = min(MAX_SHAPES, _shapes_with_whole_epochs(token_counts.size, config))
+    few = list(itertools.islice(plans, usual))
+    best = min(few, key=training_seconds)
+    max_shapes = min(_MAX_UNCOMPILED_SHAPES, token_counts.size // config.clips_per_step)
+    if xla or max_shapes <= len(best) or real_share(best) >= _ENOUGH_REAL_WORK:
         return best
-    more = plans_up_to(most)[len(best) - 1 :]
-    return next((sizes for sizes in more if real_share(sizes) >= _ENOUGH_REAL_WORK), more[-1])
+    more = [*few, *itertools.islice(plans, max(0, max_shapes - len(few)))][:max_shapes]
+    enough = (sizes for sizes in more[len(best) - 1 :] if real_share(sizes) >= _ENOUGH_REAL_WORK)
+    return next(enough, more[-1])
 
 
 def _shapes_with_whole_epochs(clips: int, config: XTTSConfig) -> int:
@@ -450,29 +450,18 @@ def _batch_sizes(
             min(batch, max(1, int(size.clips) // multiple) * multiple)
             for batch, size in zip(batches, sizes, strict=True)
         ]
-    if config.data.frame_budget is None:
-        return batches
-    frame_budget = config.data.frame_budget * accumulation
-    most = [frame_budget // size.frames // multiple * multiple for size in sizes]
-    if min(most) == 0:
-        at_once = multiple // accumulation
-        raise ConfigError(
-            f"data.frame_budget: found {config.data.frame_budget}, expected at least "
-            f"{at_once * max(size.frames for size in sizes)}: {at_once} of the longest clips"
-        )
-    return [min(batch, limit) for batch, limit in zip(batches, most, strict=True)]
+    return batches
 
 
 def nested_sizes(
     token_counts: IntArray,
     frame_counts: IntArray,
     cost_of_clip: CostOfClip,
-    most: int,
     *,
     multiples: tuple[int, int],
     weights: FloatArray | None = None,
-) -> list[list[Size]]:
-    """Find the cheapest sizes for 1, 2, … `most` shapes, while another shape reduces the cost.
+) -> Iterator[list[Size]]:
+    """Yield the cheapest sizes for 1, 2, 3, … shapes, while another shape reduces the cost.
 
     Shapes are nested: they grow in tokens and frames together, and a clip goes into the first one
     that fits. The clips of a shape are those that fit it but not the previous one. So the best
@@ -484,33 +473,27 @@ def nested_sizes(
     tokens, frames, fitting = _candidates(token_counts, frame_counts, multiples, weights)
     cost = cost_of_clip(tokens, frames)
     holds = (tokens[:, None] <= tokens) & (frames[:, None] <= frames)
-    # least[c]: minimum cost of all clips that fit candidate c, if c is the largest shape so far.
-    least = fitting * cost
+    # lowest[c]: minimum cost of all clips that fit candidate c, if c is the largest shape so far.
+    lowest = fitting * cost
     # Cost of adding shape c (column) after p (row), without the part that depends on c only.
     step = np.where(holds, -fitting[:, None] * cost, np.inf)
     predecessors: list[npt.NDArray[np.intp]] = []
-    totals = [least[-1]]
-    for _ in range(1, most):
-        extended = least[:, None] + step
-        best = np.argmin(extended, axis=0)
-        least = extended[best, np.arange(least.size)] + fitting * cost
-        if not least[-1] < totals[-1]:
-            break
-        predecessors.append(best)
-        totals.append(least[-1])
-    plans = []
-    for count in range(len(totals)):
+    while True:
         places = [fitting.size - 1]
-        for choices in reversed(predecessors[:count]):
+        for choices in reversed(predecessors):
             places.insert(0, int(choices[places[0]]))
         smaller = [0.0, *fitting[places[:-1]]]
-        plans.append(
-            [
-                Size(int(tokens[place]), int(frames[place]), float(fitting[place] - before))
-                for place, before in zip(places, smaller, strict=True)
-            ]
-        )
-    return plans
+        yield [
+            Size(int(tokens[place]), int(frames[place]), float(fitting[place] - before))
+            for place, before in zip(places, smaller, strict=True)
+        ]
+        extended = lowest[:, None] + step
+        best = np.argmin(extended, axis=0)
+        total = lowest[-1]
+        lowest = extended[best, np.arange(lowest.size)] + fitting * cost
+        if not lowest[-1] < total:
+            return
+        predecessors.append(best)
 
 
 def _candidates(
@@ -717,12 +700,14 @@ def load_shapes(file: Path, config: XTTSConfig) -> tuple[list[tuple[int, int, in
         shapes = [(shape["batch"], shape["tokens"], shape["frames"]) for shape in content["shapes"]]
         if not shapes:
             raise ValueError("no shapes")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        # A plan of an earlier version may name more settings.
+        now = _deciding_settings(config)
+        is_same = {name: content["settings"].get(name) for name in now} == now
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{file}: not a valid shape plan ({error}); delete it to plan the shapes again"
         ) from error
-    same = content["settings"] == _deciding_settings(config)
-    return (shapes, content["whole_epochs"]) if same else None
+    return (shapes, content["whole_epochs"]) if is_same else None
 
 
 def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
@@ -732,7 +717,6 @@ def _deciding_settings(config: XTTSConfig) -> dict[str, Any]:
         "batching": data.batching_mode,
         "batch_size": config.clips_per_step,
         "shape_count": data.shape_count,
-        "frame_budget": data.frame_budget and data.frame_budget * accumulation,
         "max_text_length": data.max_text_length,
         "max_mel_frames": data.max_mel_frames,
         "speaker_balance": data.speaker_balance,

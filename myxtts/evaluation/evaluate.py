@@ -27,7 +27,7 @@ from myxtts.audio.griffin_lim import GriffinLim, Vocoder
 from myxtts.audio.mel import clip_log_mel
 from myxtts.config.config import MEASURES, AudioConfig, XTTSConfig
 from myxtts.config.loading import load_config
-from myxtts.data.corpus import CorpusSubset
+from myxtts.data.corpus import read_subset
 from myxtts.data.metadata import Utterance
 from myxtts.errors import ConfigError, DataError, MyXTTSError
 from myxtts.evaluation.measures import (
@@ -229,23 +229,22 @@ def held_out_sentences(
     The reference is the speaker's next held-out clip or, for a speaker with only one, a training
     clip.
     """
-    subset = CorpusSubset.of(config, "eval")
-    items = list(subset.dataset())
+    train = read_subset(config, "train")
+    items = read_subset(config, "eval", train)
     if not items:
         raise DataError(
-            f"{subset.folder}: has no held-out clips; expected metadata_eval.csv, or "
+            f"{items.folder}: has no held-out clips; expected metadata_eval.csv, or "
             "data.validation_fraction above 0"
         )
     of_speaker = _by_speaker(item for item in items if item.language in languages)
     if not of_speaker:
         found = ", ".join(sorted({item.language for item in items}))
         raise DataError(
-            f"{subset.folder}: its held-out clips are in {found}, but the run speaks "
+            f"{items.folder}: its held-out clips are in {found}, but the run speaks "
             f"{', '.join(languages)}"
         )
     alone = {speaker for speaker, clips in of_speaker.items() if len(clips) == 1}
-    training: Sequence[Utterance] = CorpusSubset.of(config, "train").dataset()
-    trained = _by_speaker(item for item in training if item.speaker in alone)
+    trained = _by_speaker(item for item in train if item.speaker in alone)
     sentences = []
     # The first clips of all speakers, then the second ones. Unusable clips are skipped; training
     # has left them out and reported them.
@@ -270,7 +269,7 @@ def held_out_sentences(
             )
     if not sentences:
         raise DataError(
-            f"{subset.folder}: no speaker of a held-out clip has a second usable clip as voice "
+            f"{items.folder}: no speaker of a held-out clip has a second usable clip as voice "
             "reference; expected at least two clips of a speaker"
         )
     return tuple(sentences)

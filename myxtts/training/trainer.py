@@ -63,13 +63,13 @@ _TRIAL_STEPS = 2
 _SECONDS_BETWEEN_SURVIVORS = 3.0
 # Settings that affect which clips are used. The folder does not: a corpus may be moved.
 _DECIDE_CLIPS = {
-    *("data.val_data", "data.validation_fraction", "data.layout", "data.delimiter"),
+    *("data.val_data", "data.validation_fraction", "data.layout"),
     *("data.max_text_length", "data.max_mel_frames", "vocoder.mels_from"),
 }
 # Settings that affect the batches of the same clips.
 _DECIDE_BATCHES = _DECIDE_CLIPS | {
     *("data.batch_size", "data.batching", "data.pad_to_fixed_length", "data.shape_count"),
-    *("data.frame_budget", "data.speaker_balance", "data.language_balance"),
+    *("data.speaker_balance", "data.language_balance"),
     *("training.gradient_accumulation_steps", "vocoder.frames_per_segment"),
 }
 

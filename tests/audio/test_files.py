@@ -10,7 +10,6 @@ from myxtts.audio.files import (
     set_loudness,
     trim_silence,
     window_levels,
-    write_audio,
 )
 from myxtts.config.config import AudioConfig
 from myxtts.errors import DataError
@@ -67,22 +66,6 @@ def test_unusable_files_are_named(tmp_path):
             read_audio(file, RATE)
         assert error.value.reason == reason
         assert str(file) in str(error.value)
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    file = tmp_path / "out.wav"
-    write_audio(file, tone(0.2), RATE)
-    before = file.read_bytes()
-
-    def write_half() -> None:
-        with audio_writer(file, RATE) as write:
-            write(tone(0.1))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_half()
-    assert file.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("name", ["out.aac", "out", "none/out.wav", "folder.wav"])

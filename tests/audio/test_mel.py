@@ -53,8 +53,8 @@ def reference_log_mel(waveform: np.ndarray, audio: AudioConfig, n_mels: int) -> 
     bins = np.arange(half + 1) * audio.sample_rate_hz / audio.fft_samples
     bands = np.zeros((n_mels, half + 1))
     for band in range(n_mels):
-        left, centre, right = edges[band : band + 3]
-        triangle = np.minimum((bins - left) / (centre - left), (right - bins) / (right - centre))
+        left, center, right = edges[band : band + 3]
+        triangle = np.minimum((bins - left) / (center - left), (right - bins) / (right - center))
         bands[band] = np.maximum(triangle, 0) * 2 / (right - left)
     frames = []
     for start in range(0, padded.size - audio.fft_samples + 1, audio.hop_samples):

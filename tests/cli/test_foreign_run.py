@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from myxtts.cli.main import command_parser, main
+from myxtts.cli.main import command_parser
 from myxtts.cli.train import configuration_of_run, find_start
 from myxtts.config.loading import merge
 from myxtts.devices.startup import program_cache, use_persistent_cache
@@ -123,12 +123,3 @@ def test_a_damaged_program_is_dropped_and_compiled_again(cache, caplog, content)
     use_persistent_cache(cache)
     assert [file.name for file in cache.iterdir()] == ["whole.pb"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-
-
-def test_a_section_that_is_twice_in_a_file(tmp_path, capsys):
-    file = tmp_path / "config.yaml"
-    file.write_text("data:\n  batch_size: 4\nmodel:\n  size: tiny\ndata:\n  workers: 2\n")
-    assert main(["train", "--config", str(file), "--dry-run"]) == 2
-    message = capsys.readouterr().err
-    assert "line 1" in message
-    assert "line 5" in message

@@ -28,19 +28,10 @@ def test_what_was_left_out_is_said(own_corpus, capsys):
     assert "  left out: 1 clip, missing audio" in capsys.readouterr().out
 
 
-def test_one_part_of_many_waits_for_the_others(own_corpus, capsys):
-    assert main(["prepare", str(own_corpus), "--shard", "2/2"]) == 0
-    assert "other shards are missing" in capsys.readouterr().out
-    assert main(["prepare", str(own_corpus), "--shard", "1/2"]) == 0
-    assert "Training: 18 clips" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["none"], "none: no such folder"),
-        (["corpus", "--shard", "3/2"], "--shard: found '3/2', allowed: I/N with I from 1 to N"),
-        (["corpus", "--shard", "half"], "--shard: found 'half'"),
         (
             ["corpus", "--set", "data.cache_dir=corpus/metadata_eval.csv"],
             "cannot write features there",

@@ -1,6 +1,8 @@
 """`myxtts validate` as a user types it."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 import soundfile
 
 from myxtts.cli.main import main
-from myxtts.data.metadata import read_metadata
+from myxtts.data.metadata import read_table
 
 RATE_HZ = 22_050
 
@@ -78,9 +80,7 @@ def test_json_holds_everything(tmp_path, capsys):
         {
             "file": "metadata.csv",
             "rows": 11,
-            "columns": ["audio", "text"],
-            "delimiter": "|",
-            "header": False,
+            "layout": "columns audio|text, without a header row",
         }
     ]
     assert len(report["errors"]) == 8 + 1 + 1
@@ -112,7 +112,7 @@ def test_fix_writes_the_rows_without_errors(tmp_path, capsys):
         "wavs/c0.wav|One, two   three.|ann|en",
         "wavs/c1.wav|Four five six.|bob|en",
     ]
-    _, rows = read_metadata(out, "en")
+    rows = read_table(out, "en").utterances
     assert all(row.audio_path.is_file() for row in rows)
     out.rename(folder / "metadata_train.csv")
     assert validate(capsys, folder)[0] == 0
@@ -151,11 +151,11 @@ def test_fix_without_a_good_row_writes_nothing(tmp_path, capsys):
     ("rows", "options", "described"),
     [
         ("c0|ann|Hello there.\n", ["--layout=audio|speaker|text"], "audio|speaker|text"),
-        ("ann;Hello there.;c0\n", ["--layout=speaker,text,audio", "--delimiter=;"],
+        ("ann;Hello there.;c0\n", ["--layout=speaker|text|audio"],
          "speaker;text;audio"),
         ("c0\t7\tHello there.\n", ["--layout=audio,-,text"], "audio<tab>-<tab>text"),
-        ("c0,Hello there.\n", ["--delimiter=,"], "audio,text"),
-        ("c0\tHello there.\n", ["--delimiter=tab"], "audio<tab>text"),
+        ("c0,Hello there.\n", ["--layout=audio|text"], "audio,text"),
+        ("c0\tHello there.\n", ["--layout=audio|text"], "audio<tab>text"),
         ("c0|Hello.|Hello there.\n", ["--layout=id|text|normalised text"],
          "audio|text|normalised text"),
         ("id|speaker|transcript\nc0|ann|Hello there.\n", ["--layout=audio|speaker|text"],
@@ -211,3 +211,22 @@ def test_the_row_without_a_bar_is_blamed(tmp_path, capsys):
     (tmp_path / "metadata.csv").write_text("a|The first row is fine.\nb The second has no bar.\n")
     assert main(["validate", str(tmp_path)]) == 1
     assert "metadata.csv:2: bad row: found 1 column, expected 2" in capsys.readouterr().out
+
+
+def test_checksums_find_a_recording_that_was_replaced_unnoticed(demo_corpus, tmp_path, capsys):
+    """The same size and modification time: training would go on with the features it has."""
+    folder = tmp_path / "corpus"
+    shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
+    assert main(["prepare", str(folder)]) == 0
+    assert validate(capsys, folder, "--checksums")[0] == 0
+    wav = sorted((folder / "wavs").iterdir())[0]
+    status = wav.stat()
+    samples, rate_hz = soundfile.read(wav)
+    soundfile.write(wav, samples * 0.9, rate_hz)
+    os.utime(wav, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert wav.stat().st_size == status.st_size
+    assert validate(capsys, folder)[0] == 0
+    exit_code, output = validate(capsys, folder, "--checksums", "--json")
+    assert exit_code == 1
+    (error,) = json.loads(output)["errors"]
+    assert wav.name in error["detail"]

@@ -89,6 +89,12 @@ def test_an_interrupted_line_is_not_read(tmp_path):
     assert [line["number"] for line in read_lines(file, ["number"])] == [1, 3]
 
 
+def test_a_line_with_a_name_that_is_not_utf8_is_read_back(tmp_path):
+    line = {"by": os.fsdecode(b"command m\xfcnchen {}")}
+    append(tmp_path / "lines.jsonl", line)
+    assert list(read_lines(tmp_path / "lines.jsonl", ["by"])) == [line]
+
+
 def test_noise_and_clipping_are_dropped(glued, write, out, capsys):
     noisy = write("noisy.wav", glued.with_noise(-25.0))
     clipped = write("clipped.wav", np.clip(glued.samples * 8, -0.9, 0.9))

@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from myxtts.audio.mel import LOG_FLOOR
-from myxtts.data.augmentation import Augmentation, frames_at_speed
-from myxtts.data.batch import BatchLoader, block_samples, compile_features
+from myxtts.data.batch import (
+    Augmentation,
+    BatchLoader,
+    block_samples,
+    compile_features,
+    frames_at_speed,
+)
 from myxtts.data.cache import checksum, open_cache
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import PADDING_ID
@@ -54,7 +59,7 @@ def test_mels_computed_from_samples_equal_the_cached_ones(corpus, loader, miniat
         for name in cached._fields:
             values, expected = np.asarray(getattr(computed, name)), getattr(cached, name)
             assert values.shape == expected.shape, name
-            # float16 tells values around 8 apart by 1/128.
+            # float16 values around 8 are 1/128 apart.
             np.testing.assert_allclose(values, expected, atol=1 / 127, err_msg=name)
             assert np.mean(values != expected) < 0.01, name
     assert features.experimental_get_tracing_count() == 1
@@ -98,11 +103,11 @@ def test_pitch_moves_the_sound_and_keeps_the_length(corpus, miniature):
     for row, factor in enumerate(factors):
         length = plain.mel_lengths[row]
 
-        def centre(mel, length=length):
+        def center(mel, length=length):
             energy = np.exp(mel[:length]).sum(axis=0)
             return (energy * bands).sum() / energy.sum()
 
-        moved = centre(changed.mel[row].numpy()) - centre(plain.mel[row])
+        moved = center(changed.mel[row].numpy()) - center(plain.mel[row])
         assert np.sign(moved) == np.sign(factor - 1) or abs(factor - 1) < 0.02
 
 
@@ -118,7 +123,7 @@ def test_formants_move_and_the_pitch_stays(corpus, miniature):
             np.asarray(mel[row])[: plain.mel_lengths[row]] @ waves.T
             for mel in (plain.mel, changed.mel)
         )
-        # Of each frame's waves from band to band: the slow ones are the resonances, the fast ones
+        # The waves of each frame from band to band: the slow ones are the resonances, the fast ones
         # the harmonics of the pitch.
         slow, fast = slice(1, 8), slice(24, 80)
         assert np.abs(after - before)[:, fast].mean() < 0.1 * np.abs(before)[:, fast].mean()
@@ -198,7 +203,7 @@ def test_machines_share_the_changes_of_a_batch(corpus, miniature):
 )
 @pytest.mark.parametrize("checksums_agree", [False, True])
 def test_a_damaged_clip_is_named(corpus, miniature, tmp_path, part, value, checksums_agree):
-    """By its checksum; where that was made to agree, what cannot be is still noticed."""
+    """Detect impossible values even if the checksum was made to agree."""
     cache = corpus.train.cache
     clip = 3
     folder = tmp_path / cache.folder.name

@@ -1,5 +1,4 @@
 import io
-import pickle
 import shutil
 import struct
 import subprocess
@@ -15,6 +14,7 @@ import soxr
 from myxtts.audio.files import Recording, read_recording
 from myxtts.config.config import AudioConfig, XTTSConfig
 from myxtts.data import checks
+from myxtts.data.cache import prepare
 from myxtts.data.checks import (
     check_clip,
     check_corpus,
@@ -22,8 +22,6 @@ from myxtts.data.checks import (
     clipped_share,
     missing_band_hz,
 )
-from myxtts.data.demo import make_demo_corpus
-from myxtts.data.features import prepare
 from myxtts.data.metadata import LJSpeechDataset
 from myxtts.text.tokenizer import unsayable
 
@@ -60,23 +58,6 @@ def test_a_good_corpus_has_nothing_to_show(demo_corpus):
     assert 20 < report.seconds < 120
 
 
-@pytest.mark.parametrize("tags", [("EN", "fa-IR"), ("en_US", "fa_IR"), ("en-us", "FA")])
-def test_a_good_corpus_is_good_whatever_the_spelling_of_its_languages(tmp_path, tags):
-    folder = tmp_path / "corpus"
-    make_demo_corpus(folder, utterances=8, speakers=1, languages=("en", "fa"))
-    config = XTTSConfig(workers=1)
-    expected = [check_clip(item, config).symbols for item in LJSpeechDataset(folder)]
-    for metadata in folder.glob("*.csv"):
-        text = metadata.read_text(encoding="utf-8")
-        for code, tag in zip(("en", "fa"), tags, strict=True):
-            text = text.replace(f"|{code}\n", f"|{tag}\n")
-        metadata.write_text(text, encoding="utf-8")
-    assert check_corpus(folder, config).findings == ()
-    items = LJSpeechDataset(folder)
-    assert {item.language for item in items} == {"en", "fa"}
-    assert [check_clip(item, config).symbols for item in items] == expected
-
-
 def test_training_leaves_out_what_validation_calls_an_error(damaged, miniature, tmp_path):
     config = miniature(max_rejected_fraction=0.5)
     cache = prepare(LJSpeechDataset(damaged), config, tmp_path / "cache")
@@ -99,12 +80,6 @@ def test_processes_and_one_process_agree(damaged):
     two = check_corpus(damaged, XTTSConfig(workers=2), lambda done, total: seen.append(done))
     assert one == two
     assert seen == list(range(1, 21))
-
-
-def test_findings_cross_processes_and_carry_no_sound(damaged):
-    report = check_corpus(damaged, XTTSConfig(workers=1))
-    assert pickle.loads(pickle.dumps(report.findings)) == report.findings
-    assert len(pickle.dumps(report)) < 500 * report.rows
 
 
 def test_checks_need_no_tensorflow():
@@ -245,9 +220,9 @@ def voice(seconds: float = 2.0, *, seed: int = 7, rate_hz: int = RATE_HZ) -> np.
     """Something with the spectrum and the pauses of speech, different for every seed."""
     generator = np.random.default_rng(seed)
     noise = generator.standard_normal(int(seconds * rate_hz))
-    colour = noise + 0.9 * np.roll(noise, 1) + 0.8 * np.roll(noise, 2)
+    colored = noise + 0.9 * np.roll(noise, 1) + 0.8 * np.roll(noise, 2)
     syllables = 0.55 + 0.45 * np.sin(2 * np.pi * 4 * np.arange(noise.size) / rate_hz)
-    return (0.06 * colour * syllables).astype(np.float32)
+    return (0.06 * colored * syllables).astype(np.float32)
 
 
 def encoded(samples: np.ndarray, rate_hz: int = RATE_HZ, **how: str) -> bytes:

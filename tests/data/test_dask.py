@@ -9,15 +9,15 @@ import pytest
 
 from myxtts.cli.main import main
 from myxtts.config.config import XTTSConfig
-from myxtts.data import features
-from myxtts.data.corpus import prepare_part
+from myxtts.data import cache
+from myxtts.data.corpus import prepare_subset, read_subset
 
 distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture
 def cluster(monkeypatch):
-    monkeypatch.setattr(features, "CLIPS_PER_CHUNK", 2)  # several tasks for each worker
+    monkeypatch.setattr(cache, "CLIPS_PER_CHUNK", 2)  # several tasks for each worker
     # Its own threads and sockets are closed by finalizers.
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=40
@@ -41,18 +41,19 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster, own_corpus)
     """Also with a relative path, though the workers have other working folders."""
     workers = [nanny.pid for nanny in cluster.workers.values()]
 
-    def kill_one(part, done, total):
+    def kill_one(done, total):
         if workers and done < total:
             os.kill(workers.pop(), signal.SIGKILL)
             workers.clear()
 
     config = XTTSConfig(train_data="corpus")
-    there = prepare_part(config, "train", kill_one, dask=cluster.scheduler_address)
+    dataset = read_subset(config, "train")
+    there = prepare_subset(dataset, config, kill_one, cluster.scheduler_address)
     assert not workers
     assert len(there) == 18
     found = content(there.folder)
     shutil.rmtree(own_corpus / "myxtts-cache")
-    here = prepare_part(config, "train", lambda part, done, total: None)
+    here = prepare_subset(dataset, config, lambda done, total: None)
     assert content(here.folder) == found
 
 

@@ -16,7 +16,6 @@ from myxtts.data.pipeline import (
     AdaptiveSize,
     Buffer,
     Feed,
-    MemoryCache,
     initial_size,
 )
 from myxtts.errors import DataError, DeviceError
@@ -182,7 +181,7 @@ def test_the_model_waits_for_data_and_for_its_delay(open_feed, monkeypatch):
 
 
 def test_batches_on_the_model_device_count_as_ready(open_feed):
-    # By its other name the same device stands in for a second one.
+    # Another name of the same device stands in for a second one.
     feed = open_feed(data_device="CPU:0", model_device="/CPU:0", first_step=9)
     assert feed.batches_before_model == 3, "no more are to come"
     _, ready = feed.wait_until_ready(0.5)
@@ -192,7 +191,7 @@ def test_batches_on_the_model_device_count_as_ready(open_feed):
 @pytest.mark.parametrize("data_device", [None, "CPU:0"])
 def test_a_paused_feed_makes_nothing_and_loses_nothing(open_feed, data_device):
     expected = taken(open_feed(data_device=data_device), 12)
-    # As with two devices, whose second buffer waits for the first.
+    # With two devices the second buffer waits for the first.
     devices = {"data_device": data_device, "model_device": "/CPU:0" if data_device else "CPU:0"}
     feed = open_feed(settings={"buffer_size": 2, "workers": 1}, **devices)
     with feed.paused():
@@ -388,40 +387,26 @@ def windows(size, fills, waits=False):
 
 
 def test_the_buffer_grows_when_the_model_waits_up_to_what_fits():
-    size = AdaptiveSize(50, workers=2, most=150)
+    size = AdaptiveSize(50, workers=2, max_size=150)
     assert windows(size, [0], waits=True) == 100
     assert "100 batches instead of 50" in size.change
     assert windows(size, [0, 0], waits=True) == 150
     # A buffer that was once too small is not made small again.
     assert windows(size, [149, 149]) == 150
     # Where memory would allow more, growing ends where it no longer helps.
-    assert windows(AdaptiveSize(10, workers=2, most=10_000), [0] * 9, waits=True) == 40
+    assert windows(AdaptiveSize(10, workers=2, max_size=10_000), [0] * 9, waits=True) == 40
 
 
 def test_the_buffer_shrinks_when_the_model_never_waits():
-    size = AdaptiveSize(50, workers=2, most=150)
+    size = AdaptiveSize(50, workers=2, max_size=150)
     assert windows(size, [49]) == 25
     assert "25 batches instead of 50" in size.change
     assert windows(size, [25, 12, 6, 4]) == 4
 
 
 def test_a_buffer_that_is_needed_keeps_its_size():
-    assert windows(AdaptiveSize(50, workers=2, most=150), [10, 20, 1]) == 50
+    assert windows(AdaptiveSize(50, workers=2, max_size=150), [10, 20, 1]) == 50
 
 
-def test_a_buffer_smaller_than_the_least_stays():
-    assert windows(AdaptiveSize(1, workers=2, most=1), [1, 1]) == 1
-
-
-def test_features_move_into_memory_unchanged(corpus):
-    cache = open_cache(corpus.validation.cache.folder)
-    on_disk = [cache.clip_mel(clip) for clip in range(len(cache))]
-    memory = MemoryCache(cache, ["tokens", "mels"])
-    memory.wait()
-    assert cache.reader.is_held("mels")
-    assert not cache.reader.is_held("audio")
-    for clip, mel in enumerate(on_disk):
-        np.testing.assert_array_equal(cache.clip_mel(clip), mel)
-    with pytest.raises(ValueError, match="read-only"):
-        cache.clip_mel(0)[:] = 0
-    memory.close()
+def test_a_buffer_below_the_minimum_keeps_its_size():
+    assert windows(AdaptiveSize(1, workers=2, max_size=1), [1, 1]) == 1

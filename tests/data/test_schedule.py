@@ -305,7 +305,7 @@ def make_large_schedule(request):
 def test_a_batch_has_clips_from_all_over_the_corpus(make_large_schedule):
     schedule = make_large_schedule()
     some = batches(schedule, 0, 200)
-    # As far apart in a batch as in all of them, and in the next epoch with other clips.
+    # Clips of a batch are as far apart as any, and have other neighbors in the next epoch.
     spread = np.mean([np.std(batch.clips) for batch in some])
     assert spread == pytest.approx(np.std(np.concatenate([it.clips for it in some])), rel=0.1)
     later = batches(schedule, schedule.batches_per_epoch, 200)
@@ -341,9 +341,9 @@ def test_a_late_step_takes_no_more_work_than_an_early_one(make_large_schedule):
             schedule.batch_at(step)
         finally:
             sys.setprofile(None)
-            most_bytes = tracemalloc.get_traced_memory()[1]
+            peak_bytes = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-        return calls["call"] + calls["c_call"], most_bytes
+        return calls["call"] + calls["c_call"], peak_bytes
 
     early, late = work(10), work(1_000_000)
     assert late == pytest.approx(early, rel=0.5)

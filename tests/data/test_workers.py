@@ -10,7 +10,7 @@ WORK = """
 import os, time
 
 def work(task):
-    os.write(1, b"%d\\n" % os.getpid())  # in one piece, beside the other workers
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece, as other workers write too
     time.sleep(task)
 """
 PROGRAM = """

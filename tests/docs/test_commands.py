@@ -52,7 +52,7 @@ def test_commands_of_a_transcript_follow_its_prompts():
 
 
 def test_flags_of_every_program_are_known():
-    assert {"--max-steps", "--no-xla", "--shard", "--kills", "--picture"} <= known_flags()
+    assert {"--max-steps", "--no-xla", "--checksums", "--kills", "--picture"} <= known_flags()
     assert "--max-step" not in known_flags()
 
 

@@ -99,7 +99,6 @@ class LinearTask(Task):
 
 class LinearSource:
     device, has_own_device, computes_features = "CPU:0", False, False
-    arrays_read = ()
     largest_batch_bytes = 1_000
 
     def __init__(self, task, corpus):

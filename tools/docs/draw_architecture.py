@@ -8,7 +8,7 @@ STOPS = {
     "en": [
         ("metadata.csv, wavs/", "your recordings"),
         ("data.metadata", "read the rows"),
-        ("data.features", "build features, once"),
+        ("data.cache", "build features, once"),
         ("data.schedule", "plan shapes and batches"),
         ("data.pipeline", "feed the device"),
         ("training", "fit the model"),
@@ -19,7 +19,7 @@ STOPS = {
     "fa": [
         ("metadata.csv, wavs/", "صداهای ضبط‌شدهٔ شما"),
         ("data.metadata", "خواندن سطرها"),
-        ("data.features", "ساختن ویژگی‌ها، یک بار"),
+        ("data.cache", "ساختن ویژگی‌ها، یک بار"),
         ("data.schedule", "برنامهٔ شکل‌ها و دسته‌ها"),
         ("data.pipeline", "رساندن داده به دستگاه"),
         ("training", "آموزش مدل"),

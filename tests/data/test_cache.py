@@ -15,10 +15,9 @@ import soundfile
 
 from myxtts.audio.files import clean_recording, read_audio
 from myxtts.audio.mel import log_mel
-from myxtts.data import features
-from myxtts.data.cache import open_cache
+from myxtts.data import cache as features
+from myxtts.data.cache import fingerprint, open_cache, prepare
 from myxtts.data.corpus import open_corpus
-from myxtts.data.features import fingerprint, prepare
 from myxtts.data.metadata import LJSpeechDataset
 from myxtts.errors import DataError
 from myxtts.text.tokenizer import text_symbols
@@ -114,11 +113,12 @@ def test_one_that_finishes_second_leaves_no_chunks(
     dataset, config, make = LJSpeechDataset(demo_corpus), miniature(), features._make_chunks
 
     def make_while_another_finishes(utterances, config, build_dir, *rest):
-        make(utterances, config, build_dir, *rest)
+        chunks = make(utterances, config, build_dir, *rest)
         shutil.copytree(build_dir, tmp_path / "made")
         monkeypatch.setattr(features, "_make_chunks", make)
         prepare(dataset, config, tmp_path / "cache")
         shutil.move(tmp_path / "made", build_dir)
+        return chunks
 
     monkeypatch.setattr(features, "_make_chunks", make_while_another_finishes)
     assert prepare(dataset, config, tmp_path / "cache") is not None
@@ -126,7 +126,7 @@ def test_one_that_finishes_second_leaves_no_chunks(
 
 
 def test_what_changes_features_changes_the_fingerprint(demo_corpus, miniature):
-    dataset = list(LJSpeechDataset(demo_corpus))
+    dataset = LJSpeechDataset(demo_corpus)
     base = fingerprint(dataset, miniature())
     assert fingerprint(dataset, miniature(learning_rate=1.0, batch_size=2)) == base
     for change in (
@@ -136,12 +136,12 @@ def test_what_changes_features_changes_the_fingerprint(demo_corpus, miniature):
         {"max_text_length": 50},
     ):
         assert fingerprint(dataset, miniature(**change)) != base
-    assert fingerprint(dataset[:-1], miniature()) != base
+    assert fingerprint(LJSpeechDataset(demo_corpus, "eval"), miniature()) != base
 
 
 @pytest.mark.parametrize("rules", ["TEXT_RULES", "MEL_RULES"])
 def test_raised_rules_change_the_fingerprint(demo_corpus, miniature, monkeypatch, rules):
-    dataset = list(LJSpeechDataset(demo_corpus))
+    dataset = LJSpeechDataset(demo_corpus)
     base = fingerprint(dataset, miniature())
     monkeypatch.setattr(features, rules, getattr(features, rules) + 1)
     assert fingerprint(dataset, miniature()) != base
@@ -174,24 +174,13 @@ def test_touching_or_moving_files_redoes_nothing(own_corpus, miniature, count_ex
     np.testing.assert_array_equal(after.clip_mel(0), before.clip_mel(len(before) - 1))
 
 
-def test_shards_make_the_same_cache(demo_corpus, miniature, tmp_path, small_chunks):
-    dataset, config = LJSpeechDataset(demo_corpus), miniature()
-    whole = prepare(dataset, config, tmp_path / "whole")
-    assert prepare(dataset, config, tmp_path / "parts", shard=(2, 3)) is None
-    assert prepare(dataset, config, tmp_path / "parts", shard=(1, 3)) is None
-    joined = prepare(dataset, config, tmp_path / "parts", shard=(3, 3))
-    assert contents(joined.folder) == contents(whole.folder)
-    assert [path.name for path in (tmp_path / "parts").iterdir()] == [joined.folder.name]
-
-
 KILLED_PROGRAM = """
 import json, sys
 from pathlib import Path
 from myxtts.config.config import XTTSConfig
-from myxtts.data import features
-from myxtts.data import features
+from myxtts.data import cache as features
 from myxtts.data.metadata import LJSpeechDataset
-from myxtts.data.features import prepare
+from myxtts.data.cache import prepare
 features.CLIPS_PER_CHUNK = 4
 config = XTTSConfig(**json.loads(sys.argv[3]))
 
@@ -250,6 +239,21 @@ def made_by_two(demo_corpus, tmp_path_factory) -> Path:
     return folder
 
 
+def test_a_large_corpus_is_opened_without_reading_its_rows(own_corpus, miniature, monkeypatch):
+    monkeypatch.setattr("myxtts.data.corpus.LARGE_METADATA_BYTES", 0)
+    config = miniature(train_data=str(own_corpus))
+    first = open_corpus(config)
+    with monkeypatch.context() as patched:
+        patched.setattr("myxtts.data.corpus.LJSpeechDataset", None)
+        again = open_corpus(config)
+        assert again.fingerprints() == first.fingerprints()
+        with pytest.raises(TypeError):
+            open_corpus(config.with_(max_text_length=100))
+    metadata = own_corpus / "metadata_train.csv"
+    metadata.write_text("\n".join(metadata.read_text(encoding="utf-8").splitlines()[:-1]))
+    assert len(open_corpus(config).train.cache) == len(first.train.cache) - 1
+
+
 @pytest.mark.program
 def test_two_at_once_make_one_cache(made_by_two):
     (cache,) = caches_in(made_by_two)
@@ -303,7 +307,7 @@ def test_the_level_is_that_of_the_clips_that_are_kept(
     own_corpus, miniature, tmp_path, small_chunks
 ):
     config = miniature(max_rejected_fraction=0.5)
-    items = list(LJSpeechDataset(own_corpus))
+    items = LJSpeechDataset(own_corpus)
     for item in items[1:4]:  # in the chunk of the first of them and in another
         shutil.copy(items[0].audio_path, item.audio_path)
     shutil.copy(items[0].audio_path, items[6].audio_path)
@@ -361,16 +365,21 @@ def test_a_cache_that_was_changed_is_refused_in_one_line(corpus, tmp_path, damag
 
 
 def test_a_chunk_that_was_changed_is_refused_in_one_line(
-    demo_corpus, miniature, tmp_path, small_chunks
+    demo_corpus, miniature, tmp_path, small_chunks, monkeypatch
 ):
     dataset, config = LJSpeechDataset(demo_corpus), miniature()
-    assert prepare(dataset, config, tmp_path, shard=(1, 2)) is None
-    (chunk,) = tmp_path.glob("*.build/000000")
+    with monkeypatch.context() as patched:
+        patched.setattr(features, "_join", None)
+        with pytest.raises(TypeError):
+            prepare(dataset, config, tmp_path)
+    chunk = sorted(tmp_path.glob("*.build/*"))[0]
+    content = bytearray(chunk.read_bytes())
     # A power cut leaves such files if they were renamed before they were on the disk.
-    np.save(chunk / "mels.npy", np.zeros_like(np.load(chunk / "mels.npy")))
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
     with pytest.raises(DataError, match=re.escape(str(chunk))):
-        prepare(dataset, config, tmp_path, shard=(2, 2))
-    shutil.rmtree(chunk)
+        prepare(dataset, config, tmp_path)
+    chunk.unlink()
     assert prepare(dataset, config, tmp_path) is not None
 
 
@@ -384,7 +393,9 @@ def test_a_damaged_clip_of_an_earlier_cache_is_prepared_again(
     good = np.array(mels)
     mels[:5] = 0
     mels.flush()
-    second = prepare(list(dataset)[:-1], config, tmp_path / "cache")
+    metadata = own_corpus / "metadata_train.csv"
+    metadata.write_text("\n".join(metadata.read_text(encoding="utf-8").splitlines()[:-1]))
+    second = prepare(LJSpeechDataset(own_corpus), config, tmp_path / "cache")
     assert second.folder != first.folder
     np.testing.assert_array_equal(second.clip_mel(0), good[: len(second.clip_mel(0))])
 
