@@ -46,12 +46,19 @@ _WRITTEN_EZAFE = re.compile(rf"(?:(?<=ه)(?:{HAMZA_ABOVE}|{HALF_SPACE}ی){KASRA}
 
 # Words with another meaning after a number, and before an ezafe.
 _AFTER_NUMBERS = {"گرم": "ɡeram", "سنت": "sent", "مایل": "mɑjl", "بعدی": "boʔdi"}
-_BEFORE_EZAFE = {"دور": "dor", "سبک": "sabk"}
+_BEFORE_EZAFE = {"دور": "dor", "سبک": "sabk", "کشت": "keʃt", "سیر": "sejr"}
+_BEFORE_VERBS = {"اعمال": "eʔmɑl", "خرد": "xord"}
+_LIGHT_VERBS = re.compile("کرد|شد|شو|نمود|گرد|می‌(?:کن|شو)|کن(?!ار)")
 _NUMBERS = frozenset(
     str(num2words(number, lang="fa"))
     for number in (*range(21), *range(30, 100, 10), *range(100, 1_001, 100))
 ) | {"میلیون", "میلیارد", "نیم", "ربع", "چند"}
 
+# مرد is the man after them, and else the verb if it ends a clause.
+_BEFORE_MAN = (
+    frozenset("و یا این آن یک هر هیچ چند کدام همان همین پیر جوان زن چه ای".split()) | _NUMBERS
+)
+_GO_IN = ("بیا", "بیاید", "بیایید", "بیاد", "برو", "بریم", "بفرمایید")
 # They take an ezafe before a number.
 _ALWAYS_NUMBERED = frozenset("شماره صفحه فصل پلاک بند تبصره اصل ماده نسخه ردیف نمره رتبه".split())
 _NUMBERED = _ALWAYS_NUMBERED | frozenset(
@@ -205,11 +212,12 @@ def _phrase(words: Sequence[_Word], start: int, tagged: Sequence[bool]) -> tuple
     word = words[start]
     if not word.is_persian:
         return start + 1, espeak.phonemes(word.core, "fa")
-    return start + 1, _homograph(words, start, tagged[start]) or _bare_phonemes(word.core)
+    return start + 1, _homograph(words, start, tagged) or _bare_phonemes(word.core)
 
 
-def _homograph(words: Sequence[_Word], at: int, is_tagged: bool) -> str | None:
+def _homograph(words: Sequence[_Word], at: int, tagged: Sequence[bool]) -> str | None:
     """Return the phonemes of a word without signs whose neighbors decide how it is read."""
+    is_tagged, follows_ezafe = tagged[at], at > 0 and (tagged[at - 1] or words[at - 1].has_ezafe)
     letters = [word.letters for word in words]
     before, after = (["", *letters][at], [*letters, ""][at + 1])
     word = words[at].core
@@ -219,6 +227,16 @@ def _homograph(words: Sequence[_Word], at: int, is_tagged: bool) -> str | None:
         return _BEFORE_EZAFE[word]
     if word == "رو" and at and after != "به" and before not in _BEFORE_FACE and not is_tagged:
         return "ro"
+    if word in _BEFORE_VERBS and _LIGHT_VERBS.match(after):
+        return _BEFORE_VERBS[word]
+    if word == "مرد" and at and not after and not follows_ezafe and before not in _BEFORE_MAN:
+        return "mord"
+    if word == "تو" and not after and before in _GO_IN:
+        return "tu"
+    if word == "کند" and (after in ("است", "بود", "شد", "شده") or before in ("خیلی", "بسیار")):
+        return "kond"
+    if word == "کی" and before in ("با", "به", "مال", "برای", "پیش"):
+        return "ki"
     if word == "نه":
         ends_number = before == "و" and at > 1 and letters[at - 2] in _NUMBERS
         counts = after in _COUNTED and letters.count("نه") == 1
