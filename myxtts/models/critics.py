@@ -26,7 +26,7 @@ class Convolution(NamedTuple):
     stride: tuple[int, int]
 
 
-class Judgment(NamedTuple):
+class Critique(NamedTuple):
     scores: tf.Tensor  # [batch, frames, bands] after all strides: 1 is recorded, 0 is predicted
     features: list[tf.Tensor]
 
@@ -59,7 +59,7 @@ class PatchDiscriminator(keras.layers.Layer):
         """Stride in frames at the output of each convolution."""
         return tuple(accumulate((it.stride[0] for it in self.convolutions), operator.mul))
 
-    def judge(self, values: tf.Tensor, mask: tf.Tensor | None = None) -> Judgment:
+    def score(self, values: tf.Tensor, mask: tf.Tensor | None = None) -> Critique:
         """Score planes [batch, frames, bands, channels] with a mask [batch, frames, 1]."""
         features: list[tf.Tensor] = []
         for convolution, apart, kernel, bias in zip(
@@ -74,7 +74,7 @@ class PatchDiscriminator(keras.layers.Layer):
             if mask is not None:
                 values *= mask[:, ::apart, :, None]
             features.append(values)
-        return Judgment(features.pop()[..., 0], features)
+        return Critique(features.pop()[..., 0], features)
 
 
 def band_heights(mel: tf.Tensor) -> tf.Tensor:
@@ -101,10 +101,10 @@ class MelDiscriminator(PatchDiscriminator):
     # Feature matching keeps the decoder close to the recording.
     feature_matching_weight = 2.0
 
-    def call(self, mel: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor) -> Judgment:
+    def call(self, mel: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor) -> Critique:
         """Score `mel`, given `expected`, both [batch, frames, mels]; `mask` [batch, frames, 1]."""
         planes = [mel * mask, expected * mask, band_heights(mel) * mask]
-        return self.judge(tf.stack(planes, -1), mask)
+        return self.score(tf.stack(planes, -1), mask)
 
     def terms(
         self, predicted: tf.Tensor, recorded: tf.Tensor, expected: tf.Tensor, mask: tf.Tensor

@@ -35,7 +35,7 @@ def condition_channels(model: ModelConfig, mel_channels: int) -> int:
     return mel_channels + (model.frame_width if model.frame_blocks else model.text_width + 2)
 
 
-class Told(NamedTuple):
+class Conditioning(NamedTuple):
     """Projected conditioning, computed once and reused at every sampling step."""
 
     condition: tf.Tensor  # [batch, positions, width]
@@ -101,10 +101,10 @@ class FlowDecoder(keras.layers.Layer):
         voice: Voice,
     ) -> tf.Tensor:
         """Predict the clean mel [batch, positions, mel_channels] at flow time `time` [batch]."""
-        return self.denoised(noisy, mask, time, self.told(condition, voice))
+        return self.denoised(noisy, mask, time, self.project(condition, voice))
 
-    def told(self, condition: tf.Tensor, voice: Voice) -> Told:
-        return Told(
+    def project(self, condition: tf.Tensor, voice: Voice) -> Conditioning:
+        return Conditioning(
             self.condition_projection(condition),
             self.voice_projection(voice.vector),
             {index: layer.memory(voice.latents) for index, layer in self.attentions.items()},
@@ -114,18 +114,20 @@ class FlowDecoder(keras.layers.Layer):
             else tf.zeros([]),
         )
 
-    def denoised(self, noisy: tf.Tensor, mask: tf.Tensor, time: tf.Tensor, told: Told) -> tf.Tensor:
-        values = tf.cast(self.noisy_projection(noisy) + told.condition, tf.float32)
+    def denoised(
+        self, noisy: tf.Tensor, mask: tf.Tensor, time: tf.Tensor, conditioning: Conditioning
+    ) -> tf.Tensor:
+        values = tf.cast(self.noisy_projection(noisy) + conditioning.condition, tf.float32)
         summary = self.time_projection(self._time_features(time))
-        modulations = self.modulation(summary + told.voice)
+        modulations = self.modulation(summary + conditioning.voice)
         for index, block in enumerate(self.blocks):
-            if (memory := told.memories.get(str(index))) is not None:
+            if (memory := conditioning.memories.get(str(index))) is not None:
                 values = self.attentions[str(index)].attend(values, memory)
             scale, shift = modulations[index]
-            values = block(values, mask, scale, shift, told.contractions[index])
+            values = block(values, mask, scale, shift, conditioning.contractions[index])
         scale, shift = modulations[-1]
         change = self.mel_projection(root_mean_square_norm(values) * (1.0 + scale) + shift)
-        return told.expected + change
+        return conditioning.expected + change
 
     def _time_features(self, time: tf.Tensor) -> tf.Tensor:
         """Embed times as sines and cosines of geometrically spaced frequencies, [batch, width]."""

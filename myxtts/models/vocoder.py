@@ -44,7 +44,7 @@ from myxtts.audio.mel import (
     used_bins,
 )
 from myxtts.config.config import AudioConfig, VocoderLossParts, XTTSConfig
-from myxtts.models.critics import Convolution, Judgment, PatchDiscriminator, band_heights
+from myxtts.models.critics import Convolution, Critique, PatchDiscriminator, band_heights
 from myxtts.models.layers import ConvBlock, dense, gradients_only, root_mean_square_norm
 
 FloatArray = npt.NDArray[np.float32]
@@ -419,46 +419,48 @@ class TrainedVocoder(keras.Model):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the losses of refiner and discriminators; neither trains the magnitudes."""
         of_refiner = [it.value for it in self.network.refiner.trainable_variables]
-        of_judges = [it.value for judge in self.discriminators for it in judge.trainable_variables]
+        of_critics = [
+            it.value for critic in self.discriminators for it in critic.trainable_variables
+        ]
 
         def losses_and_gradients() -> tuple[tf.Tensor, ...]:
             found, states = self._searched(batch, prediction, draws)
             with tf.GradientTape(persistent=True) as tape:
                 refined = self.network.refined(found, states)
                 errors = _REFINED_MEL_WEIGHT * self.mel_error(refined, batch.mel)
-                mistakes = tf.zeros_like(errors)
+                critic_errors = tf.zeros_like(errors)
                 for index, samples in enumerate(window_lengths(self._audio)):
                     levels, target = (
                         log_levels(self._inside(it), samples) for it in (refined, batch.samples)
                     )
                     errors += tf.reduce_mean(tf.abs(levels - target), [1, 2])
                     if self.discriminators:
-                        judged = self.discriminators[index].errors(levels, target)
-                        errors += self._adversarial_weight * judged.of_copy
-                        mistakes += judged.of_discriminator
-                refining, judging = map(tf.reduce_sum, (errors, mistakes))
+                        scored = self.discriminators[index].errors(levels, target)
+                        errors += self._adversarial_weight * scored.of_copy
+                        critic_errors += scored.of_discriminator
+                refining, critic_loss = map(tf.reduce_sum, (errors, critic_errors))
                 scaled = _GRADIENT_SCALE * refining
             weight = _REFINING_WEIGHT / counts.segments
             if not training:
-                return weight * refining, weight * judging
+                return weight * refining, weight * critic_loss
             gradients = tape.gradient(scaled, of_refiner)
             return (
                 weight * refining,
-                weight * judging,
+                weight * critic_loss,
                 *(weight / _GRADIENT_SCALE * it for it in gradients),
-                *(weight * it for it in tape.gradient(judging, of_judges)),
+                *(weight * it for it in tape.gradient(critic_loss, of_critics)),
             )
 
         # Gradients are computed inside the branch: what it would keep for outer gradients has no
         # static shape under XLA.
-        learning = [tf.convert_to_tensor(it) for it in (*of_refiner, *of_judges) if training]
-        refining, judging, *gradients = tf.cond(
+        learning = [tf.convert_to_tensor(it) for it in (*of_refiner, *of_critics) if training]
+        refining, critic_loss, *gradients = tf.cond(
             tf.reduce_any(draws.is_refined),
             losses_and_gradients,
             lambda: (tf.zeros([]), tf.zeros([]), *map(tf.zeros_like, learning)),
         )
         pull = gradients_only(learning, gradients) if training else 0.0
-        return tf.stop_gradient(refining) + pull, tf.stop_gradient(judging)
+        return tf.stop_gradient(refining) + pull, tf.stop_gradient(critic_loss)
 
     def _searched(
         self, batch: Any, prediction: Prediction, draws: SegmentDraws
@@ -525,9 +527,9 @@ class SpectrumDiscriminator(PatchDiscriminator):
     input_channels = 2
     feature_matching_weight = 2.0
 
-    def call(self, levels: tf.Tensor) -> Judgment:
+    def call(self, levels: tf.Tensor) -> Critique:
         planes = [(levels - _LEVEL_MEAN) / _LEVEL_DEVIATION, band_heights(levels)]
-        return self.judge(tf.stack(planes, -1))
+        return self.score(tf.stack(planes, -1))
 
     def errors(self, copied: tf.Tensor, recorded: tf.Tensor) -> AdversarialErrors:
         """Return least-squares errors; each clip is scored by itself."""

@@ -421,11 +421,13 @@ class XTTS(keras.Model):
             tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
         # Computed once instead of at every step.
-        told = self.decoder.told(condition, voice)
+        conditioning = self.decoder.project(condition, voice)
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.fill([predictions * batch], tf.cast(step / steps, tf.float32))
-            outputs = self.decoder.denoised(tf.tile(mel, [predictions, 1, 1]), mask, time, told)
+            outputs = self.decoder.denoised(
+                tf.tile(mel, [predictions, 1, 1]), mask, time, conditioning
+            )
             outputs = tf.reshape(outputs, [predictions, batch, positions, self.channels])
             clean = tf.tensordot(weights, outputs, 1)
             # One step of 1 / steps along (clean - mel) / (1 - time).

@@ -304,19 +304,19 @@ class ExportedSpeech(tf.Module):
         mask = tf.ones_like(condition[:, :, :1])
         nobody = Voice(*map(tf.zeros_like, voice))
         guidance = self._guidance
-        everything = model.decoder.told(condition, voice)
+        everything = model.decoder.project(condition, voice)
         # Pairs of weight and conditioning.
         less = []
         if guidance.text:
-            less.append((guidance.text, model.decoder.told(tf.zeros_like(condition), voice)))
+            less.append((guidance.text, model.decoder.project(tf.zeros_like(condition), voice)))
         if guidance.voice:
-            less.append((guidance.voice, model.decoder.told(condition, nobody)))
+            less.append((guidance.voice, model.decoder.project(condition, nobody)))
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.cast(step, tf.float32)[None] / float(steps)
             clean = guided = model.decoder.denoised(mel, mask, time, everything)
-            for weight, told in less:
-                guided += weight * (clean - model.decoder.denoised(mel, mask, time, told))
+            for weight, other in less:
+                guided += weight * (clean - model.decoder.denoised(mel, mask, time, other))
             return step + 1, mel + (guided - mel) / tf.cast(steps - step, tf.float32)
 
         # A loop converts four times as fast as unrolled steps.
