@@ -18,7 +18,7 @@ import soundfile
 
 from myxtts.audio.files import FloatArray
 from myxtts.audio.pretrained import bare_words
-from myxtts.collect.activity import Lengths
+from myxtts.collect.activity import Lengths, duplicates
 from myxtts.collect.folder import (
     DECISION_LINE,
     DROPPED,
@@ -30,7 +30,6 @@ from myxtts.collect.folder import (
     read_lines,
     tidy,
 )
-from myxtts.collect.quality import duplicates
 from myxtts.collect.recordings import Source, cut_sources, find_sources, is_unread
 from myxtts.collect.texts import Script, Transcriber, find_in_script, transcribe_clips
 from myxtts.collect.voices import (

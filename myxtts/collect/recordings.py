@@ -19,18 +19,21 @@ from myxtts.audio.ffmpeg import FfmpegError
 from myxtts.audio.files import FloatArray, UnusableAudioError, open_stream, write_audio
 from myxtts.collect.activity import (
     HOP_SECONDS,
+    Figures,
     Floats,
     Lengths,
     Span,
     band_levels_db,
     find_speech,
+    fingerprint,
     hop_samples,
+    measure,
     plan_cuts,
     safe_end,
     speech_runs,
+    unfit,
 )
 from myxtts.collect.folder import SOURCE_LINE, CorpusFolder, append, read_lines, readable
-from myxtts.collect.quality import Figures, fingerprint, measure, unfit
 from myxtts.data.metadata import AUDIO_EXTENSIONS
 from myxtts.errors import DataError
 

@@ -25,10 +25,12 @@ from starlette.types import ASGIApp, Scope
 from myxtts.audio.files import FloatArray, read_recording, write_audio
 from myxtts.collect.activity import (
     HOP_SECONDS,
+    Figures,
     Span,
     band_levels_db,
     find_speech,
     hop_samples,
+    measure,
     speech_runs,
 )
 from myxtts.collect.folder import (
@@ -44,7 +46,6 @@ from myxtts.collect.folder import (
     read_rows,
     tidy,
 )
-from myxtts.collect.quality import Figures, measure
 from myxtts.errors import DataError, MyXTTSError
 from myxtts.text.languages import REGISTRY, find_language
 from myxtts.text.tokenizer import is_spoken, text_symbols

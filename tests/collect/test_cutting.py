@@ -9,8 +9,7 @@ import soundfile
 
 from myxtts.audio.files import UnusableAudioError
 from myxtts.collect import recordings
-from myxtts.collect.activity import Lengths
-from myxtts.collect.quality import duplicates
+from myxtts.collect.activity import Lengths, duplicates
 from myxtts.collect.recordings import NO_PAUSE, TOO_SHORT, CutClip, LeftOut, Tally, cut_recording
 
 RATE_HZ = 22_050
