@@ -57,7 +57,7 @@ def test_bad_input_is_refused_before_anything_is_measured(demo_corpus, tmp_path,
         return capsys.readouterr().err
 
     out = f"--out={tmp_path / 'tuned.yaml'}"
-    assert "Use myxtts tune CORPUS" in refused(out)
+    assert "myxtts tune CORPUS" in refused(out)
     assert "--minutes: found 0, allowed" in refused(
         "--train-data", str(demo_corpus), "--minutes=0", out
     )
