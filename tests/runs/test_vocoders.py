@@ -39,7 +39,7 @@ def test_a_model_that_speaks_is_no_vocoder(trained_run, miniature):
 
 
 def test_a_vocoder_does_not_speak_by_itself(vocoder_run):
-    with pytest.raises(CheckpointError, match="expected a model that speaks"):
+    with pytest.raises(CheckpointError, match="expected an acoustic model"):
         TTS(vocoder_run)
 
 
