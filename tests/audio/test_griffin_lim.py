@@ -21,7 +21,7 @@ def speech_mel() -> np.ndarray:
 def test_speech_survives_inversion(speech_mel):
     again = log_mel(GriffinLim(AUDIO).samples(speech_mel), AUDIO, 80).numpy()
     frames = min(len(again), len(speech_mel))
-    loud = speech_mel[:frames] > speech_mel.max() - 7  # what is 60 dB down is not heard
+    loud = speech_mel[:frames] > speech_mel.max() - 7  # levels below -60 dB are inaudible
     error = np.abs(again[:frames] - speech_mel[:frames])[loud]
     assert error.mean() < 0.35  # 3 dB
     assert abs(len(again) - len(speech_mel)) <= 1

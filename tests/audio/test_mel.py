@@ -178,7 +178,7 @@ NUMBERS = np.array(
 
 
 def recording() -> np.ndarray:
-    """A voice-like sound, rising, between two silences."""
+    """Return a voice-like sound, rising, between two silences."""
     time = np.arange(6_000) / 22_050
     phase = 2 * np.pi * (120 * time + 150 * time**2)
     voice = sum(np.sin(harmonic * phase) / harmonic for harmonic in range(1, 31))

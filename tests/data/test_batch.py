@@ -72,7 +72,7 @@ def test_blocks_divide_hops_and_windows(miniature, hop, fft, block):
 
 
 def changed_mels(corpus, miniature, **settings):
-    """The same batch unchanged and changed, with the changes."""
+    """Return the same batch unchanged and changed, with the changes."""
     config = miniature(**settings)
     loader = BatchLoader(corpus.train.cache, corpus.tokenizer, config)
     planned = corpus.train.schedule.batch_at(0)

@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def own_corpus(demo_corpus, tmp_path) -> Path:
-    """A copy of the demo corpus that a test may change."""
+    """Return a copy of the demo corpus that a test may change."""
     folder = tmp_path / "own"
     shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
     return folder
@@ -46,7 +46,7 @@ def small_chunks(monkeypatch) -> None:
 
 @pytest.fixture
 def count_extractions(monkeypatch) -> list[str]:
-    """The ids of the clips whose features were computed and not copied."""
+    """Return the ids of the clips whose features were computed and not copied."""
     seen: list[str] = []
     compute = features._extract
 
@@ -194,7 +194,7 @@ prepare(LJSpeechDataset(sys.argv[1]), config, Path(sys.argv[2]), wait_for_a_line
 
 
 def start_program(demo_corpus, cache_root, workers=1, lines=subprocess.DEVNULL):
-    """The program waits for one of the `lines` after each chunk, and not where there are none."""
+    """Return the program waits for one of the `lines` after each chunk, and not where there are none."""
     # Graphemes without trimming: quick to make, so that a kill can fall anywhere.
     settings = {"tokens": "graphemes", "workers": workers}
     return subprocess.Popen(
@@ -208,7 +208,7 @@ def start_program(demo_corpus, cache_root, workers=1, lines=subprocess.DEVNULL):
 
 
 def kill_at_random(demo_corpus, cache_root, times: int) -> int:
-    """Starts and kills the program; returns how often it was killed before its end."""
+    """Start and kills the program; return how often it was killed before its end."""
     generator = random.Random(0)
     kills = 0
     for _ in range(times):
@@ -230,7 +230,7 @@ def caches_in(folder) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def made_by_two(demo_corpus, tmp_path_factory) -> Path:
-    """Where two programs made the same features at the same time."""
+    """Return where two programs made the same features at the same time."""
     folder = tmp_path_factory.mktemp("both")
     processes = [start_program(demo_corpus, folder) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
@@ -272,7 +272,7 @@ def test_after_kills_a_run_continues_to_the_same_bytes(demo_corpus, made_by_two,
 
 @pytest.fixture
 def damaged(own_corpus) -> Path:
-    """A corpus with seven rows that cannot be used."""
+    """Return a corpus with seven rows that cannot be used."""
     items = list(LJSpeechDataset(own_corpus))
     items[0].audio_path.unlink()
     items[1].audio_path.write_text("not audio")

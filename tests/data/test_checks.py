@@ -30,7 +30,7 @@ RATE_HZ = 22_050
 
 @pytest.fixture
 def damaged(demo_corpus, tmp_path):
-    """The demo corpus with a clip of each of six kinds of damage."""
+    """Return the demo corpus with a clip of each of six kinds of damage."""
     folder = tmp_path / "damaged"
     shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
     items = list(LJSpeechDataset(folder))
@@ -250,7 +250,7 @@ def with_not_a_number() -> np.ndarray:
 
 
 def with_wrong_header() -> bytes:
-    """A WAV whose declared format does not exist."""
+    """Return a WAV whose declared format does not exist."""
     content = bytearray(encoded(voice(0.5)))
     content[20:22] = b"\xee\xee"
     return bytes(content)
