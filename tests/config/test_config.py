@@ -175,7 +175,7 @@ def test_a_copy_of_another_size_or_level_replaces_the_presets():
 
 
 def base(**settings):
-    """Return the configuration of the included base as runs save it: under the name of another size."""
+    """Return the configuration of the included base under the name of another size, as in runs."""
     return XTTSConfig(**({"size": "tiny", "decoder_width": 256, "voice_drop_rate": 0.1} | settings))
 
 

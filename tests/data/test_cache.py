@@ -194,7 +194,7 @@ prepare(LJSpeechDataset(sys.argv[1]), config, Path(sys.argv[2]), wait_for_a_line
 
 
 def start_program(demo_corpus, cache_root, workers=1, lines=subprocess.DEVNULL):
-    """Return the program waits for one of the `lines` after each chunk, and not where there are none."""
+    """Run a program that waits for one of the `lines` after each chunk, if there are any."""
     # Graphemes without trimming: quick to make, so that a kill can fall anywhere.
     settings = {"tokens": "graphemes", "workers": workers}
     return subprocess.Popen(
@@ -208,7 +208,7 @@ def start_program(demo_corpus, cache_root, workers=1, lines=subprocess.DEVNULL):
 
 
 def kill_at_random(demo_corpus, cache_root, times: int) -> int:
-    """Start and kills the program; return how often it was killed before its end."""
+    """Start and kill the program; return how often it was killed before its end."""
     generator = random.Random(0)
     kills = 0
     for _ in range(times):
@@ -230,7 +230,7 @@ def caches_in(folder) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def made_by_two(demo_corpus, tmp_path_factory) -> Path:
-    """Return where two programs made the same features at the same time."""
+    """Return a folder in which two programs made the same features at the same time."""
     folder = tmp_path_factory.mktemp("both")
     processes = [start_program(demo_corpus, folder) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]

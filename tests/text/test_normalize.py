@@ -136,5 +136,5 @@ def test_lone_surrogates_are_removed(language: str) -> None:
 
 
 def _without_combining_signs(text: str) -> str:
-    r"""Python's \\w leaves combining signs out, although they belong to words."""
+    r"""Python's \w leaves combining signs out, although they belong to words."""
     return "".join(char for char in text if not unicodedata.category(char).startswith("M"))
