@@ -184,7 +184,7 @@ def remembered_cache(config: XTTSConfig, subset: str) -> FeatureCache | None:
         return None
     if request is None or last["digest"] != request.digest:
         return None
-    folder = request.file.with_name(Path(last["cache"]).name)
+    folder = request.file.with_name(Path(str(last["cache"])).name)
     if not folder.is_dir():
         return None
     cache = open_cache(folder)
@@ -216,8 +216,8 @@ class _Request(NamedTuple):
 
 def _request(config: XTTSConfig, folder: Path, subset: str) -> _Request | None:
     _, paths = find_metadata(folder)
-    metadata = paths.get(subset) or paths["train"]
-    if not metadata.is_file() or metadata.stat().st_size < LARGE_METADATA_BYTES:
+    metadata = paths.get(subset) or paths.get("train")
+    if metadata is None or not metadata.is_file() or metadata.stat().st_size < LARGE_METADATA_BYTES:
         return None
     settings = [
         settings_fingerprint(config),

@@ -138,6 +138,14 @@ def test_missing_folder_and_missing_metadata(tmp_path):
             LJSpeechDataset(folder)
 
 
+def test_evaluation_metadata_alone_cannot_be_trained_on(tmp_path, miniature):
+    from myxtts.data.corpus import open_corpus
+
+    corpus(tmp_path, "a|one\n", name="metadata_eval.csv")
+    with pytest.raises(DataError, match=r"metadata_train\.csv"):
+        open_corpus(miniature(train_data=str(tmp_path)))
+
+
 def test_train_and_eval_files_are_used_as_they_are(tmp_path):
     folder = corpus(tmp_path / "c", "a|one\nb|two\n", name="metadata_train.csv")
     corpus(folder, "z|three\n", name="metadata_eval.csv")
