@@ -262,6 +262,7 @@ def _bare_phonemes(core: str) -> str:
     # Between vowels there is always a consonant.
     phonemes = re.sub(f"(?<=[{_VOWELS}])i(?=[{_VOWELS}])", "j", phonemes)
     phonemes = re.sub(f"i(?=[{_VOWELS}])", "ij", phonemes)
+    phonemes = re.sub("uɑn$", "ovɑn", phonemes)  # بازوان
     return re.sub(f"(?<=[{_VOWELS}])(?=[{_VOWELS}])", "ʔ", phonemes)
 
 
@@ -479,6 +480,8 @@ def _verb_forms() -> tuple[dict[str, str], dict[str, str]]:
             if starred != present:
                 before_last[present + ending] = ""
         for prefix in ("ب", "ن"):
+            if present[-1] not in "وهی" and past != "-":
+                add(prefix, present, said_present, "")
             for imperative in (present, present.removesuffix("ی")):
                 first.setdefault(prefix + _after_prefix(imperative), "")
         if past != "-":
