@@ -157,8 +157,9 @@ def _unwritten_ezafes(letters: Sequence[str]) -> list[bool]:
         ):
             tagged[index] = False
         if word in _NUMBERED and following in _NUMBERS:
-            # دو ساعت ده دقیقه
+            # دو ساعت ده دقیقه, but طبقه دو واحد ده
             is_counted = index > 0 and letters[index - 1] in _NUMBERS
+            is_counted = is_counted and (index < 2 or letters[index - 2] not in _NUMBERED)
             tagged[index] = word in _ALWAYS_NUMBERED or not is_counted
         if following in _TIMES_OF_DAY and (word in _NUMBERS or word in ("نه", "دقیقه")):
             # دو شب are two nights.
