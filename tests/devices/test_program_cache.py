@@ -62,15 +62,9 @@ def test_a_system_that_does_not_tell_has_programs_of_its_own(monkeypatch, tmp_pa
     assert cpu_fingerprint(tmp_path) != ours
 
 
-def test_the_folder_is_divided_wherever_it_is(monkeypatch, tmp_path):
-    assert program_cache(True, str(tmp_path)) == tmp_path / cpu_fingerprint()
+def test_the_cache_is_in_the_folder_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert program_cache(True, None) == tmp_path / "myxtts" / "xla" / cpu_fingerprint()
+    assert program_cache(True) == tmp_path / "myxtts" / "xla" / cpu_fingerprint()
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert program_cache(True, None) == (
-        Path.home() / ".cache" / "myxtts" / "xla" / cpu_fingerprint()
-    )
-
-
-def test_without_xla_there_is_none(tmp_path):
-    assert program_cache(False, str(tmp_path)) is None
+    assert program_cache(True) == Path.home() / ".cache" / "myxtts" / "xla" / cpu_fingerprint()
+    assert program_cache(False) is None
