@@ -95,6 +95,12 @@ def move_into_place(
         _remove(aside)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, of which a kill leaves at most a temporary."""
+    with contextlib.suppress(OSError):
+        _remove(folder.rename(_temporary(folder, "replaced")))
+
+
 def sync_stream(stream: IO[bytes]) -> None:
     stream.flush()
     os.fsync(stream.fileno())

@@ -20,9 +20,13 @@ from myxtts.cli.parser import (
     flag_group,
 )
 from myxtts.config.config import SECTIONS, XTTSConfig, section_of
-from myxtts.config.loading import config_to_start_with, read_layer_for_resuming
+from myxtts.config.loading import (
+    config_to_start_with,
+    load_config_of_run,
+    read_layer_for_resuming,
+)
 from myxtts.errors import CheckpointError, ConfigError
-from myxtts.runs.checkpoint import Checkpoint
+from myxtts.runs.checkpoint import CONFIG, Checkpoint
 from myxtts.runs.run_dir import RunDir, find_checkpoint, run_to_start_from
 from myxtts.training.interruption import exit_code_of_signal
 from myxtts.training.report import Observer, describe_plan, plan_as_json
@@ -95,20 +99,21 @@ def _given_configuration(options: argparse.Namespace, resumed: Checkpoint | None
     # Otherwise max_steps in the file would override --epochs.
     by_epochs = options.epochs is not None and options.max_steps is None
     changes = {"max_steps": None} if by_epochs else {}
-    base = read_layer_for_resuming(resumed.config_file) if resumed else None
+    folder = resumed.folder if resumed else _run_to_resume(options)
+    base = read_layer_for_resuming(folder / CONFIG) if folder else None
     config = configuration(options, changes, base)
-    if resumed and options.config is None:
-        _require_paths(resumed, config)
+    if folder and options.config is None:
+        _require_paths(folder, config)
     return config
 
 
-def _require_paths(resumed: Checkpoint, config: XTTSConfig) -> None:
+def _require_paths(folder: Path, config: XTTSConfig) -> None:
     """Require flags for paths outside the run: a run folder must not choose what is read here."""
-    recorded = resumed.recorded_config()
+    recorded = load_config_of_run(folder / CONFIG)
     if any(
         before and not now for before, now in zip(_paths(recorded), _paths(config), strict=True)
     ):
-        run = shlex.quote(str(RunDir.around(resumed.folder)))
+        run = shlex.quote(str(RunDir.around(folder)))
         raise ConfigError(
             "--resume: paths are not taken from the run; pass them again if they are correct: "
             f"myxtts train {_path_flags(recorded)}--resume {run}"
@@ -136,7 +141,8 @@ def find_start(
     """Return the run folder, the checkpoint to resume and the one to initialize from, if any."""
     resumed = _run_to_resume(options)
     if resumed is not None:
-        return resumed, find_checkpoint(resumed), None
+        starts_over = RunDir(resumed).can_start_over
+        return resumed, None if starts_over else find_checkpoint(resumed), None
     if options.init_from is not None:
         folder = run_to_start_from(options.init_from)
         return options.run_dir, None, find_checkpoint(folder, for_synthesis=True)
@@ -157,8 +163,11 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
     if options.init_from is not None:
         raise CheckpointError("--resume: cannot be combined with --init-from")
-    if not RunDir(folder).checkpoints.is_dir():
-        raise CheckpointError(f"{folder}: contains no run to resume; expected checkpoints/ in it")
+    run = RunDir(folder)
+    if not run.checkpoint_folders() and not run.can_start_over:
+        raise CheckpointError(
+            f"{folder}: contains no checkpoint to resume from; start the run again with --run-dir"
+        )
     return folder
 
 

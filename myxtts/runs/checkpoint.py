@@ -27,7 +27,14 @@ from safetensors.numpy import save_file
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import load_config_of_run, read_layer_for_resuming
 from myxtts.errors import CheckpointError
-from myxtts.files import MoveError, atomic_folder, parse_json, read_json, sync_stream
+from myxtts.files import (
+    MoveError,
+    atomic_folder,
+    parse_json,
+    read_json,
+    remove_folder,
+    sync_stream,
+)
 from myxtts.text.tokenizer import Tokenizer
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -92,7 +99,12 @@ class Written:
 def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
     """Write all files, then rename the folder into place; replaces an existing folder."""
     with failures_explained(folder):
-        _require_free_space(folder.parent, sum(map(_size_bytes, files.values())))
+        missing = _missing_bytes(folder.parent, files)
+        if missing > 0:
+            raise CheckpointError(
+                f"{folder}: not enough disk space; free another {missing / 1e6:.1f} MB, or lower "
+                "saving.keep_checkpoints"
+            )
         with atomic_folder(folder, replace=True, durable=True) as part:
             entries = {name: _write(part / name, content) for name, content in files.items()}
             _write(part / MANIFEST, _manifest(entries))
@@ -145,15 +157,10 @@ def _size_bytes(content: Content) -> int:
     return sum(value.nbytes for value in content.values())
 
 
-def _require_free_space(folder: Path, needed_bytes: int) -> None:
+def _missing_bytes(folder: Path, files: Mapping[str, Content]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < needed_bytes + _SPARE_BYTES:
-        raise CheckpointError(
-            f"{folder}: not enough disk space, {free / 1e6:.0f} MB free and the checkpoint needs "
-            f"{(needed_bytes + _SPARE_BYTES) / 1e6:.0f} MB; free some space, or lower "
-            "saving.keep_checkpoints"
-        )
+    needed = sum(map(_size_bytes, files.values())) + _SPARE_BYTES
+    return needed - shutil.disk_usage(folder).free
 
 
 def _write(file: Path, content: Content) -> Written:
@@ -356,6 +363,7 @@ def save_checkpoint(
             _TRAINING: rest,
             _INFO: json.dumps(asdict(info), indent=1).encode(),
         }
+        _make_room(store, content)
         write_sealed_folder(folder, content)
     _remove_older(folder, keep)
     return folder
@@ -424,6 +432,18 @@ def _is_intact(folder: Path) -> bool:
     return True
 
 
+def _make_room(store: Path, files: Mapping[str, Content]) -> None:
+    """Give up old checkpoints on a full disk, but never the newest intact one."""
+    with failures_explained(store):
+        if _missing_bytes(store, files) <= 0:
+            return
+        for folder in list(filter(_is_intact, checkpoint_folders(store)))[:-1]:
+            _log.warning("%s: removed, because the disk is full", folder)
+            remove_folder(folder)
+            if _missing_bytes(store, files) <= 0:
+                return
+
+
 def _remove_older(newest: Path, keep: int) -> None:
     """Remove older checkpoints only; later ones may be left from before a rollback."""
     up_to_newest = [
@@ -432,7 +452,7 @@ def _remove_older(newest: Path, keep: int) -> None:
         if _step_of(folder) <= _step_of(newest)
     ]
     for folder in up_to_newest[:-keep]:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
 
 
 def _read_info(file: Path) -> CheckpointInfo:

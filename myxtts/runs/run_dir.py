@@ -128,6 +128,11 @@ class RunDir(os.PathLike[str]):
         return self.config_file.exists()
 
     @property
+    def can_start_over(self) -> bool:
+        """Whether a run that began with random weights was stopped before its first checkpoint."""
+        return self.holds_a_run and not self.has_saved and not self.start_report_file.exists()
+
+    @property
     def has_saved(self) -> bool:
         """Whether the folder has a checkpoint to resume or to synthesize with."""
         return bool(self.checkpoint_folders()) or self.best.exists()

@@ -254,11 +254,11 @@ class RunOutput:
         run_dir, config = self._run_dir, self._config
         run_dir.make()
         run_dir.remove_unfinished()
-        save_config(config, run_dir.config_file)
         self._corpus.tokenizer.save(run_dir.tokenizer_file)
         save_plan(self._corpus.train.plan, config, run_dir.plan_file)
         if self._start is not None:
             self._start.save(run_dir.start_report_file)
+        save_config(config, run_dir.config_file)
         with contextlib.ExitStack() as stack:
             step = int(self._optimizer.step.numpy())
             self._writer = stack.enter_context(contextlib.closing(RunWriter(run_dir, step)))

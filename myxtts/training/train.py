@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import config_to_start_with
+from myxtts.config.loading import config_to_start_with, save_config
 from myxtts.devices.placement import find_cluster
 from myxtts.devices.startup import load_tensorflow, program_cache
 from myxtts.errors import CheckpointError, ConfigError, DeviceError, plural_count
@@ -160,7 +160,12 @@ def train(
             raise CheckpointError("resume: cannot be combined with init_from")
         if run is None:
             raise CheckpointError("resume: needs run_dir, the folder of the run to resume")
-        resumed = resume if isinstance(resume, Checkpoint) else run.newest_checkpoint()
+        if isinstance(resume, Checkpoint):
+            resumed = resume
+        elif not run.can_start_over:
+            resumed = run.newest_checkpoint()
+    if resumed is not None:
+        assert run is not None
         config = with_best_metric_of(resumed.config(), config)
         finished = RunReport.read(run)
         if (
@@ -175,7 +180,7 @@ def train(
                 "--epochs"
             )
             return finished
-    elif isinstance(init_from, Checkpoint):
+    if isinstance(init_from, Checkpoint):
         source = init_from
     elif init_from is not None:
         source = find_checkpoint(run_to_start_from(init_from), for_synthesis=True)
@@ -184,6 +189,8 @@ def train(
         writes = _is_chief(run)
         if writes and run is not None and resumed is None:
             _require_free(run)
+            if run.holds_a_run:
+                observer.on_notice(f"{run}: was stopped before its first checkpoint; starting over")
         plan = plan_run(
             config, observer, resume=resumed, init_from=source, init_partially=init_partially
         )
@@ -199,6 +206,8 @@ def train(
         measurer: BackgroundEvaluation | None = None
         if writes:
             stack.enter_context(run.lock())
+            if resumed is None and source is None:
+                save_config(plan.config, run.config_file)  # what --resume starts over with
             if plan.config.evaluation.measure_every is not None:
                 languages = plan.corpus.own_tokenizer.languages
                 measurer = BackgroundEvaluation(run, plan.config, languages)

@@ -215,6 +215,30 @@ def test_resume_auto_without_a_run_starts_anew(demo_corpus, tmp_path, capsys, mo
     assert "--resume auto: no saved run found, starting a new one" in capsys.readouterr().out
 
 
+def test_a_run_stopped_before_its_first_checkpoint_starts_over(
+    miniature, demo_corpus, tmp_path, capsys, monkeypatch
+):
+    from myxtts.training import train
+
+    def stopped(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    config, run = tmp_path / "config.yaml", tmp_path / "run"
+    config.write_text(json.dumps(miniature(batch_size=3).as_dict()))
+    with monkeypatch.context() as during:
+        during.setattr(train, "prepare_trainer", stopped)
+        main(["train", f"--config={config}", f"--run-dir={run}"])
+    resume = ["train", str(demo_corpus), f"--resume={run}", "--dry-run"]
+    assert main([*resume[:1], *resume[2:]]) == 2  # the corpus is not taken from the run
+    capsys.readouterr()
+    assert main([*resume, "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["configuration"]
+    assert settings["data"]["batch_size"] == 3
+    assert settings["model"] == miniature().as_dict()["model"]
+    RunDir(run).start_report_file.write_text("{}")  # its weights would not be those it began with
+    assert main(resume) == 2
+
+
 PHASES = [
     "Final Training Configuration",
     "... loading TensorFlow",

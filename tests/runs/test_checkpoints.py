@@ -158,12 +158,49 @@ def test_too_little_space_is_said_before_anything_is_written(tmp_path):
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1
 
 
+def test_a_full_disk_gives_up_old_checkpoints_but_not_the_newest_whole_one(tmp_path, monkeypatch):
+    state = {"weights/a": np.zeros(300_000, np.float32)}
+    one = 1_300_000
+
+    def usage(folder):
+        used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        return shutil._ntuple_diskusage(0, 0, 2 * one + (1 << 20) - used)
+
+    for step in (1, 2, 3):
+        save(tmp_path, step, state=state)
+    damage(tmp_path / "checkpoints" / "step_00000003" / "model.safetensors")
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    with pytest.raises(CheckpointError, match="not enough disk space"):
+        save(tmp_path, 4, state=state)
+    assert steps(tmp_path) == [2, 3]
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000003")
+    save(tmp_path, 4, state=state)
+    assert steps(tmp_path) == [2, 4]
+
+
+def test_a_kill_while_cleaning_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+
+    def killed(folder, **_):
+        (folder / "manifest.json").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 2, keep=1)
+    assert steps(tmp_path) == [2]
+    RunDir(tmp_path).remove_unfinished()
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step_00000002"]
+
+
 @pytest.fixture
 def writer(tmp_path):
     for name in FILES_OF_RUN:
         (tmp_path / name).write_bytes(b"{}")
+    run = RunDir(tmp_path)
     return CheckpointWriter(
-        RunDir(tmp_path).checkpoints, RunDir(tmp_path).files_for_checkpoints(), keep=2
+        run.checkpoints, run.files_for_checkpoints(), keep=2, before=run.sync_lines
     )
 
 
