@@ -1,4 +1,12 @@
-"""Checkpoints: tensors as safetensors, checksums and JSON; nothing is pickled or runs code."""
+"""Checkpoints: checksummed folders. Nothing in them is pickled, so no file runs code.
+
+RUN/checkpoints/step_00000100/
+    model.safetensors                          EMA weights
+    training.safetensors                       the rest of the optimizer's state
+    checkpoint.json                            `CheckpointInfo`
+    config.yaml  tokenizer.json  shapes.json   copies of the files of the run
+    manifest.json                              size and SHA-256 of every other file
+"""
 
 from __future__ import annotations
 
@@ -37,67 +45,29 @@ from myxtts.files import (
 )
 from myxtts.text.tokenizer import Tokenizer
 
+_log = logging.getLogger(__name__)
+
 Tensors = dict[str, npt.NDArray[Any]]
 Shapes = dict[str, tuple[int, ...]]
-
-_SYSTEM_ERROR = re.compile(r"os error (\d+)")
-
-
-def save_tensors(file: Path, tensors: Tensors) -> None:
-    """Write the file without blocking other threads; a full disk raises an OSError."""
-    try:
-        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, file)
-    except safetensors.SafetensorError as error:
-        if found := _SYSTEM_ERROR.search(str(error)):
-            number = int(found[1])
-            raise OSError(number, os.strerror(number), str(file)) from None
-        raise
-
-
-def tensor_shapes(file: Path) -> Shapes:
-    """Return the shape of every tensor, from the header alone."""
-    with _opened(file) as tensors:
-        names = list(tensors.keys())
-        return {name: tuple(tensors.get_slice(name).get_shape()) for name in names}
-
-
-def read_tensors(file: Path, names: Iterable[str] | None = None) -> Tensors:
-    """Return the named tensors, or all."""
-    with _opened(file) as tensors:
-        wanted = tensors.keys() if names is None else names
-        return {name: tensors.get_tensor(name) for name in wanted}
-
-
-@contextlib.contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    try:
-        with safetensors.safe_open(file, "numpy") as tensors:
-            yield tensors
-    except (OSError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{file}: cannot be read ({error})") from None
-
-
-MANIFEST = "manifest.json"
-_FORMAT = "myxtts-checkpoint"
-_VERSION = 1
-# Allowance for the manifest, directories and partly filled blocks.
-_SPARE_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 22
-_LOWEST_PRIORITY = 19
-
 Content = bytes | Tensors
 
-
-@dataclass(frozen=True)
-class Written:
-    """Size and checksum of a file."""
-
-    bytes: int
-    sha256: str
+MANIFEST = "manifest.json"
+CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
+# Files that the run folder has under the same names; every checkpoint has its own copy.
+FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
+_MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
+NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
+_FORMAT, _VERSION = "myxtts-checkpoint", 1
+_NAME = re.compile(r"step_(\d{8,18})")
+_EMA = "average/"
+_SYSTEM_ERROR = re.compile(r"os error (\d+)")
+# Allowance for the manifest, directories and partly filled blocks.
+_SPARE_BYTES = 1 << 20
+_LOWEST_PRIORITY = 19
 
 
 def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
-    """Write all files, then rename the folder into place; replaces an existing folder."""
+    """Write all files and rename them into place as one, replacing an existing folder."""
     with failures_explained(folder):
         missing = _missing_bytes(folder.parent, files)
         if missing > 0:
@@ -107,7 +77,8 @@ def write_sealed_folder(folder: Path, files: Mapping[str, Content]) -> None:
             )
         with atomic_folder(folder, replace=True, durable=True) as part:
             entries = {name: _write(part / name, content) for name, content in files.items()}
-            _write(part / MANIFEST, _manifest(entries))
+            manifest = {"format": _FORMAT, "version": _VERSION, "files": entries}
+            _write(part / MANIFEST, _sealed(manifest))
 
 
 @contextlib.contextmanager
@@ -124,8 +95,75 @@ def failures_explained(folder: Path) -> Iterator[None]:
         raise CheckpointError(f"{folder}: cannot be written ({_reason(error)})") from None
 
 
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{error.strerror}; free some space, or use another --run-dir DIR"
+    return error.strerror or str(error)
+
+
+def _missing_bytes(folder: Path, files: Mapping[str, Content]) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = _SPARE_BYTES
+    for content in files.values():
+        if isinstance(content, bytes):
+            needed += len(content)
+        else:
+            needed += sum(value.nbytes for value in content.values())
+    return needed - shutil.disk_usage(folder).free
+
+
+def _write(file: Path, content: Content) -> dict[str, Any]:
+    """Write and sync a file, and return its entry in the manifest."""
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        try:
+            save_file({name: np.asarray(it, order="C") for name, it in content.items()}, file)
+        except safetensors.SafetensorError as error:
+            if found := _SYSTEM_ERROR.search(str(error)):
+                number = int(found[1])
+                raise OSError(number, os.strerror(number), str(file)) from None
+            raise
+    with open(file, "rb+") as stream:
+        sync_stream(stream)
+    return _entry_of(file)
+
+
+def _entry_of(file: Path) -> dict[str, Any]:
+    with open(file, "rb") as stream:
+        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+        return {"bytes": stream.tell(), "sha256": checksum}
+
+
+def _sealed(manifest: dict[str, Any]) -> bytes:
+    seal = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, "seal": seal}, indent=1).encode()
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    file = folder / MANIFEST
+    try:
+        written = file.read_bytes()
+        content = parse_json(written, ("format", "version", "files", "seal"))
+        if content["format"] != _FORMAT:
+            raise ValueError("unknown format")
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
+        # Serialized again it must be the same, byte for byte.
+        del content["seal"]
+        if _sealed(content) != written:
+            raise ValueError("damaged, checksum mismatch")
+        return {name: dict(entry) for name, entry in content["files"].items()}
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{file}: not a checkpoint that this version reads ({error})"
+        ) from None
+
+
 def is_sealed_folder(folder: Path) -> bool:
-    """Return whether the folder has a manifest, without verifying it."""
+    """Return whether it has a manifest, without verifying it."""
     return (folder / MANIFEST).is_file()
 
 
@@ -136,105 +174,26 @@ def verify_sealed_folder(folder: Path, names: Iterable[str] | None = None) -> No
         if name not in entries:
             raise CheckpointError(f"{folder}: {name} is not part of it")
         try:
-            found = _content_of(folder / name)
+            found = _entry_of(folder / name)
         except OSError as error:
             raise CheckpointError(f"{folder / name}: cannot be read ({error.strerror})") from None
         if found != entries[name]:
             raise CheckpointError(f"{folder / name}: damaged, checksum mismatch")
 
 
-def checksum_of(folder: Path, name: str) -> str:
-    """Return the SHA-256 of a file according to the manifest."""
-    entries = _read_manifest(folder)
-    if name not in entries:
-        raise CheckpointError(f"{folder}: {name} is not part of it")
-    return entries[name].sha256
-
-
-def _size_bytes(content: Content) -> int:
-    if isinstance(content, bytes):
-        return len(content)
-    return sum(value.nbytes for value in content.values())
-
-
-def _missing_bytes(folder: Path, files: Mapping[str, Content]) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    needed = sum(map(_size_bytes, files.values())) + _SPARE_BYTES
-    return needed - shutil.disk_usage(folder).free
-
-
-def _write(file: Path, content: Content) -> Written:
-    if isinstance(content, bytes):
-        file.write_bytes(content)
-    else:
-        save_tensors(file, content)
-    with open(file, "rb+") as stream:
-        sync_stream(stream)
-    return _content_of(file)
-
-
-def _content_of(file: Path) -> Written:
-    """Measure a file as it is on disk."""
-    checksum, size = hashlib.sha256(), 0
-    with open(file, "rb") as stream:
-        while piece := stream.read(_CHUNK_BYTES):
-            checksum.update(piece)
-            size += len(piece)
-    return Written(size, checksum.hexdigest())
-
-
-def _manifest(entries: Mapping[str, Written]) -> bytes:
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "files": {name: asdict(entry) for name, entry in entries.items()},
-    }
-    return _sealed(content)
-
-
-def _sealed(content: dict[str, Any]) -> bytes:
-    seal = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return json.dumps({**content, "seal": seal}, indent=1).encode()
-
-
-def _read_manifest(folder: Path) -> dict[str, Written]:
-    file = folder / MANIFEST
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     try:
-        written = file.read_bytes()
-        content = parse_json(written, ("format", "version", "files", "seal"))
-        if content["format"] != _FORMAT:
-            raise ValueError("unknown format")
-        if content["version"] != _VERSION:
-            raise ValueError(f"version {content['version']}, this program reads {_VERSION}")
-        # An unchanged manifest serializes to the same bytes.
-        del content["seal"]
-        if _sealed(content) != written:
-            raise ValueError("damaged, checksum mismatch")
-        entries = {name: Written(**entry) for name, entry in content["files"].items()}
-    except OSError as error:
-        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(
-            f"{file}: not a checkpoint that this version reads ({error})"
-        ) from None
-    return entries
+        with safetensors.safe_open(file, "numpy") as tensors:
+            yield tensors
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{file}: cannot be read ({error})") from None
 
 
-def _reason(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"{error.strerror}; free some space, or use another --run-dir DIR"
-    return error.strerror or str(error)
-
-
-_log = logging.getLogger(__name__)
-
-_NAME = re.compile(r"step_(\d{8,18})")
-_MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
-CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
-# Files that a run folder and each of its checkpoints have under the same name.
-FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
-NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)
-_EMA = "average/"
+def _read_tensors(file: Path, names: Iterable[str] | None = None) -> Tensors:
+    with _opened(file) as tensors:
+        wanted = tensors.keys() if names is None else names
+        return {name: tensors.get_tensor(name) for name in wanted}
 
 
 @dataclass(frozen=True)
@@ -281,11 +240,12 @@ class Checkpoint:
 
     def ema_weights(self, names: Iterable[str] | None = None) -> Tensors:
         """Read all EMA weights, or the named ones."""
-        return read_tensors(self.folder / _MODEL, names)
+        return _read_tensors(self.folder / _MODEL, names)
 
     def ema_shapes(self) -> Shapes:
         """Read the shapes from the header alone."""
-        return tensor_shapes(self.folder / _MODEL)
+        with _opened(self.folder / _MODEL) as tensors:
+            return {it: tuple(tensors.get_slice(it).get_shape()) for it in tensors.keys()}  # noqa: SIM118
 
     def require_shapes(self, variables: Iterable[Any]) -> None:
         """Raise an error unless the EMA weights fit a model; reads only their header.
@@ -303,17 +263,12 @@ class Checkpoint:
 
     def weights_checksum(self) -> str:
         """Return an id of these EMA weights that is equal for every copy."""
-        return checksum_of(self.folder, _MODEL)
+        return str(_read_manifest(self.folder)[_MODEL]["sha256"])
 
     def training_state(self) -> Tensors:
         """Read the state of the optimizer; EMA weights are stored once, in the model file."""
         ema = {f"{_EMA}{name}": value for name, value in self.ema_weights().items()}
-        return read_tensors(self.folder / _TRAINING) | ema
-
-    def training_shapes(self) -> Shapes:
-        """Read the shapes of `training_state` from headers alone."""
-        ema = {f"{_EMA}{name}": shape for name, shape in self.ema_shapes().items()}
-        return tensor_shapes(self.folder / _TRAINING) | ema
+        return _read_tensors(self.folder / _TRAINING) | ema
 
     @property
     def config_file(self) -> Path:
@@ -351,18 +306,13 @@ def save_checkpoint(
     folder = store / step_name(info.step)
     # Runs are deterministic, so a step always has the same state.
     if not _is_intact(folder):
-        ema = {
-            name.removeprefix(_EMA): value
-            for name, value in training_state.items()
-            if name.startswith(_EMA)
-        }
-        rest = {name: value for name, value in training_state.items() if not name.startswith(_EMA)}
-        content: dict[str, Content] = {
-            **files_of_run,
-            _MODEL: ema,
-            _TRAINING: rest,
-            _INFO: json.dumps(asdict(info), indent=1).encode(),
-        }
+        model: Tensors = {}
+        rest: Tensors = {}
+        for name, value in training_state.items():
+            is_ema = name.startswith(_EMA)
+            (model if is_ema else rest)[name.removeprefix(_EMA)] = value
+        facts = json.dumps(asdict(info), indent=1).encode()
+        content: dict[str, Content] = {**files_of_run, _MODEL: model, _TRAINING: rest, _INFO: facts}
         _make_room(store, content)
         write_sealed_folder(folder, content)
     _remove_older(folder, keep)

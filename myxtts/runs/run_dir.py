@@ -8,8 +8,6 @@ RUN/config.yaml  tokenizer.json  shapes.json    configuration of the run; in eve
     voices/                                     voices encoded with its weights
     evidence/                                   batches with a non-finite loss
     .lock  .measuring/                          files of the training process
-
-`checkpoint` reads and writes the checkpoints.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import Change, changes_between
@@ -50,15 +48,50 @@ from myxtts.runs.checkpoint import (
     step_name,
 )
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 _log = logging.getLogger(__name__)
 
-# In RUN/evaluation, or in another folder of an evaluation.
+_MAX_OWNER = 200
+# In RUN/evaluation, or wherever else an evaluation is written.
 EVALUATION_RESULT = "evaluation.json"
+
+
+class _Place:
+    """A file or folder of a run, by its name there."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, run: RunDir, owner: type[RunDir]) -> Path:
+        return run.path.joinpath(*self._names)
 
 
 @dataclass(frozen=True)
 class RunDir(os.PathLike[str]):
     path: Path
+
+    config_file = _Place(CONFIG)
+    tokenizer_file = _Place(TOKENIZER)
+    plan_file = _Place(PLAN)
+    start_report_file = _Place("init_from.json")
+    metrics_file = _Place("metrics.jsonl")
+    measures_file = _Place("measures.jsonl")
+    report_file = _Place("report.json")
+    lock_file = _Place(".lock")
+    checkpoints = _Place("checkpoints")
+    best = _Place("best")
+    samples = _Place("samples")
+    recording_file = _Place("samples", "recording.wav")
+    events = _Place("events")
+    evidence = _Place("evidence")
+    evaluation = _Place("evaluation")
+    evaluation_file = _Place("evaluation", EVALUATION_RESULT)
+    voices = _Place("voices")
+    measuring = _Place(".measuring")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         object.__setattr__(self, "path", Path(path))
@@ -137,80 +170,8 @@ class RunDir(os.PathLike[str]):
         """Whether the folder has a checkpoint to resume or to synthesize with."""
         return bool(self.checkpoint_folders()) or self.best.exists()
 
-    @property
-    def config_file(self) -> Path:
-        return self.path / CONFIG
-
-    @property
-    def tokenizer_file(self) -> Path:
-        return self.path / TOKENIZER
-
-    @property
-    def plan_file(self) -> Path:
-        return self.path / PLAN
-
-    @property
-    def start_report_file(self) -> Path:
-        return self.path / "init_from.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def measures_file(self) -> Path:
-        return self.path / "measures.jsonl"
-
-    @property
-    def report_file(self) -> Path:
-        return self.path / "report.json"
-
-    @property
-    def lock_file(self) -> Path:
-        return self.path / ".lock"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        return self.path / "best"
-
-    @property
-    def samples(self) -> Path:
-        return self.path / "samples"
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events"
-
-    @property
-    def evidence(self) -> Path:
-        return self.path / "evidence"
-
-    @property
-    def evaluation(self) -> Path:
-        return self.path / "evaluation"
-
-    @property
-    def evaluation_file(self) -> Path:
-        return self.evaluation / EVALUATION_RESULT
-
-    @property
-    def voices(self) -> Path:
-        return self.path / "voices"
-
-    @property
-    def measuring(self) -> Path:
-        return self.path / ".measuring"
-
     def sample_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}.wav"
-
-    @property
-    def recording_file(self) -> Path:
-        return self.samples / "recording.wav"
 
     def alignment_file(self, step: int) -> Path:
         return self.samples / f"{step_name(step)}_alignment.png"
@@ -325,7 +286,15 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """Read complete lines, if there are any; a run may still be writing the last one."""
-    return _all_parsed(file, _whole_lines(file))
+    parsed = []
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            parsed.append(parse_json(line, ("step",)))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{file}:{number}: not a line of a run ({error}); remove that line"
+            ) from None
+    return parsed
 
 
 def drop_lines_after(file: Path, step: int) -> None:
@@ -337,7 +306,7 @@ def drop_lines_after(file: Path, step: int) -> None:
     kept, problems = [], []
     for number, line in enumerate(_whole_lines(file), 1):
         try:
-            if _parsed(line)["step"] <= step:
+            if parse_json(line, ("step",))["step"] <= step:
                 kept.append(line)
         except ValueError as error:
             problems.append(f"{file}:{number}: not a line of a run ({error})")
@@ -366,122 +335,51 @@ def sync_lines(file: Path) -> None:
 
 def _whole_lines(file: Path) -> list[bytes]:
     try:
-        return _whole(file.read_bytes())
+        content = file.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(file, error) from None
-
-
-def _whole(content: bytes) -> list[bytes]:
+        raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
     return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
-
-
-def _unreadable(file: Path, error: OSError) -> CheckpointError:
-    return CheckpointError(f"{file}: cannot be read ({error.strerror})")
-
-
-def _all_parsed(file: Path, lines: list[bytes]) -> list[dict[str, Any]]:
-    parsed = []
-    for number, line in enumerate(lines, 1):
-        try:
-            parsed.append(_parsed(line))
-        except ValueError as error:
-            raise CheckpointError(
-                f"{file}:{number}: not a line of a run ({error}); remove that line"
-            ) from None
-    return parsed
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    parsed: dict[str, Any] = parse_json(line, ("step",))
-    return parsed
-
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Lock the folder of the file; raises a CheckpointError if another run holds the lock."""
-    with _opened(file) as stream:
-        owner = _read_owner(stream)
-        if _is_held(stream, owner):
-            raise CheckpointError(
-                f"{file.parent}: is in use by another run, {_describe(owner)}; wait for it, or use "
-                "another --run-dir"
-            )
-        if owner:
-            _log.info("%s: taking over the stale lock of %s", file, _describe(owner))
-        _write(stream, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-        try:
-            yield
-        finally:
-            # The file stays: deleting it could remove the lock of the next run.
-            _write(stream, "")
+    """Lock the folder of a file; a CheckpointError if another run holds the lock.
 
-
-def _opened(file: Path) -> IO[bytes]:
+    A killed process loses its lock. On systems and file systems without locks there is none.
+    """
     try:
-        return open(file, "ab+", buffering=0)
+        stream = open(file, "a+")  # noqa: SIM115 - closed below
     except OSError as error:
         raise CheckpointError(
             f"{file}: cannot be used as the lock of the run ({error.strerror}); remove it if no "
             "other run uses this folder"
         ) from None
-
-
-def _is_held(stream: IO[bytes], owner: dict[str, Any]) -> bool:
-    if fcntl is not None:
+    with stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
+            stream.seek(0)
+            owner = stream.read(_MAX_OWNER).strip() or "an unknown process"
+            raise CheckpointError(
+                f"{file.parent}: is in use by another run, {owner}; wait for it, or use another "
+                "--run-dir"
+            ) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                 raise
-        else:
-            return False
-    return bool(owner) and not _is_gone(owner)
-
-
-def _is_gone(owner: dict[str, Any]) -> bool:
-    """Return whether the owner has ended, which is only known of processes on this machine."""
-    if owner["host"] != socket.gethostname():
-        return False
-    if owner["pid"] == os.getpid():  # containers reuse process ids
-        return True
-    try:
-        os.kill(owner["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it exists and belongs to another user
-        return False
-    return False
-
-
-def _describe(owner: dict[str, Any]) -> str:
-    return f"process {owner['pid']} on {owner['host']}" if owner else "an unknown process"
-
-
-def _read_owner(stream: IO[bytes]) -> dict[str, Any]:
-    """Read process id and host, or return an empty dict."""
-    stream.seek(0)
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        found = json.loads(stream.read())
-        return {"pid": int(found["pid"]), "host": str(found["host"])}
-    return {}
-
-
-def _write(stream: IO[bytes], text: str) -> None:
-    # On a full disk the lock still works; only the name of its owner is missing.
-    with contextlib.suppress(OSError):
-        stream.truncate(0)
-        stream.write(text.encode())
-        stream.flush()
+        # On a full disk the lock still works; only the name of its owner is missing.
+        with contextlib.suppress(OSError):
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
+            stream.flush()
+        try:
+            yield
+        finally:
+            # The file stays: deleting it could remove the lock of the next run.
+            stream.truncate(0)
 
 
 def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
@@ -495,15 +393,6 @@ def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
                 "or start a new run"
             )
     return changes
-
-
-def require_length(run: RunDir, checkpoint: Checkpoint, steps: int) -> None:
-    """Raise an error if the run would become shorter than it already is."""
-    if checkpoint.info.step > steps:
-        raise CheckpointError(
-            f"{run}: has already trained {checkpoint.info.step} steps, and its length is {steps}; "
-            "raise --max-steps or --epochs"
-        )
 
 
 def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:

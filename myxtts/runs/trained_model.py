@@ -65,19 +65,6 @@ _Model = TypeVar("_Model", bound=keras.Model)
 _Result = TypeVar("_Result")
 
 
-def require_model(checkpoint: Checkpoint, make: Callable[[], keras.Model]) -> None:
-    """Raise an error unless the weights fit the model; takes no memory for either.
-
-    An untrusted configuration may declare a model of any size.
-    """
-
-    def check() -> None:
-        with keras.StatelessScope(initialize_variables=False):
-            checkpoint.require_shapes(make().trainable_variables)
-
-    _in_own_thread(check)
-
-
 def model_of(checkpoint: Checkpoint, make: Callable[[], _Model]) -> _Model:
     """Build the model with the EMA weights."""
 
