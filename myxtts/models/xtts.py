@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from myxtts.config.config import LossParts, XTTSConfig
+from myxtts.config.config import XTTSConfig
 from myxtts.models.alignment import align
 from myxtts.models.critics import MelDiscriminator, PhonemeClassifier, cross_entropy
 from myxtts.models.decoder import FlowDecoder
@@ -57,7 +59,7 @@ class Draws(NamedTuple):
     condition_mask: tf.Tensor  # [batch, 2]: 0 where text, or voice, conditioning is dropped
     noise: tf.Tensor  # [batch, segment positions, channels of a position]
     voice_noise: tf.Tensor  # [batch, voice_width], relative to the size of a voice vector
-    loss_weights: tf.Tensor  # [batch, losses] in the order of `LossParts`, the same for all clips
+    loss_weights: tf.Tensor  # [batch, losses] in the order of `LOSSES`, the same for all clips
 
 
 class Counts(NamedTuple):
@@ -115,7 +117,7 @@ class ForwardPass(NamedTuple):
 
     def weight(self, loss: str) -> tf.Tensor:
         """Return the weight of a loss in this step, [batch], the same for all clips."""
-        return self.draws.loss_weights[:, LossParts._fields.index(loss)]
+        return self.draws.loss_weights[:, list(LOSSES).index(loss)]
 
 
 class XTTS(keras.Model):
@@ -222,7 +224,7 @@ class XTTS(keras.Model):
             * tf.random.stateless_normal(
                 [batch_size, self.sizes.voice_width], voice_seed, alg="philox"
             ),
-            tf.ones([batch_size, len(LossParts._fields)]),
+            tf.ones([batch_size, len(LOSSES)]),
         )
 
     def count(self, batch: Batch) -> Counts:
@@ -240,7 +242,7 @@ class XTTS(keras.Model):
 
     def call(
         self, batch: Batch, draws: Draws, counts: Counts, training: bool = True
-    ) -> tuple[LossParts, tf.Tensor]:
+    ) -> tuple[Any, tf.Tensor]:
         """Return the losses of a batch or micro-batch, and the path [batch, positions, tokens].
 
         Without `training` the adversarial loss is zero: it needs gradients of the discriminator,
@@ -290,7 +292,7 @@ class XTTS(keras.Model):
             segment=segment,
             training=training,
         )
-        return LossParts(**{name: loss(self, forward) for name, loss in LOSSES.items()}), path
+        return _loss_parts(*LOSSES)(*(loss(self, forward) for loss in LOSSES.values())), path
 
     def _position_lengths(self, batch: Batch) -> tf.Tensor:
         return batch.mel_lengths // self.sizes.frames_per_position
@@ -611,7 +613,12 @@ LOSSES: dict[str, Callable[[XTTS, ForwardPass], tf.Tensor]] = {
     "adversarial": adversarial_loss,
     "phoneme": phoneme_loss,
 }
-"""Losses whose sum is minimized, in the order of `LossParts`.
+"""The losses by name. Their sum is minimized.
 
 Each is weighted by `ForwardPass.weight`: the setting `training.NAME_weight`, or 1 without one.
 """
+
+
+@functools.lru_cache
+def _loss_parts(*names: str) -> Any:
+    return namedtuple("LossParts", names)

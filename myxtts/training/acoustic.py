@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from myxtts.audio.griffin_lim import Vocoder
 from myxtts.audio.mel import FloatArray, frame_distances, warp
-from myxtts.config.config import LossParts, TrainingConfig, XTTSConfig
+from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.batch import Batch, BatchLoader, batch_signature, blank_batch
 from myxtts.data.cache import FeatureCache
 from myxtts.data.corpus import Corpus, CorpusPart
@@ -28,6 +28,7 @@ from myxtts.models.sampler import SpeechSampler
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.models.voice_encoder import Voice
 from myxtts.models.xtts import (
+    LOSSES,
     SHORTEST_DURATION,
     XTTS,
     Counts,
@@ -68,7 +69,7 @@ class AcousticObjective:
     def draw(self, batch_size: Any, seed: tf.Tensor) -> Draws:
         _, step = tf.unstack(seed)
         training = self._training
-        weights = {name: getattr(training, f"{name}_weight", 1.0) for name in LossParts._fields}
+        weights = {name: getattr(training, f"{name}_weight", 1.0) for name in LOSSES}
         weights["adversarial"] *= tf.cast(step >= self._first_adversarial_step, tf.float32)
         draws = self._model.draw(
             batch_size,
@@ -76,13 +77,13 @@ class AcousticObjective:
             (training.text_drop_rate, training.voice_drop_rate),
             training.voice_noise,
         )
-        of_clip = tf.stack([weights[name] for name in LossParts._fields])
+        of_clip = tf.stack([weights[name] for name in LOSSES])
         return draws._replace(loss_weights=tf.repeat(of_clip[None], batch_size, 0))
 
     def count(self, batch: Batch) -> Counts:
         return self._model.count(batch)
 
-    def losses(self, batch: Batch, draws: Draws, counts: Counts) -> LossParts:
+    def losses(self, batch: Batch, draws: Draws, counts: Counts) -> Any:
         parts, _ = self._model(batch, draws, counts)
         return parts
 
@@ -250,7 +251,7 @@ class AcousticValidation:
                 writer.write_alignment(step, path[0, :positions, :tokens].numpy())
         means = np.mean(losses, axis=0)
         metrics = {"validation_loss": float(means.sum())}
-        for name, value in zip(LossParts._fields, means, strict=True):
+        for name, value in zip(LOSSES, means, strict=True):
             metrics[f"validation_{name}_loss"] = float(value)
         try:
             metrics["validation_mel_distance"] = self._speak(step, writer)
@@ -302,9 +303,9 @@ def warped_distance(ours: FloatArray, theirs: FloatArray) -> float:
 
 
 def compile_losses_and_path(model: XTTS, signature: Batch, seed: int) -> Any:
-    """Return a function Batch -> (LossParts, alignment path) with fixed random numbers."""
+    """Return a function Batch -> (losses, alignment path) with fixed random numbers."""
 
-    def losses_and_path(batch: Batch) -> tuple[LossParts, tf.Tensor]:
+    def losses_and_path(batch: Batch) -> tuple[Any, tf.Tensor]:
         size = batch.token_ids.shape[0]
         size = tf.shape(batch.token_ids)[0] if size is None else size
         draws = model.draw(size, tf.constant([seed, -1]))

@@ -7,7 +7,7 @@ fraction of one, and the optimizer's state is three arrays.
 Frozen weights are not in the vector, so no update can touch them. They are their own EMA. Weights
 that freeze later in a run are in it. At that step they take their EMA values and keep them.
 
-Another optimizer is a subclass of `Optimizer` with its own `slots` and `apply`.
+Another optimizer is a subclass of `Optimizer` with its own `slots` and `updated`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class FreezeAfter(NamedTuple):
 class Optimizer(tf.Module):
     """EMA weights, step count and state for a fixed list of Keras variables.
 
-    A subclass adds flat vectors of its own (`slots`) and the update rule (`apply`).
+    A subclass adds flat vectors of its own (`slots`) and the update rule (`updated`).
     """
 
     def __init__(
@@ -162,11 +162,22 @@ class Optimizer(tf.Module):
         self.ema = tf.Variable(self.weights(), trainable=False, name="ema")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
         self.loss_scale = LossScale() if training.precision == "float16" else None
+        if freeze_after is not None:
+            self._freezes = self.of_each(lambda it: float(it.path in freeze_after.paths))
         # Multiplies the scheduled learning rate; lowered when a run diverges.
         self.rate_factor = tf.Variable(1.0, trainable=False, name="rate_factor")
 
     def slots(self) -> dict[str, tf.Variable]:
         """Return the state of the update rule: flat vectors of the trained weights' size."""
+        raise NotImplementedError
+
+    def updated(
+        self, weights: tf.Tensor, gradient: tf.Tensor, rate: tf.Tensor, step: tf.Tensor, usable: Any
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Return the weights and the slots after step `step`, which counts from 1.
+
+        If the step is not `usable`, the gradient and the rate are zero and nothing may change.
+        """
         raise NotImplementedError
 
     def apply(
@@ -178,7 +189,42 @@ class Optimizer(tf.Module):
         changes no weight, only the step count and the loss scale. Both are sums over all
         replicas, so all replicas decide alike. Without `update` nothing changes.
         """
-        raise NotImplementedError
+        training = self._training
+        if self.loss_scale:
+            gradient = gradient / self.loss_scale.value
+        # An update is memory-bound: each op on a whole vector is one pass through memory. So
+        # scalars are combined first, and zero factors instead of tf.where skip an update.
+        norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
+        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        usable = is_finite & update
+        scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
+        gradient = tf.math.multiply_no_nan(gradient, tf.where(usable, scale, 0.0))
+        next_step = self.step + 1
+        step = tf.cast(next_step, tf.float32)
+        rate = learning_rate(step, self._total_steps, training) * self.rate_factor
+        old = self.weights()
+        change: Any = tf.where(usable, rate, 0.0)
+        if self._freeze_after is not None:
+            first_step = self._freeze_after.first_step
+            freezes_now = tf.where(update & (self.step == first_step), 1.0, 0.0)
+            old += freezes_now * self._freezes * (self.ema - old)
+            change *= 1.0 - tf.where(self.step >= first_step, 1.0, 0.0) * self._freezes
+        new, slots = self.updated(old, gradient, change, step, usable)
+        new_share = tf.where(update, 1.0 - ema_decay_at(step, training), 0.0)
+        assign_on_every_replica(
+            [
+                (self.step, tf.where(update, next_step, self.step)),
+                *((slot, slots[name]) for name, slot in self.slots().items()),
+                (self.ema, self.ema + new_share * (new - self.ema)),
+                *((variable.value, part) for variable, part in _parts(new, self.trained)),
+                *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
+            ]
+        )
+        return norm, rate
+
+    def of_each(self, value: Callable[[keras.Variable], float]) -> tf.Tensor:
+        """Return one number for each trained weight, the same for all of a variable."""
+        return tf.constant(np.repeat([*map(value, self.trained)], self._sizes), tf.float32)
 
     def weights(self) -> tf.Tensor:
         """Return the trained weights as one vector."""
@@ -296,6 +342,8 @@ class Optimizer(tf.Module):
 
 
 class FlatAdamW(Optimizer):
+    """AdamW, whose weight decay is for matrices: shrinking a bias regularizes nothing."""
+
     def __init__(
         self,
         variables: Sequence[keras.Variable],
@@ -304,15 +352,7 @@ class FlatAdamW(Optimizer):
         freeze_after: FreezeAfter | None = None,
     ) -> None:
         super().__init__(variables, training, total_steps, freeze_after)
-
-        def of_each(value: Callable[[keras.Variable], float]) -> tf.Tensor:
-            """Return one number for each weight, the same for all of a variable."""
-            return tf.constant(np.repeat([*map(value, self.trained)], self._sizes), tf.float32)
-
-        # Only matrices decay: shrinking a bias or a scale regularizes nothing.
-        self._decay = of_each(lambda it: WEIGHT_DECAY * (len(it.shape) > 1))
-        if freeze_after is not None:
-            self._freezes = of_each(lambda it: float(it.path in freeze_after.paths))
+        self._decay = self.of_each(lambda it: WEIGHT_DECAY * (len(it.shape) > 1))
         zeros = tf.zeros([sum(self._sizes)])
         self.first_moment = tf.Variable(zeros, trainable=False, name="first_moment")
         self.second_moment = tf.Variable(zeros, trainable=False, name="second_moment")
@@ -320,54 +360,18 @@ class FlatAdamW(Optimizer):
     def slots(self) -> dict[str, tf.Variable]:
         return {"first_moment": self.first_moment, "second_moment": self.second_moment}
 
-    def apply(
-        self, gradient: tf.Tensor, loss: tf.Tensor, update: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        training = self._training
-        if self.loss_scale:
-            gradient = gradient / self.loss_scale.value
-        # An update is memory-bound: each op on a whole vector is one pass through memory. So
-        # scalars are combined first, and zero factors instead of tf.where skip an update.
-        norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
-        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-        usable = is_finite & update
-
-        def if_usable(factor: Any) -> tf.Tensor:
-            return tf.where(usable, factor, 0.0)
-
-        scale = tf.minimum(1.0, training.clip_norm / tf.maximum(norm, _EPSILON))
-        gradient = tf.math.multiply_no_nan(gradient, if_usable(scale))
-        next_step = self.step + 1
-        step = tf.cast(next_step, tf.float32)
-        rate = learning_rate(step, self._total_steps, training) * self.rate_factor
-        first = self.first_moment + if_usable(1.0 - BETA_1) * (gradient - self.first_moment)
-        second = self.second_moment + if_usable(1.0 - BETA_2) * (
-            tf.square(gradient) - self.second_moment
-        )
+    def updated(
+        self, weights: tf.Tensor, gradient: tf.Tensor, rate: tf.Tensor, step: tf.Tensor, usable: Any
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        share_1, share_2 = (tf.where(usable, 1.0 - beta, 0.0) for beta in (BETA_1, BETA_2))
+        first = self.first_moment + share_1 * (gradient - self.first_moment)
+        second = self.second_moment + share_2 * (tf.square(gradient) - self.second_moment)
         # first / bias_1 / (sqrt(second / bias_2) + epsilon), without an extra pass for bias_1.
         bias_1 = 1.0 - tf.pow(BETA_1, step)
         bias_2 = 1.0 - tf.pow(BETA_2, step)
         deviation = tf.sqrt(second * (tf.square(bias_1) / bias_2)) + bias_1 * _EPSILON
-        old = self.weights()
-        change: Any = if_usable(rate)
-        if self._freeze_after is not None:
-            first_step = self._freeze_after.first_step
-            freezes_now = tf.where(update & (self.step == first_step), 1.0, 0.0)
-            old += freezes_now * self._freezes * (self.ema - old)
-            change *= 1.0 - tf.where(self.step >= first_step, 1.0, 0.0) * self._freezes
-        new = old - change * (first / deviation + self._decay * old)
-        new_share = tf.where(update, 1.0 - ema_decay_at(step, training), 0.0)
-        assign_on_every_replica(
-            [
-                (self.step, tf.where(update, next_step, self.step)),
-                (self.first_moment, first),
-                (self.second_moment, second),
-                (self.ema, self.ema + new_share * (new - self.ema)),
-                *((variable.value, part) for variable, part in _parts(new, self.trained)),
-                *(self.loss_scale.following(is_finite, update) if self.loss_scale else ()),
-            ]
-        )
-        return norm, rate
+        new = weights - rate * (first / deviation + self._decay * weights)
+        return new, {"first_moment": first, "second_moment": second}
 
 
 def _sizes(variables: Sequence[keras.Variable]) -> list[int]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts import TTS
 from myxtts.config.config import LossParts
 from myxtts.config.loading import load_config
 from myxtts.errors import CheckpointError
+from myxtts.models.xtts import LOSSES
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.time_account import BUCKETS
 from myxtts.training.trainer import XTTSTrainer
@@ -123,28 +123,6 @@ def test_a_resumed_run_equals_one_that_never_stopped(trained_run, miniature, cor
         np.testing.assert_array_equal(pieced.ema_weights()[name], value, err_msg=name)
 
 
-def test_a_resumed_run_with_a_discriminator_equals_one_that_never_stopped(
-    miniature, corpus, tmp_path
-):
-    config = miniature(
-        adversarial_weight=1.0, adversarial_start=0.3, phoneme_weight=1.0, max_steps=5
-    )
-    XTTSTrainer(config, corpus, tmp_path / "whole").fit()
-    first = XTTSTrainer(config, corpus, tmp_path / "pieced")
-    first.total_steps = 3
-    first.fit()
-    second = XTTSTrainer(config, corpus, tmp_path / "pieced")
-    second.resume()
-    second.fit()
-    whole, pieced = (find_checkpoint(tmp_path / name) for name in ("whole", "pieced"))
-    for name, value in whole.training_state().items():
-        np.testing.assert_array_equal(pieced.training_state()[name], value, err_msg=name)
-    lines = (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()
-    losses = {line["step"]: line["adversarial_loss"] for line in map(json.loads, lines)}
-    assert losses[2] == 0.0 < losses[5]
-    TTS(tmp_path / "whole")
-
-
 def test_the_lines_of_repeated_steps_stand_once(miniature, corpus, tmp_path):
     first = XTTSTrainer(miniature(save_every=2), corpus, tmp_path / "run")
     first.total_steps = 3
@@ -201,3 +179,20 @@ def test_a_trainer_takes_the_length_of_its_schedule(miniature, corpus, tmp_path)
     config = miniature(max_steps=None, epochs=3)
     trainer = XTTSTrainer(config, corpus, tmp_path / "run")
     assert trainer.total_steps == 3 * corpus.train.schedule.batches_per_epoch
+
+
+def test_a_loss_is_a_function_and_a_line(miniature, corpus, tmp_path, monkeypatch):
+    def size_loss(model, forward):
+        return 0.5 * tf.reduce_sum(tf.square(forward.segment.predicted)) * forward.flow_scale
+
+    monkeypatch.setitem(LOSSES, "size", size_loss)
+    config = miniature(max_steps=2, evaluate_every=2, log_every=1)
+    trainer = XTTSTrainer(config, corpus, tmp_path / "run")
+    trainer.fit()
+    lines = RunDir(tmp_path / "run").metric_lines()
+    assert [line["step"] for line in lines] == [1, 2]
+    for line in lines:
+        assert line["size_loss"] > 0
+        parts = sum(line[f"{name}_loss"] for name in LOSSES)
+        assert line["loss"] == pytest.approx(parts, rel=1e-5)
+    assert lines[-1]["validation_size_loss"] > 0
