@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -46,26 +45,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("program")
 
 
-def pytest_sessionfinish() -> None:
-    """Collect what tests left before pytest does so twice.
+# Two workers of `make test` fit into the memory of a laptop.
+MAX_WORKER_MB = 2_500
+_peaks_mb: list[int] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Collect garbage before pytest does so twice, and report the peak memory of this process.
 
     A process of pytest-xdist has five seconds to end once its tests are done; then it interrupts
     itself, in the middle of a destructor. Graphs of TensorFlow may take longer than that.
     """
     gc.collect()
     gc.freeze()
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    _peaks_mb.append(peak_mb)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak_mb"] = peak_mb
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _peaks_mb.append(getattr(node, "workeroutput", {}).get("peak_mb", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    peak_mb = max(_peaks_mb, default=0)
+    is_too_much = peak_mb > MAX_WORKER_MB
+    line = f"peak memory of a test process: {peak_mb} MB, allowed: {MAX_WORKER_MB} MB"
+    terminalreporter.write_line(line, red=is_too_much, bold=is_too_much)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _freed_memory() -> Iterator[None]:
-    """Free the graphs of a module's trainers and models, which are full of cycles.
-
-    Python would collect them late, and the C library would keep their memory.
-    """
+    """Free the memory of a module's trainers and models, which Python would collect late."""
     yield
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    if "tensorflow" in sys.modules:
+        from myxtts.devices.memory import free_graphs
+
+        free_graphs()
 
 
 @dataclass(frozen=True)

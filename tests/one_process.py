@@ -21,6 +21,10 @@ def main() -> None:
             with open(file, "w") as opened:
                 os.dup2(opened.fileno(), number)
         code = run(request["words"])
+        if "tensorflow" in sys.modules:
+            from myxtts.devices.memory import free_graphs
+
+            free_graphs()
         sys.stdout.flush()
         sys.stderr.flush()
         print(json.dumps(code), file=answers, flush=True)

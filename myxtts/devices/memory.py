@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
+import gc
 import logging
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -411,3 +413,26 @@ class PeakMemory:
 
 def _gpus(devices: Iterable[str]) -> tuple[str, ...]:
     return tuple(device for device in devices if device.startswith("GPU:"))
+
+
+# Attributes of the operations that TensorFlow makes for loops and branches.
+_NESTED_GRAPHS = ("_cond_graph", "_body_graph", "_true_graph", "_false_graph")
+
+
+def free_graphs() -> None:
+    """Free the graphs of functions that nothing refers to any more, and their memory.
+
+    TensorFlow keeps a graph with a loop or a branch forever: its operation refers to the graph of
+    the body, which refers to tensors of the outer graph, and the garbage collector cannot follow
+    that through C++. TensorFlow rebuilds a nested graph from its definition if it needs it again.
+    """
+    for graph in [it for it in gc.get_objects() if isinstance(it, tf.__internal__.FuncGraph)]:
+        for operation in graph.get_operations():
+            if operation.type.removeprefix("Stateless") in ("While", "If"):
+                for name in _NESTED_GRAPHS:
+                    with contextlib.suppress(AttributeError):
+                        delattr(operation, name)
+    gc.collect()
+    # The C library would keep what Python has freed.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -6,7 +6,6 @@ load on the machine affects all candidates alike. Nothing is trained.
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import statistics
@@ -27,7 +26,7 @@ from myxtts.data.corpus import Corpus, CorpusPart, replanned
 from myxtts.data.pipeline import AcousticSource
 from myxtts.data.schedule import PlannedBatch
 from myxtts.devices.machine import read_memory, read_peak_memory_mb
-from myxtts.devices.memory import memory_for_tensors_mb
+from myxtts.devices.memory import free_graphs, memory_for_tensors_mb
 from myxtts.devices.strategy import devices_here, uses_xla
 from myxtts.errors import DeviceError
 from myxtts.training.acoustic import AcousticTask
@@ -600,7 +599,7 @@ class Tuner:
             self._skipped.append(f"{what}: would take about {expected:.0f} s to compile")
             return None
         self._say(f"compiling {what}")
-        gc.collect()  # free the previous model now, not during a measurement
+        free_graphs()  # of the previous model, now and not during a measurement
         try:
             bench = self._bench(precision, xla=xla)
             return bench, bench.seconds(work.typical)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from myxtts.devices.memory import MemoryInUse, PeakMemory, memory_in_use
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.devices.memory import MemoryInUse, PeakMemory, free_graphs, memory_in_use
 
 
 class StandInCounters:
@@ -52,3 +57,33 @@ def test_peak_of_a_run_counts_from_its_start() -> None:
     counters.hold("GPU:0", 150)
     counters.hold("GPU:1", 30)
     assert run.peaks_mb() == {"GPU:0": 400, "GPU:1": 30}
+
+
+def looping_function() -> Any:
+    """Return a traced function with a loop and a branch over tensors of its own graph."""
+
+    def compute(value: tf.Tensor) -> tf.Tensor:
+        factor = value + 1.0
+        value = tf.while_loop(
+            lambda it: it < 100.0, lambda it: (it * factor,), (value,), maximum_iterations=9
+        )[0]
+        return tf.cond(value > 0.0, lambda: value * factor, lambda: -value)
+
+    function = tf.function(compute, input_signature=[tf.TensorSpec([])], autograph=False)
+    function.get_concrete_function()
+    return function
+
+
+def test_graphs_of_functions_that_are_gone_are_freed_and_the_others_work() -> None:
+    gone, kept = looping_function(), looping_function()
+    graph = weakref.ref(gone.get_concrete_function().graph)
+    expected = kept(tf.constant(2.0)).numpy()
+    del gone
+    free_graphs()
+    assert graph() is None
+    assert kept(tf.constant(2.0)).numpy() == expected
+    value = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(value)
+        result = kept(value)
+    assert tape.gradient(result, value).numpy() > 0
