@@ -455,8 +455,9 @@ def _last_line(errors: bytes) -> str:
 class ValidationPoint(NamedTuple):
     step: int
     learning_rate: float
-    losses: Mapping[str, float]
-    """Validation losses of a step, and the training means since the previous evaluation."""
+    loss: float
+    """Mean training loss since the previous evaluation."""
+    validation_loss: float
 
 
 @dataclass(frozen=True)
@@ -467,95 +468,47 @@ class Verdict:
     message: str
 
 
-class _Change(NamedTuple):
-    before: float
-    recent: float
-    noise: float
-    """Uncertainty of `share`, estimated from the scatter of the values."""
-
-    @property
-    def share(self) -> float:
-        return self.recent / max(self.before, 1e-12) - 1
-
-    @property
-    def falls(self) -> bool:
-        return self.share < -_LITTLE
-
-    @property
-    def rises(self) -> bool:
-        return self.share > _LITTLE + self.noise
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether the loss is flat: even a decrease hidden by the noise would be small."""
-        return not self.rises and self.noise - self.share < _LITTLE
-
-    def __str__(self) -> str:
-        return f"{self.before:.3f} to {self.recent:.3f}"
-
-
 def judge(history: Sequence[ValidationPoint]) -> Verdict | None:
     """Return None if the loss falls, or after too few evaluations."""
     size = max(_MIN_EVALUATIONS, len(history) // _QUARTERS)
     if len(history) < 2 * size:
         return None
-    changes = {
-        name: _change([evaluation.losses[name] for evaluation in history[-2 * size :]])
-        for name in history[-1].losses
-    }
-    since = history[-2 * size].step
-    loss = changes["validation_loss"]
-    part = _overfitted_part(changes)
-    rise = changes[f"validation_{part}_loss"] if part else None
-    if loss.is_flat:
-        rates = [evaluation.learning_rate for evaluation in history]
-        rate = rates[-1] / max(rates) if max(rates) > 0 else 0.0
-        outlook = (
-            f"The learning rate is still at {rate:.0%} of its peak: the loss may fall as it "
-            "decays, and sooner with a smaller --max-steps or training.learning_rate"
-            if rate > _HIGH_RATE
-            else "Training longer gains little: stop, or train on more recordings"
-        )
-        overfitted = "" if part is None else f" Its {part} part rises ({rise}): it is overfitting."
-        message = (
-            f"The validation loss has been flat since step {since:,} ({loss} over {2 * size} "
-            f"evaluations).{overfitted} {outlook}. {_HOW_IT_SOUNDS}"
-        )
-        return Verdict("flat", since, message)
-    if not loss.rises:
+    recent = history[-2 * size :]
+    since, rate = recent[0].step, recent[-1].learning_rate
+    rise, noise = _rise([point.validation_loss for point in recent])
+    if rise > _LITTLE + noise:
+        what = f"The validation loss has been rising since step {since:,} (by {rise:.1%})"
+        if _rise([point.loss for point in recent])[0] < -_LITTLE:
+            message = (
+                f"{what}, while the training loss falls: the model is overfitting. Stop and use "
+                "the best checkpoint, train on more recordings, or augment them with "
+                f"augmentation.speed. {_HOW_IT_SOUNDS}"
+            )
+            return Verdict("overfitting", since, message)
+        message = f"{what}, and the training loss is not falling: lower training.learning_rate"
+        return Verdict("worse", since, message)
+    # Flat means that even a fall hidden by the noise would be small.
+    if noise - rise >= _LITTLE:
         return None
-    if changes["loss"].falls:
-        where = "" if part is None else f", mostly its {part} part ({rise})"
-        message = (
-            f"The validation loss has been rising since step {since:,} ({loss}){where}, while the "
-            "training loss falls: the model is overfitting. Stop and use the best checkpoint, "
-            "train on more recordings, or augment them with augmentation.speed. "
-            f"{_HOW_IT_SOUNDS}"
+    outlook = "Training longer gains little: stop, or train on more recordings"
+    peak = max(point.learning_rate for point in history)
+    if rate > _HIGH_RATE * peak:
+        outlook = (
+            f"The learning rate is still at {rate / peak:.0%} of its peak: the loss may fall as it "
+            "decays, and sooner with a smaller --max-steps or training.learning_rate"
         )
-        return Verdict("overfitting", since, message)
-    message = (
-        f"The validation loss has been rising since step {since:,} ({loss}), and the training "
-        "loss is not falling: lower training.learning_rate"
-    )
-    return Verdict("worse", since, message)
+    message = f"The validation loss has been flat since step {since:,}. {outlook}. {_HOW_IT_SOUNDS}"
+    return Verdict("flat", since, message)
 
 
-def _overfitted_part(changes: Mapping[str, _Change]) -> str | None:
-    """Return the part of the loss that rises most in validation while it falls in training."""
-    rises = {
-        name.removesuffix("_loss"): changes[f"validation_{name}"]
-        for name in changes
-        if _is_training_part(name) and changes[name].falls and changes[f"validation_{name}"].rises
-    }
-    return max(rises, key=lambda name: rises[name].recent - rises[name].before, default=None)
-
-
-def _change(values: Sequence[float]) -> _Change:
+def _rise(values: Sequence[float]) -> tuple[float, float]:
+    """Return the relative rise from the first to the second half, and its uncertainty."""
     size = len(values) // 2
     before, recent = float(np.mean(values[:size])), float(np.mean(values[size:]))
     # Estimated from successive differences, which a slow trend hardly affects.
     deviation = math.sqrt(float(np.mean(np.diff(values) ** 2)) / 2)
-    return _Change(before, recent, deviation * math.sqrt(2 / size) / max(before, 1e-12))
+    scale = max(before, 1e-12)
+    return recent / scale - 1, deviation * math.sqrt(2 / size) / scale
 
 
 class LossCourse:
@@ -563,37 +516,25 @@ class LossCourse:
 
     def __init__(self) -> None:
         self.verdict: Verdict | None = None
-        """Result of the last evaluation."""
+        """After the last evaluation."""
         self._history: list[ValidationPoint] = []
-        self._training: list[list[float]] = []
+        self._training: list[float] = []
         self._found: set[str] = set()
 
     def update(self, step: int, line: Mapping[str, float | None]) -> Verdict | None:
-        """Return a finding that this line is the first to show; other lines are skipped."""
-        names = ["loss", *filter(_is_training_part, line)]
-        training = _numbers(line, names)
-        if training:
-            self._training.append(training)
-        validated = [f"validation_{name}" for name in names]
-        validation, rate = _numbers(line, validated), line.get("learning_rate")
-        if not validation or not self._training or rate is None:
+        """Return the first finding of its kind; skip lines without numbers."""
+        loss, validation_loss, rate = (
+            value if value is not None and math.isfinite(value) else None
+            for value in map(line.get, ("loss", "validation_loss", "learning_rate"))
+        )
+        if loss is not None:
+            self._training.append(loss)
+        if validation_loss is None or rate is None or not self._training:
             return None
-        means = np.mean(self._training, axis=0).tolist()
-        self._training = []
-        losses = dict(zip((*names, *validated), (*means, *validation), strict=True))
-        self._history.append(ValidationPoint(step, rate, losses))
+        mean, self._training = float(np.mean(self._training)), []
+        self._history.append(ValidationPoint(step, rate, mean, validation_loss))
         self.verdict = judge(self._history)
         if self.verdict is None or self.verdict.kind in self._found:
             return None
         self._found.add(self.verdict.kind)
         return self.verdict
-
-
-def _is_training_part(name: str) -> bool:
-    return name.endswith("_loss") and not name.startswith("validation_")
-
-
-def _numbers(line: Mapping[str, float | None], names: Sequence[str]) -> list[float]:
-    values = [line.get(name) for name in names]
-    found = [value for value in values if value is not None and math.isfinite(value)]
-    return found if len(found) == len(names) else []
