@@ -395,6 +395,15 @@ def changes_since(checkpoint: Checkpoint, config: XTTSConfig) -> list[Change]:
     return changes
 
 
+def require_length(checkpoint: Checkpoint, steps: int) -> None:
+    """Refuse a length that the run has passed already."""
+    if checkpoint.info.step > steps:
+        raise CheckpointError(
+            f"{RunDir.around(checkpoint.folder)}: has already trained {checkpoint.info.step} "
+            f"steps, and its length is {steps}; raise --max-steps or --epochs"
+        )
+
+
 def add_seconds(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     """Add two time accounts, over the buckets of both."""
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}

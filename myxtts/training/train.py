@@ -20,7 +20,13 @@ from myxtts.devices.placement import find_cluster
 from myxtts.devices.startup import load_tensorflow, program_cache
 from myxtts.errors import CheckpointError, ConfigError, DeviceError, plural_count
 from myxtts.runs.checkpoint import Checkpoint
-from myxtts.runs.run_dir import RunDir, changes_since, find_checkpoint, run_to_start_from
+from myxtts.runs.run_dir import (
+    RunDir,
+    changes_since,
+    find_checkpoint,
+    require_length,
+    run_to_start_from,
+)
 from myxtts.training.best import BackgroundEvaluation, with_best_metric, with_best_metric_of
 from myxtts.training.interruption import Interruption
 from myxtts.training.report import Observer, RunReport, describe_plan
@@ -124,6 +130,8 @@ def plan_run(
     )
     config = with_best_metric(config, corpus.own_tokenizer.languages)
     total_steps = corpus.train.schedule.planned_steps(config.training)
+    if resume is not None:
+        require_length(resume, total_steps)
     task = TASKS[config.training.task](config, corpus)
     with chief_first(strategy):
         task.prepare(observer.on_predicted_mels)

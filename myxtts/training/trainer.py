@@ -38,7 +38,7 @@ from myxtts.errors import (
     NonFiniteLossError,
 )
 from myxtts.runs.checkpoint import Checkpoint, CheckpointInfo, save_checkpoint
-from myxtts.runs.run_dir import RunDir, add_seconds, changes_since
+from myxtts.runs.run_dir import RunDir, add_seconds, changes_since, require_length
 from myxtts.training.acoustic import AcousticTask
 from myxtts.training.best import Measurer, with_best_metric
 from myxtts.training.divergence import RATE_FACTOR, DivergenceMonitor, TooManyBadStepsError
@@ -147,11 +147,11 @@ class XTTSTrainer:
         self._feed = feed
         self._seconds_before: dict[str, float] = {}
         self._start: StartReport | None = None
-        self._resumed: Checkpoint | None = None
+        self.resumed: Checkpoint | None = None
         self.stepper: Stepper | None = None
         self.total_steps = corpus.train.schedule.planned_steps(config.training)
         evidence = self.run_dir.evidence if self.place.is_chief else None
-        self._divergence = DivergenceMonitor(corpus.train, evidence)
+        self.divergence = DivergenceMonitor(corpus.train, evidence)
         keras.utils.set_random_seed(config.training.seed)
         with model_scope(strategy):
             self.task.build()
@@ -196,18 +196,14 @@ class XTTSTrainer:
         A checkpoint at the end of its run only completes its evaluation and report.
         """
         checkpoint = checkpoint or self.run_dir.newest_checkpoint()
-        if checkpoint.info.step > self.total_steps:
-            raise CheckpointError(
-                f"{self.run_dir}: has already trained {checkpoint.info.step} steps, and its length "
-                f"is {self.total_steps}; raise --max-steps or --epochs"
-            )
+        require_length(checkpoint, self.total_steps)
         require_same_corpus(
             checkpoint, self._fingerprints, self.config, allowed=allow_changed_corpus
         )
         self.task.restore(checkpoint)
         self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         self._seconds_before = checkpoint.info.seconds
-        self._resumed = checkpoint
+        self.resumed = checkpoint
         return checkpoint.info.step
 
     def start_from(self, checkpoint: Checkpoint, *, partially: bool = False) -> StartReport:
@@ -230,7 +226,7 @@ class XTTSTrainer:
 
     def prepare(self) -> None:
         """Do everything before the first step: initial weights, compiling, testing the devices."""
-        self._peak_memory = PeakMemory(self._model_devices())
+        self.peak_memory = PeakMemory(self.model_devices())
         with model_scope(self.strategy), reporting_out_of_memory(self.config):
             if self.task.initialize(self.observer.on_phase):
                 self.optimizer.reset_ema()
@@ -264,7 +260,7 @@ class XTTSTrainer:
             self.observer.on_notice(line)
         while True:
             try:
-                self._metrics = RunMetrics(self.task, self.account)
+                self.metrics = RunMetrics(self.task, self.account)
                 with (
                     contextlib.closing(self._started_feed()) as feed,
                     GpuSampler() as gpus,
@@ -278,28 +274,7 @@ class XTTSTrainer:
 
     def _run_loop(self, feed: Feed, gpus: GpuSampler, output: RunOutput | NullOutput) -> RunReport:
         assert self.stepper is not None
-        loop = TrainingLoop(
-            run_dir=self.run_dir,
-            config=self.config,
-            corpus=self.corpus,
-            task=self.task,
-            optimizer=self.optimizer,
-            strategy=self.strategy,
-            total_steps=self.total_steps,
-            feed=feed,
-            stepper=self.stepper,
-            output=output,
-            divergence=self._divergence,
-            account=self.account,
-            seconds=self._seconds,
-            gpus=gpus,
-            peak_memory=self._peak_memory,
-            model_devices=self._model_devices(),
-            observer=self.observer,
-            interruption=self.interruption,
-            metrics=self._metrics,
-            resumed=self._resumed,
-        )
+        loop = TrainingLoop(self, self.stepper, feed, gpus, output)
         try:
             return loop.run()
         except UnreadableBatchError as error:
@@ -373,8 +348,8 @@ class XTTSTrainer:
             epoch=epoch,
             batch=batch,
             metrics=numbers_or_null(metrics),
-            seconds=self._seconds(),
-            so_far=self._metrics.so_far(),
+            seconds=self.seconds(),
+            so_far=self.metrics.so_far(),
             corpus=self._fingerprints,
             **self.task.state(),
         )
@@ -383,9 +358,9 @@ class XTTSTrainer:
         """Restore the newest checkpoint, if there is one, and lower the learning rate."""
         wait_for_all(self.strategy)
         factor = RATE_FACTOR * float(self.optimizer.rate_factor.numpy())
-        self._resumed = None
+        self.resumed = None
         if self.run_dir.checkpoint_folders():
-            self._resumed = checkpoint = self.run_dir.newest_checkpoint()
+            self.resumed = checkpoint = self.run_dir.newest_checkpoint()
             self.optimizer.restore(checkpoint.training_state(), checkpoint.folder)
         elif self._step_now() >= self.total_steps:
             raise NonFiniteLossError(
@@ -402,11 +377,11 @@ class XTTSTrainer:
     def _step_now(self) -> int:
         return int(self.optimizer.step.numpy())
 
-    def _seconds(self) -> dict[str, float]:
+    def seconds(self) -> dict[str, float]:
         """Return the time account of the whole run, with the time before it was resumed."""
         return add_seconds(self.account.seconds(), self._seconds_before)
 
-    def _model_devices(self) -> list[str]:
+    def model_devices(self) -> list[str]:
         weights = [variable.value for variable in self.model.trainable_variables]
         return devices_holding(self.strategy, weights)
 
