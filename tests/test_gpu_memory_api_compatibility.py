@@ -189,14 +189,6 @@ def test_too_late(logged: pytest.LogCaptureFixture) -> None:
     assert "late" in warnings_of(logged)
 
 
-def test_too_late_for_growth(logged: pytest.LogCaptureFixture) -> None:
-    config = StandInConfig(calls=())
-    config.started = True
-    assert isolate(config) is False
-    assert is_untouched(config)
-    assert "late" in warnings_of(logged)
-
-
 @pytest.mark.parametrize(
     ("gpus", "arguments", "says"),
     [
@@ -242,23 +234,6 @@ def test_all_that_the_card_has() -> None:
     assert config.limits_mb() == {"GPU 0": [8192], "GPU 1": [12_000]}
 
 
-@pytest.mark.parametrize(
-    "cards",
-    [
-        (),
-        (Card("another card", 10),),
-        (Card("card of GPU 0"), Card("card of GPU 1")),
-        (Card("card of GPU 0", 10), Card("card of GPU 0", 99_000)),
-    ],
-)
-def test_card_of_unknown_size_is_not_checked(
-    cards: tuple[Card, ...], logged: pytest.LogCaptureFixture
-) -> None:
-    assert isolate(StandInConfig(), cards=cards) is True
-    assert "the memory size of GPU 0 is unknown" in warnings_of(logged)
-    assert "its limit of 8192 MB is in force but could not be checked" in warnings_of(logged)
-
-
 def test_without_nvml_the_reason_is_said(logged: pytest.LogCaptureFixture) -> None:
     config = StandInConfig()
     runtime = GpuRuntime(config, lambda: NvmlReading(problem="Driver Not Loaded"))
@@ -275,28 +250,12 @@ def test_second_limit_refused_takes_the_first_back(logged: pytest.LogCaptureFixt
     assert "removed the limit of GPU 0" in warnings_of(logged)
 
 
-def test_first_limit_refused_leaves_everything(logged: pytest.LogCaptureFixture) -> None:
-    config = StandInConfig()
-    config.refuses = {"GPU 0"}
-    assert isolate(config) is False
-    assert is_untouched(config)
-    assert "the limit of GPU" not in warnings_of(logged)
-
-
 def test_limits_of_before_come_back() -> None:
     config = StandInConfig()
     assert isolate(config, 0, 1, 100, 200) is True
     config.refuses = {"GPU 1"}
     assert isolate(config, 0, 1, 300, 400) is False
     assert config.limits_mb() == {"GPU 0": [100], "GPU 1": [200]}
-
-
-def test_limit_that_cannot_be_taken_back_is_said(logged: pytest.LogCaptureFixture) -> None:
-    config = StandInConfig()
-    config.refuses = {"GPU 1"}
-    runtime = GpuRuntime(config, NvmlReading, lambda gpu: None)
-    assert setup_gpu_memory_isolation(runtime=runtime) is False
-    assert "could not remove the limit of GPU 0: restart the program" in warnings_of(logged)
 
 
 def test_read_back_that_differs_is_not_success(logged: pytest.LogCaptureFixture) -> None:
@@ -457,22 +416,6 @@ print(json.dumps({
     assert answers["none"] is None
     assert answers["result"] is True
     assert answers["limits"] == [[500], [600], None]
-
-
-def test_tensorflow_without_any_call_grows(run_snippet: RunSnippet) -> None:
-    answers, _ = run_snippet(
-        PRETEND_THREE_GPUS
-        + HIDE_CALLS
-        + """
-runtime = GpuRuntime(Without(tf.config, [STABLE, VIRTUAL]))
-answers = {"result": setup_gpu_memory_isolation(runtime=runtime), "growth": growth()}
-answers["limit_after_growth"] = setup_gpu_memory_isolation()
-print(json.dumps(answers | {"limits": limits()}))
-"""
-    )
-    assert answers["result"] is answers["limit_after_growth"] is False
-    assert answers["growth"] == [True, True, True]
-    assert answers["limits"] == [None, None, None]
 
 
 # There is no public way to simulate GPUs; everything but their listing is TensorFlow's own.

@@ -106,32 +106,6 @@ def test_the_other_gpus_mirror_the_model(train, tmp_path, trained_run):
     assert losses(tmp_path / "run") == pytest.approx(losses(trained_run), rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason", "model"),
-    [
-        (
-            ["--data-gpu", "0", "--model-gpu", "1"],
-            "GPU 0, 1 does not exist (found 0 GPUs)",
-            "model on CPU:0",
-        ),
-        (
-            ["--virtual-devices", "3", "--data-gpu", "1", "--model-gpu", "1,2"],
-            "GPU 1 cannot be both data GPU and model GPU",
-            "model mirrored on CPU:1, CPU:2",
-        ),
-    ],
-)
-def test_a_mode_that_cannot_be_falls_back(train, flags, reason, model):
-    code, output, errors = finished(train(*flags, "--dry-run"))
-    assert code == 0
-    assert f"multi-GPU mode is off: {reason}; continuing in single-GPU buffered mode" in errors
-    mode = "Mode: single-gpu-buffered (no separate GPU for data); data on CPU:0"
-    assert f"{mode}, {model}; prefetching up to" in output
-    code, output, errors = finished(train(*flags, "--dry-run", "--strict-devices"))
-    assert code == 2
-    assert errors.strip().splitlines()[-1].startswith(f"myxtts train: multi-GPU mode: {reason}")
-
-
 @pytest.mark.parametrize("mode", ["single", "multi"])
 def test_a_corrupt_clip_ends_the_run_with_one_line(train, tmp_path, mode):
     cache_root = tmp_path / "cache"

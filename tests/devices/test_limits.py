@@ -40,14 +40,6 @@ def test_recommended_from_the_size(
     assert recommend_limits(0, 1, machine_with(*sizes_mb)) == expected
 
 
-def test_ids_choose_the_cards() -> None:
-    assert recommend_limits(2, 0, machine_with(12_288, 4_096, 2_048)) == (1_536, 10_240)
-
-
-def test_ids_that_do_not_exist_are_left_to_the_isolation() -> None:
-    assert recommend_limits(0, 7, machine_with(24_576)).model_mb == 16_384
-
-
 def test_recommended_limits_fit_the_card(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="myxtts")
     for size_mb in range(1, 100_000, 997):

@@ -328,33 +328,6 @@ def test_kill_9_at_random_moments(start, mode):
     assert process.returncode == 0, output + errors
 
 
-@pytest.mark.slow
-def test_prepared_features_that_are_gone_end_the_run_with_one_line_and_a_checkpoint(
-    miniature, corpus, tmp_path, monkeypatch
-):
-    from myxtts.data.batch import BatchLoader
-    from myxtts.errors import DataError
-    from myxtts.training.trainer import XTTSTrainer
-
-    load = BatchLoader.load
-
-    def load_until_the_disk_fails(self, planned):
-        if planned.reference_starts.tobytes() == lost:
-            raise OSError(5, "Input/output error")
-        return load(self, planned)
-
-    lost = corpus.train.schedule.batch_at(4).reference_starts.tobytes()
-    trainer = XTTSTrainer(miniature(save_every=100), corpus, tmp_path / "run")
-    trainer.prepare()
-    monkeypatch.setattr(BatchLoader, "load", load_until_the_disk_fails)
-    with pytest.raises(DataError, match=r"features cannot be read .*Input/output error") as caught:
-        trainer.fit()
-    # Batches are prefetched, so the error may arrive before that step.
-    step = find_checkpoint(tmp_path / "run").info.step
-    assert step <= 4
-    assert f"the run is saved up to step {step}:" in str(caught.value)
-
-
 def test_a_file_system_that_cannot_rename_folders(tmp_path):
     """The target is taken by a file that cannot be moved: the rename itself fails."""
     from myxtts.files import move_into_place

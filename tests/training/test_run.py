@@ -1,6 +1,5 @@
 """A whole run in one call, as a Python user makes it."""
 
-import json
 import re
 import subprocess
 import sys
@@ -103,57 +102,6 @@ def test_without_a_folder_it_takes_the_next_number(miniature, tmp_path, monkeypa
     (tmp_path / "runs" / "0001").mkdir(parents=True)
     report = myxtts.train(miniature(max_steps=1), None)
     assert report.run_dir.parts == ("runs", "0002")
-
-
-TRAIN = """
-report = myxtts.train(config, sys.argv[1])
-"""
-TRAINER = """
-from myxtts.data.corpus import open_corpus
-from myxtts.training.trainer import XTTSTrainer
-report = XTTSTrainer(config, open_corpus(config), sys.argv[1]).fit()
-"""
-
-
-ALL = {"multi_gpu": True}, "MirroredStrategy ['CPU:0', 'CPU:1', 'CPU:2'] single-gpu-buffered"
-VISIBLE = (
-    {"multi_gpu": True, "visible_gpus": "0,2"},
-    "MirroredStrategy ['CPU:0', 'CPU:2'] single",
-)
-PIPELINE = {"data_gpu": 0, "model_gpu": "1"}, "OneDeviceStrategy ['CPU:1'] multi-gpu CPU:0"
-
-
-@pytest.mark.parametrize(
-    ("call", "settings", "expected"),
-    [
-        (TRAINER, *VISIBLE),
-        (TRAIN, *PIPELINE),
-        *(
-            pytest.param(call, *case, marks=pytest.mark.slow)
-            for call, case in ((TRAIN, VISIBLE), (TRAINER, PIPELINE), (TRAIN, ALL), (TRAINER, ALL))
-        ),
-    ],
-)
-def test_devices_come_from_the_configuration(
-    call, settings, expected, miniature, tmp_path, user_environment
-):
-    program = f"""
-import json, sys, myxtts
-config = myxtts.XTTSConfig(**json.loads(sys.stdin.read()))
-{call}
-print(report.strategy, report.model_devices, report.mode, report.data_device)
-"""
-    config = miniature(max_steps=1, batch_size=6, virtual_devices=3, **settings)
-    result = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "run")],
-        input=json.dumps(config.as_dict()),
-        capture_output=True,
-        text=True,
-        env=user_environment,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith(expected)
 
 
 def test_importing_the_entry_does_not_load_tensorflow():
