@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import shutil
 import socket
@@ -98,26 +99,45 @@ def running(app, **limits) -> Iterator[str]:
             thread.join(60)
 
 
+@pytest.fixture(scope="session")
+def base_tts():
+    from myxtts.runs.run_dir import run_or_base
+    from myxtts.synthesis.tts import TTS
+
+    return TTS(run_or_base(None), compiled=False)
+
+
 @pytest.fixture
-def serve_here(served_folder, served_tts):
-    """Return a client of a server in this process: `serve_here(rules, waiting=2)`."""
+def serve():
+    """Return a client of a server in this process: `serve(folder, tts, rules, waiting=2)`."""
     from myxtts.serving.app import make_app
     from myxtts.serving.engine import Engine, Limits
     from myxtts.web import AccessRules
 
     with contextlib.ExitStack() as stack:
 
-        def serve(rules=AccessRules(), *, names=("run",), strict_voices=False, **changes):  # noqa: B008
-            limits = Limits(**changes)
-            of_run, of_server = (
-                (served_folder, served_tts, limits),
-                {"strict_voices": strict_voices},
-            )
-            engines = {name: Engine(name, *of_run, **of_server) for name in names}
+        def start(folder, tts, rules=None, *, names=("run",), strict_voices=False, **changes):
+            limits, rules = Limits(**changes), rules or AccessRules()
+            engines = {
+                name: Engine(name, folder, tts, limits, strict_voices=strict_voices)
+                for name in names
+            }
             address = stack.enter_context(running(make_app(engines, rules, limits)))
             return stack.enter_context(httpx2.Client(base_url=address, timeout=120))
 
-        yield serve
+        yield start
+
+
+@pytest.fixture
+def serve_here(serve, served_folder, served_tts):
+    return functools.partial(serve, served_folder, served_tts)
+
+
+@pytest.fixture
+def serve_base(serve, base_tts):
+    from myxtts.runs.run_dir import run_or_base
+
+    return functools.partial(serve, run_or_base(None), base_tts)
 
 
 def connect(client: httpx2.Client) -> socket.socket:

@@ -15,11 +15,10 @@ import soundfile
 
 from myxtts.runs.run_dir import INCLUDED_VOICES, run_or_base
 from myxtts.serving.engine import Engine, Limits, SpeechRequest
-from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import voice_names, voices_folder
 from myxtts.web import AccessRules
 
-from .conftest import SENTENCES, connect, recording, running, wait_for
+from .conftest import SENTENCES, connect, recording, wait_for
 
 TOKEN = "a-token-of-thirty-two-characters"
 
@@ -54,24 +53,14 @@ def test_a_voice_is_added_used_replaced_and_removed(serve_here):
     assert client.delete("/v1/voices/نگار").status_code == 404
 
 
-@pytest.fixture(scope="module")
-def base() -> TTS:
-    return TTS(run_or_base(None), compiled=False)
-
-
-def test_included_voices_are_read_only(base):
-    folder = run_or_base(None)
-    voices = voices_folder(folder)
+def test_included_voices_are_read_only(serve_base):
+    voices = voices_folder(run_or_base(None))
     assert set(INCLUDED_VOICES) <= set(voice_names(voices))
     before = {file: file.read_bytes() for file in voices.iterdir()}
-    from myxtts.serving.app import make_app
-
-    limits = Limits()
-    app = make_app({"base": Engine("base", folder, base, limits)}, AccessRules(), limits)
-    with running(app) as address, httpx2.Client(base_url=address, timeout=120) as client:
-        assert client.delete("/v1/voices/adam").status_code == 403
-        assert upload(client, "adam", replace="true").status_code == 403
-        assert upload(client, "Adam", replace="true").status_code == 403
+    client = serve_base()
+    assert client.delete("/v1/voices/adam").status_code == 403
+    for name in ("adam", "Adam"):
+        assert upload(client, name, replace="true").status_code == 403
     assert before == {file: file.read_bytes() for file in voices.iterdir()}
 
 
@@ -141,9 +130,9 @@ def test_aac_needs_ffmpeg(serve_here, monkeypatch):
     assert client.post("/v1/audio/speech", json=asked).status_code == 400
 
 
-def test_a_language_for_requests_that_name_none(base):
+def test_a_language_for_requests_that_name_none(base_tts):
     folder = run_or_base(None)
-    engines = [Engine("base", folder, base, Limits(), language) for language in (None, "fa")]
+    engines = [Engine("base", folder, base_tts, Limits(), language) for language in (None, "fa")]
     assert [engine.languages[0] for engine in engines] == ["en", "fa"]
     assert {*engines[0].languages} == {*engines[1].languages}
 

@@ -87,6 +87,7 @@ def test_type_persian_upload_a_voice_hear_and_download(serve_here, open_page, se
 def test_two_voices_are_compared_side_by_side(serve_here, open_page):
     page = open_page(serve_here(), viewport={"width": 1_200, "height": 900})
     page.get_by_label("Text").fill("Hello.")
+    page.get_by_text("More", exact=True).click()
     page.get_by_label("Compare with").select_option("سارا")
     page.get_by_role("button", name="Speak").click()
     links = page.get_by_role("link", name="Download wav")
@@ -97,21 +98,40 @@ def test_two_voices_are_compared_side_by_side(serve_here, open_page):
     assert first["x"] < second["x"]
 
 
-def test_the_page_speaks_persian_and_fits_a_phone(serve_here, open_page):
-    page = open_page(serve_here(), viewport={"width": 360, "height": 740}, color_scheme="dark")
-    page.get_by_label("Text").wait_for()
-    for language, direction, button in (("en", "ltr", "فارسی"), ("fa", "rtl", "English")):
-        root = page.locator("html")
-        assert (root.get_attribute("lang"), root.get_attribute("dir")) == (language, direction)
+def test_the_page_opens_with_an_example_in_its_own_language(serve_base, open_page):
+    page = open_page(serve_base(), viewport={"width": 360, "height": 740}, color_scheme="dark")
+    root, text, language = (page.locator(one) for one in ("html", "#text", "#language"))
+    page.locator("#voice option", has_text="callie").wait_for(state="attached")
+    examples = []
+    for tag, direction, button in (("en", "ltr", "فارسی"), ("fa", "rtl", "English")):
+        assert (root.get_attribute("lang"), root.get_attribute("dir")) == (tag, direction)
+        assert language.input_value() == tag
+        examples.append(text.input_value())
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
         page.get_by_role("button", name=button).click()
-    page.get_by_role("button", name="فارسی").click()
-    page.get_by_label("متن").fill("سلام")
-    page.get_by_role("button", name="بخوان").focus()
+    english, persian = examples
+    assert english.isascii()
+    assert persian[0] > "\u0600"
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 150
+    text.fill("My own text.")
+    page.get_by_role("button", name="فارسی").click()
+    assert text.input_value() == "My own text."
     page.reload()
-    assert page.locator("html").get_attribute("dir") == "rtl"
+    assert root.get_attribute("dir") == "rtl"
+
+
+def test_sliders_are_sent_with_the_text(serve_here, open_page):
+    page = open_page(serve_here())
+    assert page.get_by_label("Speed").is_hidden()
+    page.get_by_text("More", exact=True).click()
+    for name, value in (("Speed", "1.5"), ("Liveliness", "0"), ("Sampling steps", "4")):
+        page.get_by_label(name).fill(value)
+    with page.expect_request("**/v1/audio/speech") as asked:
+        page.get_by_role("button", name="Speak").click()
+    sent = asked.value.post_data_json
+    assert (sent["speed"], sent["temperature"], sent["steps"]) == (1.5, 0, 4)
+    page.get_by_role("link", name="Download wav").wait_for(timeout=60_000)
 
 
 def test_errors_are_shown_and_every_control_has_a_name(serve_here, open_page):

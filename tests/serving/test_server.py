@@ -4,10 +4,12 @@ import contextlib
 import io
 import signal
 import threading
+import time
 
 import httpx2
 import numpy as np
 import openai
+import psutil
 import pytest
 import soundfile
 
@@ -43,7 +45,7 @@ def test_openai_client_speaks_in_every_format_and_the_server_stops_in_order(
         assert streamed.size == pytest.approx(expected.size, abs=2)
 
         with pytest.raises(openai.BadRequestError, match="anna"):
-            client.audio.speech.create(**asked | {"voice": "alloy"})
+            client.audio.speech.create(**asked | {"voice": "nobody"})
         with pytest.raises(openai.AuthenticationError):
             client.with_options(api_key="wrong").audio.speech.create(**asked)
         assert [model.id for model in client.models.list()] == ["run"]
@@ -92,6 +94,34 @@ def test_a_second_interrupt_during_a_stream_ends_the_server_without_a_traceback(
     assert process.returncode == 0
     assert "Traceback" not in errors.read_text()
     assert "ASGI" not in errors.read_text()
+
+
+@pytest.mark.slow
+def test_memory_is_flat_while_64_clients_ask(start_server, served_folder):
+    process, address, errors = start_server(served_folder)
+    memory = psutil.Process(process.pid).memory_info
+
+    def ask_for(seconds: float) -> set[int]:
+        end, statuses = time.monotonic() + seconds, set()
+
+        def ask():
+            with httpx2.Client(base_url=address, timeout=120) as client:
+                while time.monotonic() < end:
+                    body = {"input": SENTENCES, "voice": "anna", "response_format": "pcm"}
+                    statuses.add(client.post("/v1/audio/speech", json=body).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(200)
+        return statuses
+
+    assert ask_for(20) <= {200, 429}
+    before = memory().rss
+    assert ask_for(40) <= {200, 429}
+    assert memory().rss < 1.1 * before
+    assert "Traceback" not in errors.read_text()
 
 
 @pytest.mark.parametrize(

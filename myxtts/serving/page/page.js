@@ -4,9 +4,10 @@ import { Recorder } from "./recorder.js";
 import { Result } from "./result.js";
 import { ServerError, ask, list, useToken } from "./server.js";
 import { decoded } from "./sound.js";
-import { changeLanguage, nameOfLanguage, number, showWords, word } from "./words.js";
+import { EXAMPLES, changeLanguage, languageOfPage, nameOfLanguage, number, showWords, word } from "./words.js";
 
 const MOST_UPLOAD_SECONDS = 60;
+const SLIDERS = ["speed", "temperature", "steps"];
 const $ = (id) => document.getElementById(id);
 
 let models = [];
@@ -52,6 +53,8 @@ function fillChoices() {
   fill($("voice"), names.length ? names : [["", word("noVoice")]]);
   const tags = models.find(({ id }) => id === model)?.languages ?? [];
   fill($("language"), tags.map((tag) => [tag, nameOfLanguage(tag)]));
+  if (hasExample() && tags.includes(languageOfPage())) $("language").value = languageOfPage();
+  showExample();
   const others = models.flatMap(({ id }) =>
     (voices[id] ?? []).map((voice) => [
       JSON.stringify([id, voice.id]),
@@ -61,6 +64,14 @@ function fillChoices() {
   $("speak").disabled = !names.length;
   $("delete-voice").disabled = !names.length;
   if (!names.length) $("adding").open = true;
+}
+
+function hasExample() {
+  return !$("text").value || Object.values(EXAMPLES).includes($("text").value);
+}
+
+function showExample() {
+  if (hasExample()) $("text").value = EXAMPLES[$("language").value.split("-")[0]] ?? EXAMPLES.en;
 }
 
 async function load() {
@@ -79,7 +90,8 @@ async function speak() {
   $("speak").disabled = true;
   $("stop").disabled = false;
   $("status").textContent = word("speaking");
-  const common = { input: $("text").value, language: $("language").value, speed: Number($("speed").value) };
+  const common = { input: $("text").value, language: $("language").value };
+  for (const id of SLIDERS) common[id] = Number($(id).value);
   const asked = [[$("model").value, $("voice").value]];
   if ($("other").value) asked.push(JSON.parse($("other").value));
   try {
@@ -157,8 +169,11 @@ async function removeVoice() {
   $("status").textContent = `${word("removed")}: ${name}`;
 }
 
-function showSpeed() {
-  $("speed-value").textContent = number(Number($("speed").value));
+function showSliders() {
+  for (const id of SLIDERS) {
+    const output = document.querySelector(`output[for=${id}]`);
+    output.textContent = number(Number($(id).value), id === "steps" ? 0 : 1);
+  }
 }
 
 function on(id, event, action) {
@@ -176,18 +191,19 @@ on("record", "click", record);
 on("voice-form", "submit", saveVoice);
 on("delete-voice", "click", removeVoice);
 $("model").addEventListener("change", fillChoices);
-$("speed").addEventListener("input", showSpeed);
+$("language").addEventListener("change", showExample);
+for (const id of SLIDERS) $(id).addEventListener("input", showSliders);
 $("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("speech-form").requestSubmit();
 });
 $("other-language").addEventListener("click", () => {
   changeLanguage();
-  showSpeed();
+  showSliders();
   fillChoices();
   for (const result of results) result.describe();
 });
 window.addEventListener("resize", () => results.forEach((result) => result.samples && result.draw()));
 
 showWords();
-showSpeed();
+showSliders();
 careful(load);

@@ -1,24 +1,24 @@
-// One spoken text on the page: its pictures while it is made, then controls and a file.
+// One spoken text on the page: its waveform while it is made, then controls and a file.
 
-import { drawMel, drawWave } from "./drawing.js";
-import { MelMeter, PcmReader, RATE_HZ, StreamPlayer, joined, wavOf } from "./sound.js";
+import { PcmReader, RATE_HZ, StreamPlayer, drawWave, joined, wavOf } from "./sound.js";
 import { ask } from "./server.js";
 import { number, word } from "./words.js";
 
-const MILLISECONDS_BETWEEN_PICTURES = 200;
+const MILLISECONDS_BETWEEN_DRAWINGS = 200;
 
 export class Result {
   constructor(place, title) {
     this.pieces = [];
-    this.meter = new MelMeter();
     this.card = document.createElement("article");
     this.card.className = "panel";
     this.card.append(
       heading(title),
-      (this.wave = picture("wave")),
-      (this.mel = picture("mel")),
+      (this.wave = document.createElement("canvas")),
       (this.facts = Object.assign(document.createElement("p"), { className: "faint" })),
     );
+    this.wave.className = "wave";
+    this.wave.setAttribute("role", "img");
+    this.wave.setAttribute("aria-label", word("wave"));
     place.append(this.card);
   }
 
@@ -45,8 +45,7 @@ export class Result {
         this.firstSeconds ??= (performance.now() - started) / 1000;
         player.add(samples);
         this.pieces.push(samples);
-        this.meter.add(samples);
-        if (performance.now() - drawn > MILLISECONDS_BETWEEN_PICTURES) {
+        if (performance.now() - drawn > MILLISECONDS_BETWEEN_DRAWINGS) {
           this.draw();
           drawn = performance.now();
         }
@@ -61,7 +60,6 @@ export class Result {
   draw() {
     this.samples = joined(this.pieces);
     drawWave(this.wave, this.samples);
-    drawMel(this.mel, this.meter.frames);
     this.describe();
   }
 
@@ -69,7 +67,6 @@ export class Result {
     if (!this.samples) return;
     const seconds = `${number(this.samples.length / RATE_HZ)} ${word("seconds")}`;
     this.wave.setAttribute("aria-label", `${word("wave")}, ${seconds}`);
-    this.mel.setAttribute("aria-label", `${word("mel")}, ${seconds}`);
     this.facts.textContent = `${seconds}${word("semicolon")} ${word("firstAudio")} ${number(this.firstSeconds, 2)} ${word("seconds")}`;
     if (this.link) this.link.textContent = word("download");
   }
@@ -93,12 +90,4 @@ function heading(title) {
   // A name of the other direction stays in its place.
   made.append(Object.assign(document.createElement("bdi"), { textContent: title }));
   return made;
-}
-
-function picture(kind) {
-  const canvas = document.createElement("canvas");
-  canvas.className = kind;
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", word(kind));
-  return canvas;
 }

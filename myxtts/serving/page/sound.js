@@ -1,9 +1,6 @@
-// Samples: played while they arrive, written as wav, measured in mel bands. No page, no server.
+// Samples: played while they arrive, written as wav, drawn. No server.
 
 export const RATE_HZ = 24000;
-const FFT_SIZE = 1024;
-const HOP = 256;
-export const MELS = 80;
 
 // Plays pieces one after the other as they come.
 export class StreamPlayer {
@@ -104,78 +101,22 @@ export async function decoded(bytes, mostSeconds) {
   }
 }
 
-// Decibels in mel bands, frame by frame as samples come.
-export class MelMeter {
-  constructor() {
-    this.frames = [];
-    this.rest = new Float32Array(0);
-    this.window = Float32Array.from({ length: FFT_SIZE }, (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / FFT_SIZE));
-    this.filters = melFilters();
-  }
-
-  add(samples) {
-    const all = joined([this.rest, samples]);
-    let start = 0;
-    for (; start + FFT_SIZE <= all.length; start += HOP) {
-      this.frames.push(this.frame(all.subarray(start, start + FFT_SIZE)));
+export function drawWave(canvas, samples) {
+  const scale = window.devicePixelRatio || 1;
+  const width = (canvas.width = Math.max(1, Math.round(canvas.clientWidth * scale)));
+  const height = (canvas.height = Math.max(1, Math.round(canvas.clientHeight * scale)));
+  const context = canvas.getContext("2d");
+  context.fillStyle = getComputedStyle(canvas).color;
+  const peak = samples.reduce((most, value) => Math.max(most, Math.abs(value)), 0.05);
+  for (let x = 0; x < width; x++) {
+    const first = Math.floor((x * samples.length) / width);
+    const last = Math.max(first + 1, Math.floor(((x + 1) * samples.length) / width));
+    let low = 0;
+    let high = 0;
+    for (let i = first; i < last && i < samples.length; i++) {
+      low = Math.min(low, samples[i]);
+      high = Math.max(high, samples[i]);
     }
-    this.rest = all.slice(start);
-  }
-
-  frame(samples) {
-    const real = new Float64Array(FFT_SIZE);
-    const imaginary = new Float64Array(FFT_SIZE);
-    for (let i = 0; i < FFT_SIZE; i++) real[i] = samples[i] * this.window[i];
-    fft(real, imaginary);
-    return Float32Array.from(this.filters, (filter) => {
-      let power = 1e-10;
-      for (const [bin, weight] of filter) power += weight * (real[bin] ** 2 + imaginary[bin] ** 2);
-      return 10 * Math.log10(power);
-    });
-  }
-}
-
-function melFilters() {
-  const mel = (hz) => 2595 * Math.log10(1 + hz / 700);
-  const hz = (value) => 700 * (10 ** (value / 2595) - 1);
-  const top = mel(RATE_HZ / 2);
-  const edges = Array.from({ length: MELS + 2 }, (_, i) => (hz((top * i) / (MELS + 1)) * FFT_SIZE) / RATE_HZ);
-  return Array.from({ length: MELS }, (_, band) => {
-    const [low, middle, high] = edges.slice(band, band + 3);
-    const filter = [];
-    for (let bin = Math.floor(low); bin <= Math.ceil(high) && bin <= FFT_SIZE / 2; bin++) {
-      const weight = Math.min((bin - low) / (middle - low), (high - bin) / (high - middle));
-      if (weight > 0) filter.push([bin, weight]);
-    }
-    // Narrow low bands may lie between two bins.
-    return filter.length ? filter : [[Math.round(middle), 1]];
-  });
-}
-
-function fft(real, imaginary) {
-  const size = real.length;
-  for (let i = 1, j = 0; i < size; i++) {
-    let bit = size >> 1;
-    for (; j & bit; bit >>= 1) j ^= bit;
-    j ^= bit;
-    if (i < j) {
-      [real[i], real[j]] = [real[j], real[i]];
-      [imaginary[i], imaginary[j]] = [imaginary[j], imaginary[i]];
-    }
-  }
-  for (let length = 2; length <= size; length <<= 1) {
-    const angle = (-2 * Math.PI) / length;
-    for (let start = 0; start < size; start += length) {
-      for (let k = 0; k < length / 2; k++) {
-        const [c, s] = [Math.cos(angle * k), Math.sin(angle * k)];
-        const [a, b] = [start + k, start + k + length / 2];
-        const re = real[b] * c - imaginary[b] * s;
-        const im = real[b] * s + imaginary[b] * c;
-        real[b] = real[a] - re;
-        imaginary[b] = imaginary[a] - im;
-        real[a] += re;
-        imaginary[a] += im;
-      }
-    }
+    context.fillRect(x, (height / 2) * (1 - high / peak), 1, Math.max(1, ((height / 2) * (high - low)) / peak));
   }
 }
