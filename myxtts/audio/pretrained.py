@@ -69,7 +69,12 @@ class Moonshine:
 
     tool = Tool(name="Moonshine tiny", license="MIT", extra="eval", languages=ASR_LANGUAGES)
 
-    def __init__(self) -> None:
+    def __init__(self, *, skips_noise: bool = False) -> None:
+        """Load the model.
+
+        `skips_noise` transcribes speech only, with a detector that remembers earlier clips. Without
+        it, a clip always gets the same transcript.
+        """
         from moonshine_voice.moonshine_api import ModelArch
         from moonshine_voice.transcriber import Transcriber
         from moonshine_voice.utils import get_assets_path
@@ -78,7 +83,8 @@ class Moonshine:
         if not model.is_dir():
             # Later wheels fetch models over the network instead.
             raise ImportError("this version of moonshine-voice contains no model")
-        self._transcriber: Any = Transcriber(str(model), ModelArch.TINY)
+        options = {} if skips_noise else {"vad_threshold": "0"}
+        self._transcriber: Any = Transcriber(str(model), ModelArch.TINY, options=options)
 
     def transcribe(self, samples: FloatArray, language: str) -> str:
         result = self._transcriber.transcribe_without_streaming(samples.tolist(), MEASURED_RATE_HZ)
@@ -114,7 +120,10 @@ class Whisper:
         )
 
     def transcribe(self, samples: FloatArray, language: str) -> str:
-        segments, _ = self._model.transcribe(samples, language=find_language(language).base)
+        # Greedy: higher temperatures and beams make transcripts of one clip differ.
+        segments, _ = self._model.transcribe(
+            samples, language=find_language(language).base, temperature=0.0, beam_size=1
+        )
         return " ".join(segment.text for segment in segments)
 
 

@@ -11,7 +11,7 @@ from myxtts.cli.parser import CommandParser, add_json, flag_group
 from myxtts.devices.startup import load_tensorflow
 from myxtts.evaluation.history import AXES, LOSSES, METRICS, RunHistory, read_history
 from myxtts.evaluation.measures import Metric
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.run_dir import BASE_EVALUATION, RunDir, is_included, run_or_base
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -21,7 +21,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="Compare the losses and metrics of several runs: a table of the latest values "
         "and curves over steps, hours and utterances.",
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="run folders; base is the included model"
+    )
     flag_group(parser, "output").add_argument(
         "--out",
         type=Path,
@@ -35,13 +37,17 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    for folder in options.runs:
-        RunDir(folder).lines_of_training()
+    folders = [run_or_base(run) for run in options.runs]
+    for folder in folders:
+        if not is_included(folder):
+            RunDir(folder).lines_of_training()
     load_tensorflow()
     from myxtts.charts import as_png
     from myxtts.evaluation.results import as_json, draw_curves, write_result
 
-    runs = {str(folder): read_history(folder) for folder in options.runs}
+    runs = {
+        str(run): read_history(folder) for run, folder in zip(options.runs, folders, strict=True)
+    }
     options.out.mkdir(parents=True, exist_ok=True)
     pictures = {axis: options.out / f"curves_over_{axis}.png" for axis in AXES}
     for axis, file in pictures.items():
@@ -58,6 +64,11 @@ def run(options: argparse.Namespace) -> int:
         say(
             "\nThe runs were evaluated on different sentences, so their metrics cannot be compared."
         )
+    if any(map(is_included, folders)) and not BASE_EVALUATION.is_dir():
+        say(
+            "\nThe base model has no metrics here. Evaluate it on the clips of a run: myxtts "
+            "evaluate base --data CORPUS"
+        )
     say(f"\nCurves: {', '.join(str(file) for file in pictures.values())}")
     return 0
 
@@ -72,6 +83,7 @@ def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str
                 "utterances": run.utterances,
                 "useful_utilisation": run.report.get("useful_utilisation"),
                 "recordings": run.ceiling,
+                "intervals": run.intervals,
                 "curves": {metric: vars(curve) for metric, curve in run.curves.items()},
             }
             for name, run in runs.items()
@@ -82,14 +94,16 @@ def _content(runs: dict[str, RunHistory], pictures: dict[str, Path]) -> dict[str
 
 def _table(runs: dict[str, RunHistory]) -> list[str]:
     """Return a row per metric with the latest value of each run; a star marks the best."""
-    width = max(14, *(len(name) + 3 for name in runs))
+    from myxtts.evaluation.results import interval
+
+    width = max(18, *(len(name) + 3 for name in runs))
     ceiling = next((run.ceiling for run in runs.values() if run.ceiling), {})
     heads = [*runs, *(["recordings"] if ceiling else [])]
     rows = [("", "better", heads)]
     useful = [run.report.get("useful_utilisation") for run in runs.values()]
     rows += [
         ("steps", "", [f"{run.steps:,}" for run in runs.values()]),
-        ("hours", "", [f"{run.hours:.2f}" for run in runs.values()]),
+        ("hours", "", [f"{run.hours:.2f}" if run.hours else "" for run in runs.values()]),
         ("utterances", "", [f"{run.utterances:,}" for run in runs.values()]),
         ("useful utilization", "", ["" if it is None else f"{it:.1%}" for it in useful]),
     ]
@@ -101,6 +115,10 @@ def _table(runs: dict[str, RunHistory]) -> list[str]:
             cells = [_cell(value, last if is_comparable else [], metric) for value in last]
             cells.append(_cell(ceiling.get(metric.name), [], metric))
             rows.append((metric.title, metric.better, cells))
+            found = [run.intervals.get(metric.name) for run in runs.values()]
+            if any(found):
+                texts = (interval(*it[:2]) + f" n={it[2]}" if it else "" for it in found)
+                rows.append(("  95 % interval, sentences", "", [*texts]))
     return [
         (f"{title:<32}{better:>12}" + "".join(f"{cell:>{width}}" for cell in cells)).rstrip()
         for title, better, cells in rows

@@ -371,7 +371,13 @@ class LiveRun(Observer):
         say(f"step {step:,}  {loss}  ({' '.join(parts)})")
 
     def on_measurement(self, step: int, values: dict[str, float]) -> None:
-        measures = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+        shown = {name: value for name, value in values.items() if not name.startswith("wer_")}
+        measures = ", ".join(f"{name} {value:.3f}" for name, value in shown.items())
+        if "wer_low" in values:
+            measures += (
+                f" (95 % interval of wer: {values['wer_low']:.2f}–{values['wer_high']:.2f}, "
+                f"{values['wer_sentences']:.0f} sentences)"
+            )
         say(f"step {step:,}  metrics: {measures}")
 
     def on_end(self, report: RunReport, next_command: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 from myxtts.cli.console import Progress, say, say_json, terminal_width
 from myxtts.cli.parser import add_json, add_run, add_vocoder_flag, flag_group, required_run
 from myxtts.errors import ConfigError, DataError, plural
+from myxtts.runs.run_dir import (
+    BASE_EVALUATION,
+    RunDir,
+    find_checkpoint,
+    is_included,
+    model_name,
+    require_no_link,
+)
+from myxtts.text.languages import find_language
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -35,7 +45,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="sentences to synthesize, one per line (default: those of held-out clips)",
+        help="sentences to synthesize, one per line (default: those of held-out clips; for base "
+        "without --data, sentences of the package in the included voices)",
     )
     parser.add_argument(
         "--language",
@@ -47,7 +58,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="REF",
-        help="recordings of the voices for --sentences (default: the speakers of the corpus)",
+        help="recordings of the voices for --sentences (default: the speakers of the corpus, or "
+        "the voices of base)",
     )
     add_vocoder_flag(parser)
     parser.add_argument(
@@ -69,7 +81,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="folder of a Whisper model, for languages other than English",
     )
     flag_group(parser, "output").add_argument(
-        "--out", type=Path, metavar="DIR", help="output folder (default: RUN/evaluation)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="output folder (default: RUN/evaluation, or base-evaluation for base)",
     )
     add_json(parser)
     return parser
@@ -77,6 +92,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     run_dir = required_run(options)
+    options.is_base = is_included(run_dir)
     with Progress(quiet=options.json) as progress:
         progress.begin(f"checking {run_dir}", is_brief=True)
         only = _check(options)
@@ -87,7 +103,6 @@ def run(options: argparse.Namespace) -> int:
         from myxtts.evaluation.evaluate import evaluate, own_voice
         from myxtts.evaluation.measures import open_toolbox
         from myxtts.evaluation.results import save_evaluation
-        from myxtts.runs.run_dir import RunDir, require_no_link
         from myxtts.synthesis.tts import TTS
 
         progress.begin(f"loading the model of {run_dir}")
@@ -99,11 +114,13 @@ def run(options: argparse.Namespace) -> int:
         if not toolbox.metrics:
             missing = "; ".join(f"{', '.join(it.titles)}: {it.reason}" for it in toolbox.left_out)
             raise ConfigError(f"none of the metrics of --only can be measured here: {missing}")
-        out = options.out or RunDir(run_dir).evaluation
+        out = options.out or (BASE_EVALUATION if options.is_base else RunDir(run_dir).evaluation)
         if options.out is None:
             require_no_link(out)
         progress.begin("synthesizing and measuring, clip", "clip")
-        evaluation = evaluate(tts, str(run_dir), sentences, toolbox, on_progress=progress.count)
+        evaluation = evaluate(
+            tts, model_name(run_dir), sentences, toolbox, on_progress=progress.count
+        )
         progress.begin("drawing")
         content = save_evaluation(evaluation, out)
     if options.json:
@@ -119,10 +136,10 @@ def _check(options: argparse.Namespace) -> list[str]:
     if options.count < 1:
         raise DataError(f"--count: found {options.count}, allowed: 1 or more")
     if options.sentences is None:
-        for name in ("speaker_wav", "language"):
-            if getattr(options, name) is not None:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: needs --sentences FILE")
+        if options.speaker_wav is not None:
+            raise ConfigError("--speaker-wav: needs --sentences FILE")
+        if options.language is not None and not _speaks_examples(options):
+            raise ConfigError("--language: needs --sentences FILE")
     elif not options.sentences.is_file():
         raise DataError(f"{options.sentences}: no such file; expected one sentence per line")
     if options.out is not None and options.out.exists() and not options.out.is_dir():
@@ -138,15 +155,24 @@ def _check(options: argparse.Namespace) -> list[str]:
 
 
 def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
-    from myxtts.evaluation.evaluate import held_out_sentences, sentences_of_file
+    from myxtts.evaluation.evaluate import (
+        held_out_sentences,
+        sentences_in_turn,
+        sentences_of_file,
+    )
 
     languages = tts.tokenizer.languages
+    language = tts.tokenizer.own_language(options.language or tts.languages[0])
+    saved = [(name, None) for name in tts.voices]
+    if _speaks_examples(options):
+        texts = find_language(language).demo_sentences()[: options.count]
+        return sentences_in_turn(texts, language, saved)
     if options.sentences is None:
         return held_out_sentences(_configuration(options, tts), languages, options.count)
-    language = tts.tokenizer.own_language(options.language or tts.languages[0])
+    voices: Sequence[tuple[str, Path | None]] = saved
     if options.speaker_wav is not None:
         voices = [(file.stem, file) for file in options.speaker_wav]
-    else:
+    elif options.data is not None or not options.is_base:
         clips = held_out_sentences(_configuration(options, tts), languages, options.count)
         voices = list({clip.speaker: (clip.speaker, clip.reference) for clip in clips}.values())
     sentences = sentences_of_file(options.sentences, language, voices)
@@ -155,16 +181,18 @@ def _sentences(options: argparse.Namespace, tts: TTS) -> Sequence[Sentence]:
     return sentences
 
 
+def _speaks_examples(options: argparse.Namespace) -> bool:
+    """Return whether the base speaks sentences of the package, because no corpus is given."""
+    return options.is_base and options.data is None and options.sentences is None
+
+
 def _configuration(options: argparse.Namespace, tts: TTS) -> XTTSConfig:
     """Return the run's configuration with the requested corpus."""
     from myxtts.evaluation.evaluate import with_corpus
-    from myxtts.runs.run_dir import find_checkpoint, run_or_base
 
     if options.data is not None:
         return with_corpus(tts.config, options.data)
-    data = (
-        find_checkpoint(run_or_base(options.checkpoint), for_synthesis=True).recorded_config().data
-    )
+    data = find_checkpoint(options.checkpoint, for_synthesis=True).recorded_config().data
     corpus = data.val_data or data.train_data
     if corpus is None or not Path(corpus).is_dir():
         raise DataError(
@@ -190,33 +218,42 @@ def _describe(evaluation: Evaluation, terminal_columns: int | None) -> list[str]
 
 def _table(evaluation: Evaluation, terminal_columns: int | None) -> list[str]:
     """Build a table with one row per metric; narrow terminals get it without units."""
+    from myxtts.evaluation.results import interval
+
     columns = evaluation.columns
     rows = []
     for measure in evaluation.toolbox.measures:
         for metric in measure.metrics:
             means = [evaluation.mean(column, metric) for column in columns]
-            if metric in evaluation.toolbox.metrics and any(mean is not None for mean in means):
-                title = metric.title + ("" if measure.tool.independent else " *")
-                values = ["" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means]
-                rows.append((title, metric, values))
+            if metric not in evaluation.toolbox.metrics or not any(means):
+                continue
+            title = metric.title + ("" if measure.tool.independent else " *")
+            values = [f"{mean.value:.{metric.decimals}f}" if mean else "" for mean in means]
+            rows.append((title, metric.unit, metric.better, values))
+            if metric.shows_interval:
+                count = max(mean.clips for mean in means if mean)
+                title = f"  95 % interval, {count} {plural(count, 'sentence')}"
+                values = [interval(mean.low, mean.high) if mean else "" for mean in means]
+                rows.append((title, "", "", values))
     width = max(map(len, columns)) + 2
     head = f"{'':<38}{'unit':>11}{'better':>13}" + _cells(columns, width)
     if terminal_columns is None or len(head) < terminal_columns:
         return [
             head,
             *(
-                f"{title:<38}{metric.unit:>11}{metric.better:>13}" + _cells(values, width)
-                for title, metric, values in rows
+                f"{title:<38}{unit:>11}{better:>13}" + _cells(values, width)
+                for title, unit, better, values in rows
             ),
         ]
-    title_width = max(len(title) for title, _, _ in rows)
+    title_width = max(len(title) for title, *_ in rows)
     words = [column.split() for column in columns]
-    width = max(len(word) for column in words for word in column) + 1
+    texts = [word for column in words for word in column]
+    width = max(map(len, itertools.chain(texts, *(values for *_, values in rows)))) + 1
     depth = max(map(len, words))
     heads = [[""] * (depth - len(column)) + column for column in words]
     return [
         *(" " * title_width + _cells(level, width) for level in zip(*heads, strict=True)),
-        *(f"{title:<{title_width}}" + _cells(values, width) for title, _, values in rows),
+        *(f"{title:<{title_width}}" + _cells(values, width) for title, *_, values in rows),
     ]
 
 

@@ -63,7 +63,7 @@ def open_transcriber(
             raise NoTranscriberError(
                 f"no ASR model for '{language}'; give --whisper DIR or --transcriber CMD"
             )
-        return ModelTranscriber(Moonshine(), language)
+        return ModelTranscriber(Moonshine(skips_noise=True), language)
     except ImportError:
         extra = "eval" if whisper is None else "eval-whisper"
         raise NoTranscriberError(

@@ -21,6 +21,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from myxtts.audio.files import FloatArray, clean_recording, read_audio
 from myxtts.audio.griffin_lim import GriffinLim, Vocoder
@@ -51,6 +54,7 @@ from myxtts.text.markup import read_text
 RECORDINGS, MODEL = "recordings", "model"
 _LOWEST_PRIORITY = 19
 _MEASURED_SENTENCES = 24
+_BOOTSTRAP_DRAWS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +62,8 @@ class Sentence:
     text: str
     language: str
     speaker: str
-    reference: Path
-    """A clip of the target voice."""
+    reference: Path | None
+    """A clip of the target voice. None for a saved voice, whose name is the speaker."""
     recording: Path | None = None
     """The speaker's own recording of this sentence."""
 
@@ -104,6 +108,8 @@ class Evaluation:
                     continue
                 if metric.needs_recording and self.columns == (MODEL,):
                     reason = "there are no recordings of these sentences"
+                elif metric.needs_reference and not any(it.reference for it in self.sentences):
+                    reason = "saved voices have no recordings"
                 elif not any(measure.tool.understands(item.language) for item in self.sentences):
                     reason = f"{measure.tool.name} does not support the language"
                 else:
@@ -115,16 +121,33 @@ class Evaluation:
     def clips_of(self, sentence: Sentence) -> list[Clip]:
         return [clip for clip in self.clips if clip.sentence is sentence]
 
-    def mean(self, column: str, metric: Metric) -> float | None:
-        scores = [
+    def mean(self, column: str, metric: Metric) -> Mean | None:
+        return mean_of(
             clip.scores[metric.name]
             for clip in self.clips
             if clip.column == column and metric.name in clip.scores
-        ]
-        weight = sum(score.weight for score in scores)
-        if not weight:
-            return None
-        return sum(score.value * score.weight for score in scores) / weight
+        )
+
+
+class Mean(NamedTuple):
+    """A weighted mean over clips."""
+
+    value: float
+    low: float
+    high: float
+    """The 95 % bootstrap interval goes from `low` to `high`."""
+    clips: int
+
+
+def mean_of(scores: Iterable[Score]) -> Mean | None:
+    scores = list(scores)
+    weights = np.array([score.weight for score in scores])
+    if not weights.sum():
+        return None
+    sums = np.array([score.value for score in scores]) * weights
+    drawn = np.random.default_rng(0).integers(len(scores), size=(_BOOTSTRAP_DRAWS, len(scores)))
+    low, high = np.percentile(sums[drawn].sum(1) / weights[drawn].sum(1), (2.5, 97.5))
+    return Mean(float(sums.sum() / weights.sum()), float(low), float(high), len(scores))
 
 
 def copies_by(vocoder: str) -> str:
@@ -159,7 +182,10 @@ def evaluate(
     options = options or SpeechOptions()
 
     def synthesize(sentence: Sentence) -> FloatArray:
-        return tts.tts(sentence.text, sentence.reference, sentence.language, options=options)
+        voice = sentence.speaker if sentence.reference is None else None
+        return tts.tts(
+            sentence.text, sentence.reference, sentence.language, voice=voice, options=options
+        )
 
     def copy(recording: FloatArray, vocoder: Vocoder) -> FloatArray:
         return vocoder.samples(clip_log_mel(audio, n_mels)(recording))
@@ -176,7 +202,7 @@ def evaluate(
     for vocoder in copiers.values():
         copy(speech, vocoder)
     for sentence in sentences:
-        reference = read(sentence.reference)
+        reference = None if sentence.reference is None else read(sentence.reference)
         recording = None if sentence.recording is None else read(sentence.recording)
         for column in wanted:
             if column != MODEL and recording is None:
@@ -208,10 +234,12 @@ def scores_of(speech: Speech, measures: Sequence[Measure]) -> dict[str, Score]:
     """Return all metrics that apply to this clip."""
     scores: dict[str, Score] = {}
     for one in measures:
-        needs_recording = any(metric.needs_recording for metric in one.metrics)
-        if needs_recording and speech.recording is None:
-            continue
-        if one.tool.understands(speech.language):
+        lacks = any(
+            (metric.needs_recording and speech.recording is None)
+            or (metric.needs_reference and speech.reference is None)
+            for metric in one.metrics
+        )
+        if not lacks and one.tool.understands(speech.language):
             scores |= one.scores(speech)
     return scores
 
@@ -299,15 +327,21 @@ def _is_usable(item: Utterance, audio: AudioConfig) -> bool:
 
 
 def sentences_of_file(
-    file: Path, language: str, references: Sequence[tuple[str, Path]]
+    file: Path, language: str, voices: Sequence[tuple[str, Path | None]]
 ) -> tuple[Sentence, ...]:
     """Return one sentence per line, spoken by the given voices (speaker and clip) in turn."""
     texts = [line.strip() for line in read_text(file).splitlines() if line.strip()]
     if not texts:
         raise DataError(f"{file}: contains no sentences; expected one per line")
+    return sentences_in_turn(texts, language, voices)
+
+
+def sentences_in_turn(
+    texts: Sequence[str], language: str, voices: Sequence[tuple[str, Path | None]]
+) -> tuple[Sentence, ...]:
     return tuple(
         Sentence(text=text, language=language, speaker=speaker, reference=reference)
-        for text, (speaker, reference) in zip(texts, itertools.cycle(references), strict=False)
+        for text, (speaker, reference) in zip(texts, itertools.cycle(voices), strict=False)
     )
 
 
@@ -328,8 +362,8 @@ def load_sentences(file: Path) -> tuple[Sentence, ...]:
             text=row["text"],
             language=row["language"],
             speaker=row["speaker"],
-            reference=Path(row["reference"]),
-            recording=Path(row["recording"]) if row["recording"] else None,
+            reference=row["reference"] and Path(row["reference"]),
+            recording=row["recording"] and Path(row["recording"]),
         )
         for row in read_json(file)
     )
@@ -368,8 +402,13 @@ def _measure(
     toolbox = open_toolbox(own_voice=own_voice(tts), only=only)
     sentences = load_sentences(Path(sentences_file))
     evaluation = evaluate(tts, snapshot, sentences, toolbox, columns=(MODEL,))
-    means = {metric.name: evaluation.mean(MODEL, metric) for metric in toolbox.metrics}
-    values = {name: mean for name, mean in means.items() if mean is not None}
+    values: dict[str, float] = {}
+    for metric in toolbox.metrics:
+        if mean := evaluation.mean(MODEL, metric):
+            values[metric.name] = mean.value
+            if metric.shows_interval:
+                interval = (f"{metric.name}_{name}" for name in ("low", "high", "sentences"))
+                values |= zip(interval, mean[1:], strict=True)
     write_file(Path(result_file), json.dumps(values))
 
 

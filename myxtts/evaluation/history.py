@@ -14,7 +14,13 @@ from myxtts.config.loading import load_config_of_run
 from myxtts.errors import CheckpointError
 from myxtts.evaluation.measures import SPEECH_METRICS, Metric
 from myxtts.files import read_json
-from myxtts.runs.run_dir import RunDir
+from myxtts.runs.run_dir import (
+    BASE_EVALUATION,
+    EVALUATION_RESULT,
+    RunDir,
+    find_checkpoint,
+    is_included,
+)
 
 LOSSES = frozenset((*TRAINING_LOSSES, *VALIDATION_LOSSES))
 AXES = ("steps", "hours", "utterances")
@@ -49,6 +55,8 @@ class RunHistory:
     utterances: int
     curves: dict[str, Curve]
     """Curves of the run by metric name."""
+    intervals: dict[str, tuple[float, float, int]]
+    """95 % interval and number of sentences of the latest value."""
     report: dict[str, Any]
     ceiling: dict[str, float]
     """Metrics of the recordings in the run's evaluation."""
@@ -58,16 +66,25 @@ class RunHistory:
 
 def read_history(folder: Path) -> RunHistory:
     run = RunDir(folder)
-    lines = [*run.lines_of_training(), *run.measure_lines()]
+    if is_included(folder):
+        step = find_checkpoint(folder, for_synthesis=True).info.step
+        lines: list[dict[str, Any]] = [{"step": step}]
+    else:
+        lines = [*run.lines_of_training(), *run.measure_lines()]
     config = load_config_of_run(run.config_file)
     # Written by `myxtts evaluate`.
-    evaluation = _read_if_there(run.evaluation_file, ("step", "measures", "sentences"))
+    place = BASE_EVALUATION if is_included(folder) else run.evaluation
+    evaluation = _read_if_there(place / EVALUATION_RESULT, ("step", "measures", "sentences"))
     means = {name: it["means"] for name, it in evaluation.get("measures", {}).items()}
     if evaluation:
-        of_model = {name: columns.get("model") for name, columns in means.items()}
-        lines.append({"step": evaluation["step"], **of_model})
+        line = {name: columns.get("model") for name, columns in means.items()}
+        for name, content in evaluation["measures"].items():
+            if interval := content.get("intervals", {}).get("model"):
+                count = content["clips"]["model"]
+                line |= zip(_interval_names(name), (*interval, count), strict=True)
+        lines.append({"step": evaluation["step"], **line})
     hours_at = _clock(lines)
-    curves = {}
+    curves, intervals = {}, {}
     for metric in METRICS:
         points = {
             line["step"]: line[metric.name] for line in lines if line.get(metric.name) is not None
@@ -80,6 +97,10 @@ def read_history(folder: Path) -> RunHistory:
                 tuple(step * config.clips_per_step for step in steps),
                 tuple(points[step] for step in steps),
             )
+            low, high, count = _interval_names(metric.name)
+            latest = [line for line in lines if line["step"] == steps[-1] and metric.name in line]
+            if metric.shows_interval and latest[-1].get(low) is not None:
+                intervals[metric.name] = latest[-1][low], latest[-1][high], int(latest[-1][count])
     last = max(line["step"] for line in lines)
     recordings = {name: columns.get("recordings") for name, columns in means.items()}
     return RunHistory(
@@ -94,10 +115,15 @@ def read_history(folder: Path) -> RunHistory:
         hours=hours_at(last),
         utterances=last * config.clips_per_step,
         curves=curves,
+        intervals=intervals,
         report=_read_if_there(run.report_file),
         ceiling={name: mean for name, mean in recordings.items() if mean is not None},
         sentences=tuple(sentence["text"] for sentence in evaluation.get("sentences", ())),
     )
+
+
+def _interval_names(metric: str) -> tuple[str, str, str]:
+    return f"{metric}_low", f"{metric}_high", f"{metric}_sentences"
 
 
 def _clock(lines: Sequence[dict[str, Any]]) -> Callable[[int], float]:

@@ -46,6 +46,10 @@ class Metric:
     decimals: int = 2
     needs_recording: bool = False
     """Compares with a recording of the same sentence."""
+    needs_reference: bool = False
+    """Compares with another clip of the voice."""
+    shows_interval: bool = False
+    """Tables show the 95 % interval of the mean and the number of sentences."""
 
     @property
     def better(self) -> str:
@@ -69,8 +73,8 @@ class Speech(Sound):
 
     text: str
     language: str
-    reference: Sound
-    """Another clip of the target voice."""
+    reference: Sound | None
+    """Another clip of the target voice. None for saved voices."""
     recording: Sound | None = None
     """The speaker's own recording of the same sentence."""
     making_seconds: float | None = None
@@ -120,6 +124,8 @@ class Levels(Measure):
         return scores
 
 
+# Computed here because librosa.pyin needs an extra, takes 20 times as long, and compiles for 20 s
+# at its first call. Both agree within 0.06 semitones in the median.
 LOWEST_HZ, HIGHEST_HZ = 60.0, 500.0
 _WINDOW_SAMPLES = 640
 _SHORTEST_LAG = int(MEASURED_RATE_HZ / HIGHEST_HZ)
@@ -299,8 +305,15 @@ def torchaudio_or_blank() -> Iterator[None]:
         yield
 
 
-VOICE_SIMILARITY = Metric(name="similarity", title="voice similarity", unit="cosine")
-OWN_SIMILARITY = Metric(name="own_similarity", title="voice similarity, own encoder", unit="cosine")
+VOICE_SIMILARITY = Metric(
+    name="similarity", title="voice similarity", unit="cosine", needs_reference=True
+)
+OWN_SIMILARITY = Metric(
+    name="own_similarity",
+    title="voice similarity, own encoder",
+    unit="cosine",
+    needs_reference=True,
+)
 
 
 class Resemblyzer(Measure):
@@ -312,6 +325,7 @@ class Resemblyzer(Measure):
         self._vector = functools.lru_cache(maxsize=4)(ResemblyzerVectors().of)
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
+        assert speech.reference is not None
         ours, theirs = self._vector(speech), self._vector(speech.reference)
         if ours is None or theirs is None:
             return {}
@@ -329,6 +343,7 @@ class OwnVoiceEncoder(Measure):
         self._vector_of = vector_of
 
     def scores(self, speech: Speech) -> Mapping[str, Score]:
+        assert speech.reference is not None
         ours = self._vector_of(speech.waveform)
         theirs = self._vector_of(speech.reference.waveform)
         return {OWN_SIMILARITY.name: Score(cosine(ours, theirs))}
@@ -341,7 +356,9 @@ def cosine(ours: FloatArray, theirs: FloatArray) -> float:
 # ASR models expect some silence before and after the speech.
 _SILENCE_SECONDS = 0.5
 
-WORD_ERROR_RATE = Metric(name="wer", title="word error rate", unit="fraction", decimals=3)
+WORD_ERROR_RATE = Metric(
+    name="wer", title="word error rate", unit="fraction", decimals=3, shows_interval=True
+)
 CHARACTER_ERROR_RATE = Metric(name="cer", title="character error rate", unit="fraction", decimals=3)
 
 

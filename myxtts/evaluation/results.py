@@ -63,7 +63,7 @@ def as_dict(evaluation: Evaluation) -> dict[str, Any]:
                 "extra": measure.tool.extra,
                 "languages": measure.tool.languages and list(measure.tool.languages),
                 "independent": measure.tool.independent,
-                "means": {column: evaluation.mean(column, metric) for column in evaluation.columns},
+                **_means(evaluation, metric),
             }
             for measure in evaluation.toolbox.measures
             for metric in measure.metrics
@@ -78,13 +78,26 @@ def as_dict(evaluation: Evaluation) -> dict[str, Any]:
                 "text": sentence.text,
                 "language": sentence.language,
                 "speaker": sentence.speaker,
-                "reference": str(sentence.reference),
+                "reference": sentence.reference and str(sentence.reference),
                 "recording": sentence.recording and str(sentence.recording),
                 "clips": {clip.column: _clip(clip) for clip in evaluation.clips_of(sentence)},
             }
             for sentence in evaluation.sentences
         ],
     }
+
+
+def _means(evaluation: Evaluation, metric: Metric) -> dict[str, Any]:
+    found = {column: evaluation.mean(column, metric) for column in evaluation.columns}
+    return {
+        "means": {column: mean and mean.value for column, mean in found.items()},
+        "intervals": {column: mean and [mean.low, mean.high] for column, mean in found.items()},
+        "clips": {column: mean.clips if mean else 0 for column, mean in found.items()},
+    }
+
+
+def interval(low: float, high: float) -> str:
+    return f"{low:.2f}–{high:.2f}"
 
 
 def _clip(clip: Clip) -> dict[str, Any]:
@@ -134,12 +147,14 @@ def page(evaluation: Evaluation) -> str:
         "<table><tr><th>" + "".join(f"<th>{column}" for column in evaluation.columns),
     ]
     for metric in evaluation.toolbox.metrics:
-        means = (evaluation.mean(column, metric) for column in evaluation.columns)
-        values = ("" if mean is None else f"{mean:.{metric.decimals}f}" for mean in means)
-        parts.append(
-            f"<tr><td>{metric.title} <span class=soft>{better_sign(metric)}</span>"
-            + "".join(f"<td>{value}" for value in values)
-        )
+        parts.append(f"<tr><td>{metric.title} <span class=soft>{better_sign(metric)}</span>")
+        for column in evaluation.columns:
+            mean = evaluation.mean(column, metric)
+            parts.append("<td>" + (f"{mean.value:.{metric.decimals}f}" if mean else ""))
+            if mean and metric.shows_interval:
+                parts.append(
+                    f"<br><span class=soft>{interval(mean.low, mean.high)}, n = {mean.clips}</span>"
+                )
     parts.append("</table>")
     parts += (f"<p class=soft>{html.escape(str(one))}</p>" for one in evaluation.left_out)
     for sentence in evaluation.sentences:

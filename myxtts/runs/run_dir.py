@@ -58,6 +58,8 @@ _log = logging.getLogger(__name__)
 _MAX_OWNER = 200
 # In RUN/evaluation, or wherever else an evaluation is written.
 EVALUATION_RESULT = "evaluation.json"
+# Evaluation of the base model, whose own folder is read-only.
+BASE_EVALUATION = Path("base-evaluation")
 
 
 class _Place:

@@ -172,9 +172,14 @@ def event_name(metric: str) -> str:
 
 def _combined_charts() -> Any:
     """Build the page of charts that show several tags together."""
+    speech = layout_pb2.Category(title="Speech")
+    speech.chart.add(title="WER with its 95 % interval").margin.series.add(
+        value=f"{SPEECH}/wer", lower=f"{SPEECH}/wer_low", upper=f"{SPEECH}/wer_high"
+    )
     return custom_scalar.pb(
         layout_pb2.Layout(
             category=[
+                speech,
                 _category(
                     "Loss",
                     {

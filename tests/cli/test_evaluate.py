@@ -68,6 +68,19 @@ def test_sentences_of_a_file_have_no_recordings(trained_run, demo_corpus, tmp_pa
     }
 
 
+def test_the_base_is_evaluated_and_compared_with_a_run(trained_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", "base", "--count", "2", "--only", "silence", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["columns"] == ["model"]
+    assert {one["speaker"] for one in content["sentences"]} == {"adam", "callie"}
+    assert main(["compare", str(trained_run), "base", "--json"]) == 0
+    run, base = json.loads(capsys.readouterr().out)["runs"]
+    assert (base["run"], base["steps"]) == ("base", content["step"])
+    assert base["curves"]["silence"]["values"] == [content["measures"]["silence"]["means"]["model"]]
+    assert "loss" in run["curves"]
+
+
 def test_bad_input_gets_one_line(trained_run, tmp_path, capsys):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")

@@ -11,10 +11,11 @@ from myxtts.evaluation.evaluate import (
     Evaluation,
     evaluate,
     held_out_sentences,
+    mean_of,
     own_voice,
     sentences_of_file,
 )
-from myxtts.evaluation.measures import open_toolbox
+from myxtts.evaluation.measures import Score, open_toolbox
 from myxtts.evaluation.results import save_evaluation
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
@@ -48,7 +49,8 @@ def evaluation(tts, toolbox, miniature) -> Evaluation:
 
 def mean(evaluation: Evaluation, column: str, name: str) -> float | None:
     metric = next(metric for metric in evaluation.toolbox.metrics if metric.name == name)
-    return evaluation.mean(column, metric)
+    found = evaluation.mean(column, metric)
+    return found and found.value
 
 
 def test_the_recordings_are_the_ceiling(evaluation):
@@ -79,12 +81,26 @@ def test_a_mean_is_weighted_by_how_much_each_clip_holds(evaluation):
     )
 
 
+def test_the_interval_of_a_mean_narrows_with_more_clips():
+    few, many = (
+        mean_of(Score(error, words) for error, words in [(0.0, 4), (0.5, 8)] * count)
+        for count in (4, 64)
+    )
+    assert few.value == many.value == pytest.approx(4 / 12)
+    assert (few.clips, many.clips) == (8, 128)
+    assert 0 <= few.low < many.low < few.value < many.high < few.high <= 0.5
+    assert mean_of([]) is None
+
+
 def test_what_is_written(evaluation, tmp_path):
     content = save_evaluation(evaluation, tmp_path / "out")
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == content
     measure = content["measures"]["own_similarity"]
     assert measure["independent"] is False
     assert set(measure["means"]) == set(COLUMNS)
+    low, high = measure["intervals"]["model"]
+    assert low <= measure["means"]["model"] <= high
+    assert measure["clips"]["model"] == 2
     assert content["measures"]["pitch_error"]["unit"] == "semitones"
     assert [set(sentence["clips"]) for sentence in content["sentences"]] == [set(COLUMNS)] * 2
     with open(tmp_path / "out" / "evaluation.csv", encoding="utf-8-sig") as file:

@@ -24,6 +24,18 @@ def test_a_recogniser_follows_speech_and_not_noise(speech_of):
     assert max(recording, copy) < min(swapped, noise)
 
 
+def test_a_clip_always_has_the_same_transcript(speech_of):
+    toolbox = open_toolbox(only=["wer"])
+    if not toolbox.measures:
+        pytest.skip(str(toolbox.left_out[0]))
+    names = ("recording", "noisy", "other voice", "copy", "words swapped")
+    first, second, third = (
+        {name: toolbox.measures[0].scores(speech_of(name))["wer"].note for name in order}
+        for order in (names, names[::-1], names)
+    )
+    assert first == second == third
+
+
 @pytest.mark.slow
 def test_another_voice_is_less_similar(speech_of):
     recording, copy, other = scores_of("similarity", speech_of, "recording", "copy", "other voice")

@@ -41,7 +41,11 @@ def test_an_evaluation_is_a_point_and_gives_the_ceiling(run_dir):
     content = {
         "step": 40,
         "measures": {
-            "wer": {"means": {"recordings": 0.2, "griffin-lim copies": 0.3, "model": 0.5}},
+            "wer": {
+                "means": {"recordings": 0.2, "griffin-lim copies": 0.3, "model": 0.5},
+                "intervals": {"model": [0.4, 0.6]},
+                "clips": {"model": 20},
+            },
             "real_time_factor": {"means": {"recordings": None, "model": 0.1}},
         },
         "sentences": [{"text": "One."}],
@@ -49,6 +53,7 @@ def test_an_evaluation_is_a_point_and_gives_the_ceiling(run_dir):
     (run_dir / "evaluation" / "evaluation.json").write_text(json.dumps(content))
     history = read_history(run_dir)
     assert history.curves["wer"].values == (0.9, 0.5)
+    assert history.intervals == {"wer": (0.4, 0.6, 20)}
     assert history.ceiling == {"wer": 0.2}
     assert history.sentences == ("One.",)
 
