@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SENTENCE := The little boat sailed home before the storm arrived.
 
-.PHONY: env eval-env demo quick test test-all faults docs check clean
+.PHONY: env eval-env demo quick test test-all faults bench docs check clean
 
 env: $(STAMP)
 
@@ -66,6 +66,20 @@ faults: $(STAMP)
 	$(BIN)/python tests/faults/kills.py --kills 30 --last 5 --mode multi
 	$(BIN)/python tests/faults/kills.py --kills 10 --last 2 --measure
 	$(BIN)/python tests/faults/fuzz.py --inputs 100000
+	$(BIN)/python benchmarks/serving.py --clients 64 --seconds 60 --repeats 1
+
+# Next to other systems, which are installed into peers/. An hour on two cores.
+BENCH := $(BIN)/python benchmarks
+bench: $(STAMP)
+	@mkdir -p bench
+	@test -d demo/corpus || $(BIN)/myxtts demo-data demo/corpus
+	@test -d peers || $(BENCH)/peers/install.py peers loaders kokoro hibari kokoro-fastapi
+	$(BENCH)/feeding.py --train-data demo/corpus --peers peers --json bench/feeding.json --picture bench/feeding.png
+	$(BENCH)/retracing.py --steps 60 --variable-steps 16 --json bench/retracing.json --picture bench/retracing.png
+	$(BENCH)/step.py --peers peers --json bench/step.json --picture bench/step.png
+	$(BENCH)/growth.py --json bench/growth.json --picture bench/growth.png
+	$(BENCH)/serving.py --peers peers --json bench/serving.json --picture bench/serving.png
+	$(BENCH)/harness.py bench/*.json > bench/table.md
 
 # --quiet would disable --strict. The variable silences an advertisement of the theme.
 BUILD_SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -84,4 +98,4 @@ check: $(STAMP)
 	$(BUILD_SITE)
 
 clean:
-	rm -rf $(VENV) demo runs build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) bench peers demo runs build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -9,10 +9,6 @@ Parts:
     slow     runs with uneven and with slow loading: time report, buffer and advice
     devices  on two virtual devices: unbuffered, buffered, and features on the data device, with a
              timeline of both devices
-    resume   time to the first batch at step 100,000 relative to step 10
-    memory   memory growth of the process from step 200 to step 2,000 of a miniature model
-    peers    batches per second compared with a PyTorch DataLoader and lhotse; needs
-             the `benchmark` extra (or --peers-python, a Python that has it)
 
 Alternatives that are compared alternate within one run.
 """
@@ -22,8 +18,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -288,96 +282,10 @@ def _loaded_in_turn(source: AcousticSource) -> Iterator[Batch]:
         yield features(tf.nest.map_structure(tf.convert_to_tensor, source.load(step)))
 
 
-def measure_resume(options: argparse.Namespace) -> dict[str, Any]:
-    config = XTTSConfig(train_data=options.train_data)
-    corpus = open_corpus(config)
-    seconds: dict[int, list[float]] = {10: [], 100_000: []}
-    for _ in range(7):
-        for step, found in seconds.items():
-            started = time.perf_counter()
-            # Separate state for each.
-            part = open_corpus(config).train
-            feed = Feed(AcousticSource(part, corpus.tokenizer, config), config, last_step=_FAR)
-            feed.start(step)
-            next(feed)
-            found.append(time.perf_counter() - started)
-            feed.close()
-    near, far = (statistics.median(found) for found in seconds.values())
-    return {"first batch at step 100,000 over step 10": far / near}
-
-
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def measure_memory(options: argparse.Namespace) -> dict[str, Any]:
-    config = XTTSConfig(**read_yaml("miniature"), train_data=options.train_data)
-    corpus = open_corpus(config)
-    take_step = build_step(corpus, config)
-    feed = Feed(AcousticSource(corpus.train, corpus.tokenizer, config), config, last_step=_FAR)
-    feed.start(0)
-    resident: dict[int, int] = {}
-    for step in range(1, 2_001):
-        take_step(next(feed))
-        if step % 200 == 0:
-            resident[step] = resident_bytes()
-    feed.close()
-    return {
-        "growth from step 200 to 2,000": resident[2_000] / resident[200] - 1,
-        "MB at step 2,000": resident[2_000] / 2**20,
-    }
-
-
-def measure_peers(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure batches of 16 clips per second, with two workers each."""
-    seconds = 15.0
-    config = XTTSConfig(train_data=options.train_data, workers=2)
-    corpus = open_corpus(config)
-    cache = corpus.train.cache
-    files = [str(cache.audio_path(clip).resolve()) for clip in range(len(cache))]
-    program = Path(__file__).with_name("peers.py")
-    done = subprocess.run(
-        [options.peers_python, program, str(seconds)],
-        input=json.dumps(files),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    for name, settings in (
-        ("this pipeline", {}),
-        ("this pipeline, a mel per clip (augmented)", {"augmentation": {"speed": 0.05}}),
-    ):
-        changed = XTTSConfig(train_data=options.train_data, workers=2, **settings)
-        feed = Feed(
-            AcousticSource(corpus.train, corpus.tokenizer, changed), changed, last_step=_FAR
-        )
-        feed.start(0)
-        next(feed)
-        wait_until_full(feed)
-        # Batches that are already prefetched are not counted.
-        for _ in range(feed.buffer_size):
-            next(feed)
-        count, started = 0, time.perf_counter()
-        while time.perf_counter() - started < seconds:
-            next(feed)
-            count += 1
-        found[name] = count / (time.perf_counter() - started)
-        feed.close()
-    first = found["PyTorch DataLoader, a mel per clip"]
-    return found | {"this pipeline over the DataLoader": found["this pipeline"] / first}
-
-
 PARTS = {
     "steady": measure_steady,
     "slow": measure_slow,
     "devices": measure_devices,
-    "resume": measure_resume,
-    "memory": measure_memory,
-    "peers": measure_peers,
 }
 
 
@@ -398,7 +306,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--inside-devices", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside_devices:

@@ -1,7 +1,7 @@
 """Cost of recompilation, and how static shapes avoid it.
 
     .venv/bin/python benchmarks/retracing.py [--lengths like-ljspeech] [--steps 200] \
-        [--variable-steps 200] [--picture FILE.png] [--json FILE]
+        [--variable-steps 200] [--times FILE.png] [--json FILE]
 
 Trains the tiny model with `myxtts train` and an empty compilation cache: with XLA and one fixed
 shape, four shapes or variable shapes, and without XLA and sixteen shapes. Lengths are drawn like
@@ -16,8 +16,8 @@ and counted. Static shapes are launched a second time with the cached programs o
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from drawn_corpus import write_corpus
+from harness import Table, arguments, report
 
 from myxtts.charts import BLUE, ORANGE, RED, as_png, new_figure, style
 from myxtts.config.config import XTTSConfig
@@ -47,6 +48,13 @@ MAX_LAUNCHES = 20
 LJSPEECH_CLIPS = 13_100
 LENGTHS = ("like-ljspeech", "demo")
 # No evaluation in any launch: it would be measured along with the steps.
+FIGURES = (
+    ("steps per second", "Training", "steps per second", "higher"),
+    ("p50", "Median step", "seconds", "lower"),
+    ("in training", "Compilations while training", "compilations", "lower"),
+    ("first step", "Before the first step", "seconds", "lower"),
+    ("on 2nd launch", "Before the first step, second launch", "seconds", "lower"),
+)
 QUIETLY = "--set=evaluation.best_metric=validation_loss"
 
 
@@ -144,13 +152,12 @@ def draw(results: dict[str, dict[str, Any]], file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(__doc__, repeats=1)
     parser.add_argument("--lengths", choices=LENGTHS, default=LENGTHS[0])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--variable-steps", type=int)
     parser.add_argument("--ways", nargs="*", default=[name for name, _, _ in WAYS])
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--times", type=Path, metavar="FILE", help="plot the time of each step")
     options = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -165,18 +172,13 @@ def main() -> None:
                     corpus = Path(folder) / "corpus"
                     fewer = compiling_share(corpus, options.steps) / compiling_share(corpus, steps)
                     results[name]["steps per second"] /= fewer
-                if options.json:
-                    options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    columns = [name for name in next(iter(results.values())) if name != "step seconds"]
-    print(f"{'':18}" + "".join(f"{column:>18}" for column in columns))
-    for name, result in results.items():
-        print(f"{name:18}" + "".join(f"{result[column]:>18.3g}" for column in columns))
-    last = list(results)[-1]
-    for name, result in list(results.items())[:-1]:
-        ratio = result["steps per second"] / results[last]["steps per second"]
-        print(f"{name:18}{ratio:6.1f} x the steps per second of '{last}'")
-    if options.picture:
-        draw(results, options.picture)
+    tables = []
+    for name, title, unit, better in FIGURES:
+        values = {way: [it[name]] for way, it in results.items() if not math.isnan(it[name])}
+        tables.append(Table(title, unit, better, values))
+    report(tables, options)
+    if options.times:
+        draw(results, options.times)
 
 
 if __name__ == "__main__":

@@ -1,59 +1,62 @@
-"""Load test of a server: many clients on loopback, each with one request at a time.
+"""Load on a server: clients on loopback, each of which asks again as soon as it has its answer.
 
-    .venv/bin/python benchmarks/serving.py [RUN] [--clients 1 8 32 128] [--seconds 60] [--json FILE]
+    python benchmarks/serving.py [RUN] [--clients 1 8 32] [--seconds 20] [--other NAME=URL]
 
-RUN is a trained run with a saved voice; by default the included base is served. The server is a
-separate process. After a 429 a client waits as long as Retry-After says. Any status other than 200
-and 429 is an error. A request that arrives alone is streamed, which costs more; --whole requests
-every answer in one piece.
+Serves a run, by default the base, in a process of its own. --other measures a server that already
+runs and has OpenAI's API, such as that of Kokoro-FastAPI. A client that gets status 429 waits as
+long as Retry-After says. Any other status than 200 and 429 is an error, and so is memory that grows
+by a tenth after the first half of a measurement. Both end with exit code 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
+import itertools
+import statistics
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx2
-import numpy as np
 import psutil
+from harness import SkippedError, Table, arguments, interleave, peer_python, report
 
-SENTENCES = (
+_SENTENCES = (
     "The little boat sailed home before the storm arrived.",
     "She read the letter twice and put it back into the drawer.",
     "Nobody had seen the old clock run backwards before.",
     "Bread, cheese and apples were all that was left on the table.",
 )
+_MAX_GROWTH = 1.1
+_OURS = "MyXTTS"
 
 
 @dataclass
 class Counts:
     seconds: list[float] = field(default_factory=list)
-    """Time from the request to the last byte of each answer."""
+    """From a request to the last byte of its answer."""
+    first_audio_seconds: list[float] = field(default_factory=list)
     speech_seconds: float = 0.0
     refused: int = 0
     errors: list[str] = field(default_factory=list)
 
 
-async def ask_again_and_again(
-    client: httpx2.AsyncClient, number: int, until: float, is_whole: bool, counts: Counts
+async def ask_repeatedly(
+    client: httpx2.AsyncClient, voice: str | None, first: int, until: float, counts: Counts
 ) -> None:
-    turn = number
-    while time.monotonic() < until:
-        asked = {
-            "input": SENTENCES[turn % len(SENTENCES)],
-            "response_format": "pcm",
-            "stream": not is_whole,
-        }
-        turn += 1
-        started = time.monotonic()
+    for turn in itertools.count(first):
+        if time.monotonic() >= until:
+            return
+        sentence = _SENTENCES[turn % len(_SENTENCES)]
+        asked = {"model": "tts-1", "input": sentence, "voice": voice, "response_format": "pcm"}
+        started, size = time.monotonic(), 0
         try:
-            answer = await client.post("/v1/audio/speech", json=asked)
+            async with client.stream("POST", "/v1/audio/speech", json=asked) as answer:
+                async for piece in answer.aiter_raw():
+                    if answer.status_code == 200 and not size:
+                        counts.first_audio_seconds.append(time.monotonic() - started)
+                    size += len(piece)
         except httpx2.HTTPError as error:
             counts.errors.append(repr(error))
             continue
@@ -62,85 +65,92 @@ async def ask_again_and_again(
             await asyncio.sleep(float(answer.headers["Retry-After"]))
         elif answer.status_code == 200:
             counts.seconds.append(time.monotonic() - started)
-            counts.speech_seconds += len(answer.content) / 2 / 24_000
+            counts.speech_seconds += size / 2 / 24_000
         else:
-            counts.errors.append(f"{answer.status_code} {answer.text}")
-
-
-async def watch_memory(pid: int, until: float) -> list[float]:
-    """Record resident megabytes once a second."""
-    seen = [resident_mb(pid)]
-    while time.monotonic() < until:
-        await asyncio.sleep(1.0)
-        seen.append(resident_mb(pid))
-    return seen
+            counts.errors.append(f"status {answer.status_code}")
 
 
 async def load(
-    address: str, pid: int, clients: int, seconds: float, is_whole: bool
+    address: str, voice: str | None, clients: int, seconds: float, pid: int | None
 ) -> tuple[Counts, list[float]]:
-    counts = Counts()
+    counts, until, memory = Counts(), time.monotonic() + seconds, []
+
+    async def watch() -> None:
+        while pid is not None and time.monotonic() < until:
+            memory.append(psutil.Process(pid).memory_info().rss / 2**20)
+            await asyncio.sleep(0.5)
+
     limits = httpx2.Limits(max_connections=clients)
     async with httpx2.AsyncClient(base_url=address, timeout=300, limits=limits) as client:
-        until = time.monotonic() + seconds
-        memory, *_ = await asyncio.gather(
-            watch_memory(pid, until),
-            *(
-                ask_again_and_again(client, number, until, is_whole, counts)
-                for number in range(clients)
-            ),
-        )
+        asking = (ask_repeatedly(client, voice, it, until, counts) for it in range(clients))
+        await asyncio.gather(watch(), *asking)
     return counts, memory
 
 
-def resident_mb(pid: int) -> float:
-    return psutil.Process(pid).memory_info().rss / 2**20
-
-
-def measure(
-    address: str, pid: int, clients: int, seconds: float, is_whole: bool
-) -> dict[str, object]:
-    started = time.monotonic()
-    counts, memory = asyncio.run(load(address, pid, clients, seconds, is_whole))
-    took = time.monotonic() - started
-    times = counts.seconds or [float("nan")]
-    return {
-        "clients": clients,
-        "answers_per_second": round(len(counts.seconds) / took, 2),
-        "speech_seconds_per_second": round(counts.speech_seconds / took, 2),
-        "p50_seconds": round(float(np.percentile(times, 50)), 3),
-        "p95_seconds": round(float(np.percentile(times, 95)), 3),
-        "refused_429": counts.refused,
-        "errors": counts.errors[:5],
-        # At the start and after each quarter.
-        "memory_mb": [round(memory[(len(memory) - 1) * quarter // 4]) for quarter in range(5)],
-    }
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, nargs="?")
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 128])
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--whole", action="store_true", help="answers are not streamed")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser = arguments(__doc__, repeats=3)
+    parser.add_argument("run", nargs="?", default="base")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    parser.add_argument("--other", action="append", default=[], metavar="NAME=URL")
+    parser.add_argument("--voice", help="voice of the other servers")
     options = parser.parse_args()
-    run = [] if options.run is None else [str(options.run)]
-    command = [sys.executable, "-m", "myxtts.cli.main", "serve", *run, "--port", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        address = next((line for line in server.stdout if line.startswith("http")), "").split()[0]
-        measured = []
-        for clients in options.clients:
-            measured.append(measure(address, server.pid, clients, options.seconds, options.whole))
-            print(json.dumps(measured[-1]), flush=True)
-    finally:
-        server.terminate()
-        server.wait()
-    if options.json is not None:
-        options.json.write_text(json.dumps(measured, indent=1))
-    return 1 if any(one["errors"] for one in measured) else 0
+    problems: list[str] = []
+    tables = []
+    command = [sys.executable, "-m", "myxtts.cli.main", "serve", options.run, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        ours = next((line for line in server.stdout if line.startswith("http")), "").split()[0]
+        addresses = {_OURS: ours, **dict(it.split("=", 1) for it in options.other)}
+
+        def measure(name: str, clients: int) -> dict[str, float]:
+            is_ours = name == _OURS
+            counts, memory = asyncio.run(
+                load(
+                    addresses[name],
+                    None if is_ours else options.voice,
+                    clients,
+                    options.seconds,
+                    server.pid if is_ours else None,
+                )
+            )
+            problems.extend(f"{name}, {clients} clients: {it}" for it in counts.errors[:3])
+            half = memory[len(memory) // 2 :]
+            if half and max(half) > _MAX_GROWTH * half[0]:
+                problems.append(f"{clients} clients: memory {half[0]:.0f} to {max(half):.0f} MB")
+            figures = {
+                "rate": len(counts.seconds) / options.seconds,
+                "speech": counts.speech_seconds / options.seconds,
+                "first": statistics.median(counts.first_audio_seconds or [float("nan")]),
+            }
+            return figures | ({"memory": max(memory)} if memory else {})
+
+        def no_server() -> dict[str, float]:
+            peer_python(options.peers, "kokoro-fastapi")
+            raise SkippedError("start its server and name it with --other")
+
+        try:
+            for clients in options.clients:
+                words = f"{clients} {'client' if clients == 1 else 'clients'}"
+                found = {
+                    "rate": Table(f"Requests answered, {words}", "1/s", "higher"),
+                    "speech": Table(f"Speech, {words}", "seconds per second", "higher"),
+                    "first": Table(f"First audio, {words}", "seconds", "lower"),
+                    "memory": Table(f"Memory of the server, {words}", "MB", "lower"),
+                }
+                contenders = {
+                    name: lambda name=name, clients=clients: measure(name, clients)
+                    for name in addresses
+                }
+                if not options.other:
+                    contenders["Kokoro-FastAPI"] = no_server
+                interleave(contenders, options.repeats, **found)
+                tables += found.values()
+        finally:
+            server.terminate()
+    report(tables, options)
+    print("\n".join(problems), file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

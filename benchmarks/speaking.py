@@ -1,13 +1,10 @@
 """Speed of synthesis: one sentence at a time, many together, first audio, a long text.
 
-    .venv/bin/pip install -e '.[benchmark]'
-    .venv/bin/python benchmarks/speaking.py [--run RUN] [--reference me.wav] [--vocoder RUN]
+    python benchmarks/speaking.py [--run RUN] [--reference me.wav] [--vocoder RUN]
         [--words 10000] [--json FILE]
 
-Real-time factors are seconds of computing per second of speech, after warm-up. espeak-ng and a
-neural peer, hibari (Apache-2.0), whose wheel includes one English voice, are measured for
-comparison, and so is the CPU time of the command from a cold start. The default run is the base
-model, the default voice the first one of the run.
+Real-time factors are seconds of work per second of speech, after warm-up. The default is the base
+model in its first voice. listening.py compares with other systems.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ USERS_ENVIRONMENT = dict(os.environ)
 load_tensorflow()
 
 from myxtts import TTS  # noqa: E402
-from myxtts.text import espeak  # noqa: E402
 from myxtts.text.languages import find_language  # noqa: E402
 
 SENTENCES = 50
@@ -42,7 +38,6 @@ LONG_SENTENCE = (
     "the bread for us, which happens every single time we go to the islands in the summer."
 )
 SHORT_SENTENCE = "Good morning, my friend."
-HIBARI_RATE_HZ = 24_000
 
 
 def main() -> None:
@@ -69,8 +64,6 @@ def main() -> None:
         "one sentence at a time": one_at_a_time(tts, voice, texts),
         "50 sentences together": together(tts, voice, texts),
         **first_audio(tts, voice),
-        "espeak-ng, one at a time": of_espeak(texts),
-        "hibari, one at a time": of_hibari(texts),
     }
     if options.words:
         figures |= long_text(tts, voice, options.words)
@@ -124,28 +117,6 @@ def first_audio(tts: TTS, voice: Any) -> dict[str, float]:
         "stream against whole, relative RMS": float(difference),
         "stream against whole, level in dB": float(-20 * np.log10(gain)),
     }
-
-
-def of_espeak(texts: list[str]) -> float:
-    started, samples = time.perf_counter(), 0
-    for text in texts:
-        samples += espeak.speak(text, "en-us").size
-    return (time.perf_counter() - started) / (samples / espeak.SAMPLE_RATE_HZ)
-
-
-def of_hibari(texts: list[str]) -> float | str:
-    """Return the median real-time factor, with a thread per core as everywhere here."""
-    try:
-        from hibari import Hibari
-    except ModuleNotFoundError:
-        return "left out: pip install hibari-tts"
-    peer, factors = Hibari(threads=os.cpu_count()), []
-    peer(texts[0])
-    for text in texts:
-        started = time.perf_counter()
-        samples = peer(text)
-        factors.append((time.perf_counter() - started) / (samples.size / HIBARI_RATE_HZ))
-    return statistics.median(factors)
 
 
 def cold_command(options: argparse.Namespace) -> float:

@@ -1,24 +1,28 @@
-"""Time to the first step, time per step, and the fraction spent in the alignment.
+"""Time to the first step and per step, and the same blocks in PyTorch.
 
-    .venv/bin/python benchmarks/step.py [--size tiny] [--tokens 48] [--frames 240] [--json FILE]
+    python benchmarks/step.py [--size tiny] [--peers PEERS] [--blocks 6] [--json FILE]
 
-Seconds depend on the machine; the ratios matter.
+The whole step first: building, tracing, the first step, a steady step, and the alignment in it.
+Then a step of the decoder's convolution blocks alone with AdamW, with and without XLA, next to
+PyTorch, eager and compiled, at the same sizes and number of threads.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import functools
+import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from harness import Table, arguments, ask_peer, interleave, report
 
 from myxtts.devices.startup import load_tensorflow
 
 load_tensorflow()
 
+import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
@@ -26,11 +30,13 @@ from myxtts.config.config import XTTSConfig  # noqa: E402
 from myxtts.config.loading import load_config  # noqa: E402
 from myxtts.data.batch import Batch, batch_signature  # noqa: E402
 from myxtts.models.alignment import align  # noqa: E402
-from myxtts.models.layers import slots_of  # noqa: E402
+from myxtts.models.layers import ConvBlock, slots_of  # noqa: E402
 from myxtts.models.xtts import XTTS  # noqa: E402
 from myxtts.training.acoustic import AcousticObjective  # noqa: E402
 from myxtts.training.optimizer import FlatAdamW  # noqa: E402
 from myxtts.training.step import compile_training_step  # noqa: E402
+
+_STEPS = 20
 
 
 def seconds_of(action: Callable[[], Any]) -> float:
@@ -87,45 +93,101 @@ def build_alignment(config: XTTSConfig, tokens: int, frames: int) -> Callable[[]
     return lambda: search(scores, *lengths).numpy()
 
 
-def measure(size: str, tokens: int, frames: int, repeats: int) -> dict[str, float]:
+def measure_whole(size: str, tokens: int, frames: int) -> dict[str, float]:
     config = load_config(overrides={"model": {"size": size}})
-    batch = random_batch(config, tokens, frames)
+    batch, update = random_batch(config, tokens, frames), tf.constant(True)
     parts: dict[str, Any] = {}
 
     def build() -> None:
         parts["step"], _ = build_step(config)
 
-    results = {"build": seconds_of(build)}
-    step, update = parts["step"], tf.constant(True)
-    results["trace"] = seconds_of(step.get_concrete_function)
-    results["first step"] = seconds_of(lambda: step(batch, update).loss.numpy())
+    seconds = {"build": seconds_of(build)}
+    step = parts["step"]
+    seconds["trace"] = seconds_of(step.get_concrete_function)
+    seconds["first"] = seconds_of(lambda: step(batch, update).loss.numpy())
     search = build_alignment(config, tokens, frames)
     search()
     # Alternating, so that load on the machine affects both.
-    step_seconds, alignment_seconds = [], []
-    for _ in range(repeats):
-        step_seconds.append(seconds_of(lambda: step(batch, update).loss.numpy()))
-        alignment_seconds.append(seconds_of(search))
-    results["steady step"] = statistics.median(step_seconds)
-    results["alignment"] = statistics.median(alignment_seconds)
-    results["alignment share"] = results["alignment"] / results["steady step"]
-    return results
+    pairs = [
+        (seconds_of(lambda: step(batch, update).loss.numpy()), seconds_of(search))
+        for _ in range(_STEPS)
+    ]
+    seconds["steady"], seconds["alignment"] = map(statistics.median, zip(*pairs, strict=True))
+    return seconds
+
+
+def measure_blocks(given: dict[str, Any], *, xla: bool) -> dict[str, float]:
+    keras.utils.set_random_seed(0)
+    blocks = [ConvBlock(given["width"], given["kernel"]) for _ in range(given["blocks"])]
+    for block in blocks:
+        block.build()
+    variables = [variable for block in blocks for variable in block.trainable_variables]
+    optimizer = FlatAdamW(variables, XTTSConfig().training, 1_000)
+
+    @tf.function(jit_compile=xla, autograph=False)
+    def take(values: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            made = values
+            for block in blocks:
+                made = block.call_whole(made)
+            loss = tf.reduce_mean(tf.square(made))
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        optimizer.apply(optimizer.flatten(gradients), loss, tf.constant(True))
+        return loss
+
+    batch = tf.random.stateless_normal([given["batch"], given["frames"], given["width"]], [0, 0])
+    first = seconds_of(lambda: take(batch).numpy())
+    take(batch)
+    steady = statistics.median(seconds_of(lambda: take(batch).numpy()) for _ in range(_STEPS))
+    return {"first": first, "steady": steady}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(__doc__, repeats=3)
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--frames", type=int, default=240)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--blocks", type=int, default=6)
     options = parser.parse_args()
-    results = measure(options.size, options.tokens, options.frames, options.repeats)
-    for name, value in results.items():
-        shown = f"{value:8.1%}" if name.endswith("share") else f"{value:8.3f} s"
-        print(f"{name:16}{shown}")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    model = load_config(overrides={"model": {"size": options.size}}).model
+    given = {
+        "width": model.decoder_width,
+        "kernel": model.kernel_positions,
+        "blocks": options.blocks,
+        "batch": XTTSConfig().data.batch_size,
+        "frames": options.frames,
+        "steps": _STEPS,
+        "threads": len(os.sched_getaffinity(0)),
+    }
+    whole = {
+        name: Table(title, "seconds", "lower")
+        for name, title in (
+            ("steady", "Whole training step"),
+            ("alignment", "Alignment search in it"),
+            ("first", "First step"),
+            ("trace", "Tracing"),
+            ("build", "Building the model"),
+        )
+    }
+    measure = functools.partial(measure_whole, options.size, options.tokens, options.frames)
+    interleave({"MyXTTS": measure}, options.repeats, **whole)
+    blocks = {
+        "steady": Table("Step of the decoder's blocks", "seconds", "lower"),
+        "first": Table("First step of the blocks, with compilation", "seconds", "lower"),
+    }
+
+    def torch(compiled: bool) -> dict[str, float]:
+        asked = given | {"compiled": compiled}
+        return ask_peer(options.peers, "loaders", "torch_step.py", asked)
+
+    contenders = {
+        "MyXTTS": lambda: measure_blocks(given, xla=False),
+        "MyXTTS, XLA": lambda: measure_blocks(given, xla=True),
+        "PyTorch": lambda: torch(False),
+        "PyTorch, compiled": lambda: torch(True),
+    }
+    interleave(contenders, options.repeats, **blocks)
+    report([*blocks.values(), *whole.values()], options)
 
 
 if __name__ == "__main__":

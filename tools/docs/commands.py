@@ -90,9 +90,13 @@ def flags_of_script(script: Path) -> set[str]:
     """Parse flags from the source: importing the script would import TensorFlow."""
     if not script.exists():
         return set()
-    return {
+    source = script.read_text(encoding="utf-8")
+    # All benchmarks share some flags.
+    shared = script.with_name("harness.py")
+    inherited = flags_of_script(shared) if "from harness import" in source else set()
+    return inherited | {
         argument.value
-        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "add_argument"
