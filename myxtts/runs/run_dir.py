@@ -91,7 +91,6 @@ class RunDir(os.PathLike[str]):
     events = _Place("events")
     evidence = _Place("evidence")
     evaluation = _Place("evaluation")
-    evaluation_file = _Place("evaluation", EVALUATION_RESULT)
     voices = _Place("voices")
     measuring = _Place(".measuring")
 
