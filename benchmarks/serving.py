@@ -98,6 +98,8 @@ def main() -> int:
     problems: list[str] = []
     tables = []
     command = [sys.executable, "-m", "myxtts.cli.main", "serve", options.run, "--port", "0"]
+    # A busy machine is no error.
+    command += ["--time-limit", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         ours = next((line for line in server.stdout if line.startswith("http")), "").split()[0]
