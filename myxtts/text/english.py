@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from num2words import num2words  # type: ignore[import-untyped, unused-ignore]
 
@@ -66,7 +67,6 @@ BEFORE_COMPATIBILITY = str.maketrans(
 
 _TITLE = re.compile(rf"\b(?:({any_of(TITLES)})\b\.?|({any_of(DOTTED_TITLES)})\.)(?=\s+[A-Z])")
 _STREET_END = re.compile(r"(\b[A-Z]\w+ )(St|Dr)\.")
-_LOWER_TITLE = re.compile(r"\b(mr|mrs|ms|dr|prof)\.(?=\s+\w)")
 _AFTER_NAME = re.compile(rf"(?<=\w)(,?\s+)({any_of(AFTER_NAME)})\b\.")
 _ABBREVIATION = re.compile(rf"(?<![\w.])({any_of(ABBREVIATIONS)})(?!\w)")
 _BEFORE_NUMBER = re.compile(rf"\b({any_of(BEFORE_NUMBER)})\.\s?(?=\d)")
@@ -77,16 +77,9 @@ _INITIAL = re.compile(r"(?<![\w.'])([A-HJ-Z])\.(?=\s+[A-Z])")
 # Long digit runs are spelled out first: number patterns take quadratic time on them.
 _ENDLESS_DIGITS = re.compile(r"\d{100,}")
 
-_RULE = re.compile(r"[=#]{2,}")
-_HASHTAG = re.compile(r"#(?=[^\W\d_])")
-_ELLIPSIS_INSIDE = re.compile(r"\.{2,}(?=\s*[a-z])")
-_DASH = re.compile(r"\s-+\s|-{2,}")
-_OPENING = re.compile(r"[(\[{]")
-_CLOSING = re.compile(r"[)\]}](?=\s*[\"']?\w)")
 _STRAY_APOSTROPHE = re.compile(
     r"(?<![^\W\d_])'(?!(?:tis|twas|em|cause|til|bout|round)\b)|'(?![^\W\d_])", re.IGNORECASE
 )
-_SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 
 def normalize_english(text: str) -> str:
@@ -96,16 +89,8 @@ def normalize_english(text: str) -> str:
 
 def _normalize_once(text: str) -> str:
     text = speak_addresses(_clean(text), ADDRESS_NAMES)
-    text = _expand_abbreviations(text)
-    text = speak_dates(text)
-    text = speak_phone_numbers(text)
-    text = speak_times(text)
-    text = _join_dotted_letters(text)
-    text = speak_money(text)
-    text = speak_roman_numerals(text)
-    text = speak_years(text)
-    text = speak_quantities(text)
-    text = _speak_symbols(text)
+    for pattern, spoken in _RULES:
+        text = pattern.sub(spoken, text)
     return tidy_marks(keep_speakable(text, MARKS + "'"), MARKS)
 
 
@@ -116,36 +101,10 @@ def _clean(text: str) -> str:
     return fold_spaces(text)
 
 
-def _expand_abbreviations(text: str) -> str:
-    text = _BEFORE_NUMBER.sub(lambda match: BEFORE_NUMBER[match[1]] + " ", text)
-    text = _STREET_END.sub(_street_end, text)
-    text = _TITLE.sub(lambda m: TITLES[m[1]] if m[1] else DOTTED_TITLES[m[2]], text)
-    text = _LOWER_TITLE.sub(lambda match: TITLES[match[1].capitalize()].lower(), text)
-    text = _AFTER_NAME.sub(lambda m: m[1] + AFTER_NAME[m[2]] + stop_after(m), text)
-    return _ABBREVIATION.sub(lambda m: f"{ABBREVIATIONS[m[1]]}{stop_after(m)} ", text)
-
-
-def _street_end(match: re.Match[str]) -> str:
-    return match[1] + AFTER_NAME[match[2]] + "." if stop_after(match) else match.group()
-
-
-def _join_dotted_letters(text: str) -> str:
-    text = _DOTTED_LETTERS.sub(_dotted_letters, text)
-    return _INITIAL.sub(lambda match: match[1] + stop_after(match), text)
-
-
 def _dotted_letters(match: re.Match[str]) -> str:
     letters = match.group().replace(".", "")
     spoken = letters if letters.isupper() else " ".join(letters)
     return spoken + stop_after(match)
-
-
-def _speak_symbols(text: str) -> str:
-    text = _HASHTAG.sub(" hashtag ", _RULE.sub(" ", text))
-    text = _ELLIPSIS_INSIDE.sub(", ", text)
-    text = _CLOSING.sub(", ", _OPENING.sub(", ", _DASH.sub(", ", text)))
-    text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
-    return _STRAY_APOSTROPHE.sub(" ", text)
 
 
 # ---- full stops --------------------------------------------------------------------------------
@@ -226,7 +185,6 @@ _MONEY = re.compile(
     re.IGNORECASE,
 )
 _MONEY_SIGN_LAST = re.compile(rf"(?<![\w.,])(?P<amount>{_NUMBER})\s?(?P<sign>{_SIGN})(?!\s?\d)")
-_CENTS_SIGN = re.compile(r"(?<![\w.,])(\d+)\s?¢")
 
 _COUNTED_ROMAN = re.compile(rf"\b({COUNTED_BY_ROMAN}) ([IVXLC]+)\b(?!')")
 _NAMED_ROMAN = re.compile(
@@ -237,17 +195,12 @@ _MIXED_FRACTION = re.compile(
     r"(?<![\w./,])(?:(?P<whole>\d+) )?(?P<top>\d{1,3})/(?P<bottom>\d{1,3})(?![\w/]|\.\d)"
 )
 _RANGE = re.compile(rf"(?<![\w.,-])({_NUMBER}%?)(\s?)-\s?({_NUMBER})(?!\w*-\d)")
-_MINUS = re.compile(r"(?<![\w.)'-])-(?=\.?\d)")
 _ORDINAL = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
-_FEET_AND_INCHES = re.compile(r"(?<!\w)(\d+)'\s?(\d{1,2})\"")
 _UNIT = re.compile(rf"({_NUMBER})\s?({any_of(UNITS)})(?!\w)(?:\.(?=\s+[a-z]))?")
-_PER = re.compile(r"\s?/\s?(?=(?:hour|hr|day|week|month|year|person|night|minute|second)\b)")
+_FEET_AND_INCHES = re.compile(r"(?<!\w)(\d+)'\s?(\d{1,2})\"")
 _VERSION = re.compile(r"\d+(?:\.\d+){2,}")
+_PER = re.compile(r"\s?/\s?(?=(?:hour|hr|day|week|month|year|person|night|minute|second)\b)")
 _BARE_NUMBER = re.compile(rf"{_NUMBER}|(?<!\w)\.\d+")
-
-_ABOUT = re.compile(rf"[~≈]\s?(?=\d|{_SIGN})")
-_NUMBER_SIGN = re.compile(r"#\s?(?=\d)")
-_POWER = re.compile(r"\^([23])(?!\d)")
 
 
 def _plain(spoken: str) -> str:
@@ -280,22 +233,12 @@ def _number(written: str) -> str:
     return " ".join([*words, "point", spell_digits(fraction)] if fraction else words)
 
 
-def speak_phone_numbers(text: str) -> str:
-    return _PHONE.sub(_phone, text)
-
-
 def _phone(match: re.Match[str]) -> str:
     groups = _DIGITS.findall(match.group())
     international = match.group().startswith("+")
     if international and len("".join(groups)) < 8:
         return match.group()
     return ("plus " if international else "") + ", ".join(map(spell_digits, groups))
-
-
-def speak_money(text: str) -> str:
-    text = _ABOUT.sub("about ", text)
-    text = _MONEY_SIGN_LAST.sub(_money, _MONEY.sub(_money, text))
-    return _CENTS_SIGN.sub(lambda m: f"{cardinal(m[1])} {'cent' if m[1] == '1' else 'cents'}", text)
 
 
 def _money(match: re.Match[str]) -> str:
@@ -317,10 +260,6 @@ def _money(match: re.Match[str]) -> str:
     return f" {before}{spoken} "
 
 
-def speak_roman_numerals(text: str) -> str:
-    return _NAMED_ROMAN.sub(_named_roman, _COUNTED_ROMAN.sub(_counted_roman, text))
-
-
 def _roman_value(roman: str) -> int | None:
     # A lone C or L after such words is far more often a letter (Section C) than a number.
     return None if roman in ("C", "L") else roman_value(roman)
@@ -337,20 +276,6 @@ def _named_roman(match: re.Match[str]) -> str:
     if not value or (match["roman"] == "I" and not match["ruler"]):
         return match.group()
     return match.group().removesuffix(match["roman"]) + f"the {ordinal(str(value))}"
-
-
-def speak_quantities(text: str) -> str:
-    text = _NUMBER_SIGN.sub(" number ", text)
-    text = _MIXED_FRACTION.sub(_fraction, text)
-    text = _RANGE.sub(_range, text)
-    text = _MINUS.sub(" minus ", text)
-    text = _ORDINAL.sub(lambda m: f" {ordinal(m[1].replace(',', ''))} ", text)
-    text = _FEET_AND_INCHES.sub(lambda m: f"{cardinal(m[1])} foot {cardinal(m[2])} ", text)
-    text = _UNIT.sub(lambda m: f" {_number(m[1])} {_unit(m[2], m[1])} ", text)
-    text = _POWER.sub(lambda m: " squared " if m[1] == "2" else " cubed ", text)
-    text = _PER.sub(" per ", text)
-    text = _VERSION.sub(lambda m: f" {' dot '.join(map(cardinal, m.group().split('.')))} ", text)
-    return _BARE_NUMBER.sub(lambda m: f" {_bare_number(m.group())} ", text)
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -375,8 +300,9 @@ def _range(match: re.Match[str]) -> str:
     return f"{match[1]} {between} {match[3]}"
 
 
-def _unit(symbol: str, amount: str) -> str:
-    return UNITS[symbol].replace("*", "" if amount == "1" else "s").replace("foots", "feet")
+def _unit(match: re.Match[str]) -> str:
+    unit = UNITS[match[2]].replace("*", "" if match[1] == "1" else "s").replace("foots", "feet")
+    return f" {_number(match[1])} {unit} "
 
 
 def _bare_number(written: str) -> str:
@@ -417,8 +343,6 @@ _CLOCK = re.compile(
     rf"{_HALF_DAY}?"
 )
 _WHOLE_HOUR = re.compile(rf"(?<![\w:.,])(?P<hour>1[0-2]|0?[1-9]){_HALF_DAY}")
-_TIME_RANGE = re.compile(r"(?:(?<=:\d\d)|(?<=\d[ap]m)|(?<=\d [ap]m))\s?-\s?(?=\d)")
-_RATIO = re.compile(r"(?<=\d)\s?:\s?(?=\d)")
 
 _YEAR_PAIR = re.compile(rf"\b([Bb]etween|[Ff]rom) ({_YEAR}) (and|to|until) ({_YEAR}){_NUMBER_ENDS}")
 _YEAR_RANGE = re.compile(rf"(?<![\w.,/$£€-])({_YEAR})\s?-\s?({_YEAR}|\d\d){_NUMBER_ENDS}")
@@ -429,14 +353,6 @@ _YEAR_IN_CONTEXT = re.compile(
 )
 _YEAR_OF_ERA = re.compile(r"(?<=\bAD )\d{4}\b|(?<![\w.,])\d{4}(?= (?:BCE?|AD|CE)\b)")
 _DECADE = re.compile(r"(?<![\w.,])'?(\d\d)?(\d0)'?s\b")
-
-
-def speak_dates(text: str) -> str:
-    text = _ISO_DATE.sub(lambda m: _date(m[2], m[3], m[1]) or m.group(), text)
-    text = _SLASH_DATE.sub(lambda m: _date(m[1], m[3], m[4]) or m.group(), text)
-    text = _MONTH_FIRST.sub(_month_first, text)
-    text = _DAY_FIRST.sub(_day_first, text)
-    return _MONTH_AND_YEAR.sub(lambda m: f"{_month(m)} {year_words(m['year'])}", text)
 
 
 def _month(match: re.Match[str]) -> str:
@@ -463,12 +379,6 @@ def _day_first(match: re.Match[str]) -> str:
     return spoken + (f", {year_words(match['year'])}" if match["year"] else stop_after(match))
 
 
-def speak_times(text: str) -> str:
-    text = _TIME_RANGE.sub(" to ", text)
-    text = _WHOLE_HOUR.sub(_time, _CLOCK.sub(_time, text))
-    return _RATIO.sub(" to ", text)
-
-
 def _time(match: re.Match[str]) -> str:
     parts = match.groupdict()
     hour, minute, second, half = (parts.get(k) for k in ("hour", "minute", "second", "half"))
@@ -484,18 +394,6 @@ def _time(match: re.Match[str]) -> str:
     return " ".join(words) + stop_after(match)
 
 
-def speak_years(text: str) -> str:
-    text = _YEAR_PAIR.sub(lambda m: f"{m[1]} {year_words(m[2])} {m[3]} {year_words(m[4])}", text)
-    text = _YEAR_RANGE.sub(lambda m: f"{year_words(m[1])} to {_year_range_end(m[2])}", text)
-    text = _YEAR_IN_CONTEXT.sub(_year_in_context, text)
-    text = _YEAR_OF_ERA.sub(lambda m: year_words(m.group()), text)
-    return _DECADE.sub(_decade, text)
-
-
-def _year_range_end(digits: str) -> str:
-    return year_words(digits) if len(digits) == 4 else cardinal(digits)
-
-
 def _year_in_context(match: re.Match[str]) -> str:
     year = match["year"]
     # Round figures such as 1500 count things as often as they name years.
@@ -508,6 +406,67 @@ def _decade(match: re.Match[str]) -> str:
     words = year_words(match[1] + match[2]) if match[1] else cardinal(match[2])
     return (words[:-1] + "ies" if words.endswith("y") else words + "s") + " "
 
+
+# ---- the rules in their order --------------------------------------------------------------------
+
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (_BEFORE_NUMBER, lambda m: BEFORE_NUMBER[m[1]] + " "),
+    (_STREET_END, lambda m: m[1] + AFTER_NAME[m[2]] + "." if stop_after(m) else m.group()),
+    (_TITLE, lambda m: TITLES[m[1]] if m[1] else DOTTED_TITLES[m[2]]),
+    (re.compile(r"\b(mr|mrs|ms|dr|prof)\.(?=\s+\w)"), lambda m: TITLES[m[1].title()].lower()),
+    (_AFTER_NAME, lambda m: m[1] + AFTER_NAME[m[2]] + stop_after(m)),
+    (_ABBREVIATION, lambda m: f"{ABBREVIATIONS[m[1]]}{stop_after(m)} "),
+    # dates, phone numbers and times
+    (_ISO_DATE, lambda m: _date(m[2], m[3], m[1]) or m.group()),
+    (_SLASH_DATE, lambda m: _date(m[1], m[3], m[4]) or m.group()),
+    (_MONTH_FIRST, _month_first),
+    (_DAY_FIRST, _day_first),
+    (_MONTH_AND_YEAR, lambda m: f"{_month(m)} {year_words(m['year'])}"),
+    (_PHONE, _phone),
+    (re.compile(r"(?:(?<=:\d\d)|(?<=\d[ap]m)|(?<=\d [ap]m))\s?-\s?(?=\d)"), " to "),
+    (_CLOCK, _time),
+    (_WHOLE_HOUR, _time),
+    (re.compile(r"(?<=\d)\s?:\s?(?=\d)"), " to "),
+    (_DOTTED_LETTERS, _dotted_letters),
+    (_INITIAL, lambda m: m[1] + stop_after(m)),
+    # money, Roman numerals and years
+    (re.compile(rf"[~≈]\s?(?=\d|{_SIGN})"), "about "),
+    (_MONEY, _money),
+    (_MONEY_SIGN_LAST, _money),
+    (re.compile(r"(?<![\w.,])1\s?¢"), "one cent"),
+    (re.compile(r"(?<![\w.,])(\d+)\s?¢"), lambda m: f"{cardinal(m[1])} cents"),
+    (_COUNTED_ROMAN, _counted_roman),
+    (_NAMED_ROMAN, _named_roman),
+    (_YEAR_PAIR, lambda m: f"{m[1]} {year_words(m[2])} {m[3]} {year_words(m[4])}"),
+    (
+        _YEAR_RANGE,
+        lambda m: f"{year_words(m[1])} to {(year_words if m[2][2:] else cardinal)(m[2])}",
+    ),
+    (_YEAR_IN_CONTEXT, _year_in_context),
+    (_YEAR_OF_ERA, lambda m: year_words(m.group())),
+    (_DECADE, _decade),
+    # other numbers
+    (re.compile(r"#\s?(?=\d)"), " number "),
+    (_MIXED_FRACTION, _fraction),
+    (_RANGE, _range),
+    (re.compile(r"(?<![\w.)'-])-(?=\.?\d)"), " minus "),
+    (_ORDINAL, lambda m: f" {ordinal(m[1].replace(',', ''))} "),
+    (_FEET_AND_INCHES, lambda m: f"{cardinal(m[1])} foot {cardinal(m[2])} "),
+    (_UNIT, _unit),
+    (re.compile(r"\^2(?!\d)"), " squared "),
+    (re.compile(r"\^3(?!\d)"), " cubed "),
+    (_PER, " per "),
+    (_VERSION, lambda m: f" {' dot '.join(map(cardinal, m.group().split('.')))} "),
+    (_BARE_NUMBER, lambda m: f" {_bare_number(m.group())} "),
+    # symbols
+    (re.compile(r"[=#]{2,}"), " "),
+    (re.compile(r"#(?=[^\W\d_])"), " hashtag "),
+    (re.compile(r"\.{2,}(?=\s*[a-z])"), ", "),
+    (re.compile(r"\s-+\s|-{2,}"), ", "),
+    (re.compile(r"[(\[{]|[)\]}](?=\s*[\"']?\w)"), ", "),
+    (re.compile(f"[{re.escape(''.join(SYMBOLS))}]"), lambda m: f" {SYMBOLS[m.group()]} "),
+    (_STRAY_APOSTROPHE, " "),
+)
 
 ENGLISH = Language(
     code="en",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from difflib import SequenceMatcher
 from functools import partial
 
@@ -198,8 +199,6 @@ _DAY_AND_MONTH = re.compile(
 _YEAR = re.compile(r" \d{4}(?!\d)")
 _POSTAL_CODE = re.compile(r"(?<=پستی )(\d{5})-?(\d{4,5})(?!\d)|(?<![\d-])(\d{5})-(\d{4})(?![\d-])")
 _CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
-_HOUR = re.compile(rf"(?<![{_EDGE}])(ساعت) (?=\d\d?:\d\d(?!\d))")
-_RATIO = re.compile(r"(?<=\d) ?: ?(?=\d)")
 _PHONE = re.compile(
     r"(?<![\w./-])(?:\+\d{1,3}(?:[ -]?\(?\d{2,8}\)?){1,4}|0\d{2,3}(?:[ -]\d{2,8}){1,3}"
     r"|\d+(?:-\d+){2,})(?![\d-])"
@@ -230,7 +229,6 @@ _IRANIAN_DOMAIN = re.compile(r"(?<=دات )ir\b")
 _INITIALS = re.compile(r"\b(?:[A-Z]\.)+[A-Z]\b(?:\.(?= ?[^\W\d_]))?")
 _HASHTAG = re.compile(rf"(?<!\w)#(?={_LETTER})[\w{HALF_SPACE}]+")
 _STRETCHED = re.compile(r"([ء-ۓ])\1{2,}")
-_UNIT_POWER = re.compile(r"(?<=متر) ?\^([23])(?!\d)")
 _ROMAN = re.compile(
     rf"(?<![{_EDGE}])(?P<before>(?P<counted>{any_of(COUNTED_BY_ROMAN)})|[ء-ۓ{HALF_SPACE}]+) "
     r"(?P<roman>[IVX]+)(?![\w.])"
@@ -239,22 +237,10 @@ _ORDINAL = re.compile(
     rf"({_NUMBER})(?:(?: ?ام|م)(?P<superlative>ین)?(?![{_EDGE}])|(?:st|nd|rd|th)\b)"
 )
 _RANGE = re.compile(rf"(?<![\w./٫-])({_DECIMAL}%?)( ?)- ?({_DECIMAL})(?!-\d)")
-_MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
-_PLUS = re.compile(r"(?<![\w)])(?<![\w)] )\+(?=\d)")
-_PERCENT_FIRST = re.compile(rf"(?<!\d)(?<!\d )% ?({_DECIMAL})")
 _UNIT = re.compile(rf"({_DECIMAL}) ?({any_of(UNITS)})(?![A-Za-z\d])")
-_POWER = re.compile(r"\^([23])(?!\d)")
 _VERSION = re.compile(r"\d+(?:\.\d+){2,}")
 _BARE_NUMBER = re.compile(_DECIMAL)
 _POINT = re.compile("[./٫]")
-
-_RULE = re.compile(r"[=#]{2,}")
-_ELLIPSIS_INSIDE = re.compile(rf"\.{{2,}}(?=\s*{_LETTER})")
-_DASH = re.compile(r"\s-+\s|-{2,}")
-_OPENING = re.compile(r"[(\[{]")
-_CLOSING = re.compile(r"[)\]}](?=\s*\w)")
-_APOSTROPHE = re.compile(rf"(?<={_LETTER})'(?={_LETTER})")
-_SYMBOL = re.compile(f"[{re.escape(''.join(SYMBOLS))}]")
 
 
 def normalize_persian(text: str, *, keep_vowel_signs: bool = False) -> str:
@@ -272,11 +258,8 @@ def _normalize_once(text: str) -> str:
     text = _IRANIAN_DOMAIN.sub("آی آر", speak_addresses(text, ADDRESS_NAMES))
     text = _HASHTAG.sub(lambda m: f" هشتگ{KASRA} {m.group()[1:].replace('_', ' ')} ", text)
     text = _unify_punctuation(text)
-    text = _expand_abbreviations(text)
-    text = _speak_dates_and_times(text)
-    text = _MONEY_SIGN_LAST.sub(_money, _MONEY.sub(_money, text))
-    text = _speak_quantities(text)
-    text = _speak_symbols(text)
+    for pattern, spoken in _RULES:
+        text = pattern.sub(spoken, text)
     text = fold_spaces(keep_speakable(text, MARKS + HALF_SPACE))
     return tidy_marks(_join_affixes(_tidy_half_spaces(text)), MARKS)
 
@@ -361,18 +344,6 @@ def _fraction_digits(digits: str) -> str:
     return " ".join([*zeros, _cardinal(rest)])
 
 
-def _expand_abbreviations(text: str) -> str:
-    text = _BLESSING.sub(lambda match: " " + BLESSINGS[match[1]], text)
-    text = _DOTTED_ABBREVIATION.sub(_dotted_abbreviation, text)
-    text = _BEFORE_NUMBER.sub(lambda match: BEFORE_NUMBER[match[1]] + " ", text)
-    text = _DOCTOR.sub(lambda match: match[1] + " دکتر ", text)
-    return _AFTER_YEAR.sub(_year_and_era, text)
-
-
-def _year_and_era(match: re.Match[str]) -> str:
-    return f"{match['year']} {AFTER_YEAR[match['era']]}{_stop_after(match)}"
-
-
 def _dotted_abbreviation(match: re.Match[str]) -> str:
     key = match.group().replace(" ", "").rstrip(".")
     return f"{DOTTED_ABBREVIATIONS[key]}{_stop_after(match)} "
@@ -381,14 +352,6 @@ def _dotted_abbreviation(match: re.Match[str]) -> str:
 def _stop_after(match: re.Match[str]) -> str:
     """Return a full stop when the dot of the matched abbreviation also ends the text."""
     return "." if match.group().endswith(".") and match.end() == len(match.string) else ""
-
-
-def _speak_dates_and_times(text: str) -> str:
-    text = _DATE.sub(lambda m: _date(m[1], m[3], m[4]) or m.group(), text)
-    text = _DAY_AND_MONTH.sub(_day_and_month, text)
-    text = _POSTAL_CODE.sub(_postal_code, text)
-    text = _PHONE.sub(_phone, text)
-    return _RATIO.sub(" به ", _CLOCK.sub(_time, _HOUR.sub(rf"\1{KASRA} ", text)))
 
 
 def _date(first: str, month: str, last: str) -> str | None:
@@ -417,10 +380,6 @@ def _phone(match: re.Match[str]) -> str:
     return f" {plus}{'، '.join(_spell_digits(group) for group in groups)} "
 
 
-def _postal_code(match: re.Match[str]) -> str:
-    return "، ".join(_spell_digits(part) for part in match.groups() if part)
-
-
 def _time(match: re.Match[str]) -> str:
     hour, minute, second = (int(part or 0) for part in match.groups())
     words = [_cardinal(str(hour))]
@@ -445,22 +404,6 @@ def _money(match: re.Match[str]) -> str:
         spoken = " ".join(filter(None, [number, magnitude, CURRENCIES[sign]]))
     minus = "منفی " if match.groupdict().get("minus") else ""
     return f" {minus}{spoken} "
-
-
-def _speak_quantities(text: str) -> str:
-    text = _FRACTION.sub(_fraction, text)
-    text = _SLASH_FRACTION.sub(_slash_fraction, text)
-    text = _HALF.sub(lambda m: f" {_and_half(m[1])} ", text)
-    text = _ROMAN.sub(_roman, text)
-    text = _UNIT_POWER.sub(lambda m: KASRA + (" مربع" if m[1] == "2" else " مکعب"), text)
-    text = _ORDINAL.sub(lambda m: f" {_ordinal(m[1])}{m['superlative'] or ''} ", text)
-    text = _RANGE.sub(_range, text)
-    text = _PLUS.sub(" مثبت ", _MINUS.sub(" منفی ", text))
-    text = _PERCENT_FIRST.sub(lambda m: f" {_number(m[1])} درصد ", text)
-    text = _UNIT.sub(lambda m: f" {_number(m[1])} {UNITS[m[2]]} ", text)
-    text = _POWER.sub(lambda m: " به توانِ دو " if m[1] == "2" else " به توانِ سه ", text)
-    text = _VERSION.sub(lambda m: f" {' نقطه '.join(map(_cardinal, m.group().split('.')))} ", text)
-    return _BARE_NUMBER.sub(lambda m: f" {_bare_number(m.group())} ", text)
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -506,11 +449,46 @@ def _bare_number(written: str) -> str:
     return _spell_digits(written) if phone_like else _number(written)
 
 
-def _speak_symbols(text: str) -> str:
-    text = _ELLIPSIS_INSIDE.sub("، ", _RULE.sub(" ", text))
-    text = _CLOSING.sub("، ", _OPENING.sub("، ", _DASH.sub("، ", text)))
-    text = _SYMBOL.sub(lambda m: f" {SYMBOLS[m.group()]} ", text)
-    return _APOSTROPHE.sub("", text)
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (_BLESSING, lambda m: " " + BLESSINGS[m[1]]),
+    (_DOTTED_ABBREVIATION, _dotted_abbreviation),
+    (_BEFORE_NUMBER, lambda m: BEFORE_NUMBER[m[1]] + " "),
+    (_DOCTOR, lambda m: m[1] + " دکتر "),
+    (_AFTER_YEAR, lambda m: f"{m['year']} {AFTER_YEAR[m['era']]}{_stop_after(m)}"),
+    # dates, phone numbers and times
+    (_DATE, lambda m: _date(m[1], m[3], m[4]) or m.group()),
+    (_DAY_AND_MONTH, _day_and_month),
+    (_POSTAL_CODE, lambda m: "، ".join(_spell_digits(part) for part in m.groups() if part)),
+    (_PHONE, _phone),
+    (re.compile(rf"(?<![{_EDGE}])(ساعت) (?=\d\d?:\d\d(?!\d))"), rf"\1{KASRA} "),
+    (_CLOCK, _time),
+    (re.compile(r"(?<=\d) ?: ?(?=\d)"), " به "),
+    # money and other numbers
+    (_MONEY, _money),
+    (_MONEY_SIGN_LAST, _money),
+    (_FRACTION, _fraction),
+    (_SLASH_FRACTION, _slash_fraction),
+    (_HALF, lambda m: f" {_and_half(m[1])} "),
+    (_ROMAN, _roman),
+    (re.compile(r"(?<=متر) ?\^2(?!\d)"), f"{KASRA} مربع"),
+    (re.compile(r"(?<=متر) ?\^3(?!\d)"), f"{KASRA} مکعب"),
+    (_ORDINAL, lambda m: f" {_ordinal(m[1])}{m['superlative'] or ''} "),
+    (_RANGE, _range),
+    (re.compile(r"(?<![\w.)-])-(?=\d)"), " منفی "),
+    (re.compile(r"(?<![\w)])(?<![\w)] )\+(?=\d)"), " مثبت "),
+    (re.compile(rf"(?<!\d)(?<!\d )% ?({_DECIMAL})"), lambda m: f" {_number(m[1])} درصد "),
+    (_UNIT, lambda m: f" {_number(m[1])} {UNITS[m[2]]} "),
+    (re.compile(r"\^2(?!\d)"), " به توانِ دو "),
+    (re.compile(r"\^3(?!\d)"), " به توانِ سه "),
+    (_VERSION, lambda m: f" {' نقطه '.join(map(_cardinal, m.group().split('.')))} "),
+    (_BARE_NUMBER, lambda m: f" {_bare_number(m.group())} "),
+    # symbols
+    (re.compile(r"[=#]{2,}"), " "),
+    (re.compile(rf"\.{{2,}}(?=\s*{_LETTER})|\s-+\s|-{{2,}}"), "، "),
+    (re.compile(r"[(\[{]|[)\]}](?=\s*\w)"), "، "),
+    (re.compile(f"[{re.escape(''.join(SYMBOLS))}]"), lambda m: f" {SYMBOLS[m.group()]} "),
+    (re.compile(rf"(?<={_LETTER})'(?={_LETTER})"), ""),
+)
 
 
 # ---- vowel signs -----------------------------------------------------------------------------
