@@ -53,7 +53,7 @@ Content = bytes | Tensors
 
 MANIFEST = "manifest.json"
 CONFIG, TOKENIZER, PLAN = "config.yaml", "tokenizer.json", "shapes.json"
-# Files that the run folder has under the same names; every checkpoint has its own copy.
+# Files that a run folder and each of its checkpoints have under the same name.
 FILES_OF_RUN = (CONFIG, TOKENIZER, PLAN)
 _MODEL, _TRAINING, _INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
 NEEDED_FOR_SYNTHESIS = (_MODEL, _INFO, CONFIG, TOKENIZER)

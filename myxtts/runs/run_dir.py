@@ -56,7 +56,7 @@ except ImportError:  # not on Windows
 _log = logging.getLogger(__name__)
 
 _MAX_OWNER = 200
-# In RUN/evaluation, or wherever else an evaluation is written.
+# In RUN/evaluation, or in another folder of an evaluation.
 EVALUATION_RESULT = "evaluation.json"
 # Evaluation of the base model, whose own folder is read-only.
 BASE_EVALUATION = Path("base-evaluation")
