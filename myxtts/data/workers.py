@@ -104,7 +104,10 @@ def map_on_cluster(
         return [client.submit(task_on_worker, task, pure=False) for task in islice(waiting, count)]
 
     with client:
-        client.wait_for_workers(1)
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError:
+            raise ConfigError(f"--dask: the scheduler at {address} has no workers") from None
         tasks_ahead = _TASKS_AHEAD_PER_WORKER * sum(client.nthreads().values())
         running = as_completed(submit(tasks_ahead), loop=client.loop)
         try:

@@ -57,7 +57,16 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(cluster, own_corpus)
     assert content(here.folder) == found
 
 
-def test_without_a_scheduler(own_corpus, monkeypatch, capsys):
+@pytest.mark.usefixtures("own_corpus")
+def test_without_workers(monkeypatch, capsys):
+    monkeypatch.setattr("myxtts.data.workers._CONNECT_SECONDS", 1)
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        assert main(["prepare", "corpus", "--dask", cluster.scheduler_address]) == 2
+    assert "has no workers" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("own_corpus")
+def test_without_a_scheduler(monkeypatch, capsys):
     monkeypatch.setattr("myxtts.data.workers._CONNECT_SECONDS", 1)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
