@@ -227,7 +227,7 @@ def open_cache(folder: Path) -> FeatureCache:
         content = read_json(folder / "cache.json", _NAMES)
         if content["format"] != CACHE_FORMAT:
             raise ValueError(f"format {content['format']}")
-        index = np.load(folder / "index.npy")
+        index = mapped(folder / "index.npy")
         if checksum(index) != content["index_checksum"]:
             raise ValueError("index.npy: checksum mismatch")
         arrays = {part: mapped(folder / f"{part}.npy") for part in PARTS}
