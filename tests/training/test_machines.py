@@ -16,8 +16,9 @@ def finished(process):
 
 
 def test_two_machines_give_the_weights_of_one(start_machines, miniature, corpus, tmp_path):
-    machines = start_machines(2, "--run-dir", tmp_path / "two")
-    XTTSTrainer(miniature(), corpus, tmp_path / "one").fit()
+    """Within 1e-5, because sums are rounded in another order, which every step amplifies."""
+    machines = start_machines(2, "--run-dir", tmp_path / "two", "--max-steps", 3)
+    XTTSTrainer(miniature(max_steps=3), corpus, tmp_path / "one").fit()
     for code, _, errors in map(finished, machines):
         assert code == 0, errors
     report = json.loads((tmp_path / "two" / "report.json").read_text())
