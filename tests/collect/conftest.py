@@ -88,7 +88,7 @@ def asr_model(monkeypatch: pytest.MonkeyPatch) -> WordCounter:
 
 @pytest.fixture
 def wait_until() -> Callable[[Any, str], None]:
-    """Waits for an expression in a page whose policy forbids to evaluate strings in it."""
+    """Wait for an expression in a page whose policy forbids to evaluate strings in it."""
 
     def wait(page: Any, expression: str) -> None:
         for _ in range(400):

@@ -27,7 +27,7 @@ def typed(*arguments):
 
 
 def collected(capsys, *arguments):
-    """What the command prints for programs, without transcripts."""
+    """Return what the command prints for programs, without transcripts."""
     assert typed(*arguments, "--no-transcripts", "--json") == 0
     return json.loads(capsys.readouterr().out)
 

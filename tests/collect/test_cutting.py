@@ -37,7 +37,7 @@ def covered(clips, places):
 
 
 def inside_sentences(clips, places):
-    """Ends of clips that are not in a pause between sentences."""
+    """Return ends of clips that are not in a pause between sentences."""
     return [
         end
         for clip in clips

@@ -17,7 +17,7 @@ from myxtts.errors import DataError
 
 @pytest.fixture
 def corpus(recording, tmp_path):
-    """Collected without transcripts: every clip is to be reviewed."""
+    """Collect without transcripts, so that every clip is to be reviewed."""
     out = tmp_path / "corpus"
     assert main(["collect", str(recording), "--out", str(out), *COLLECT]) == 0
     return out
@@ -175,7 +175,7 @@ def test_a_reviewer_at_the_keyboard(server, corpus, browser, wait_until):
     page.goto(server)
     wait_until(page, "document.querySelector('#audio').duration > 1")
     assert page.text_content("#name") == first
-    # Accepting needs a text, and says so.
+    # Accepting without a text is an error on the page.
     page.keyboard.press("a")
     page.wait_for_selector("#message.error")
     page.keyboard.press("e")

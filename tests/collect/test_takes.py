@@ -22,7 +22,7 @@ RATE_HZ = 22_050
 
 @pytest.fixture
 def spoken(demo_corpus):
-    """A clip with half a second of silence around it, and its text."""
+    """Return a clip with half a second of silence around it, and its text."""
     row = LJSpeechDataset(demo_corpus, validation_fraction=None)[0]
     samples = read_audio(row.audio_path, RATE_HZ)
     silence = np.zeros(RATE_HZ // 2, np.float32)

@@ -145,5 +145,5 @@ def test_a_long_script_is_aligned():
     places = find_in_script(heard, script)
     assert [place.agreement == 1 for place in places].count(False) == 1
     assert places[30].text == " ".join(phrases[120:124])
-    # The first word of clip 20 was not heard, so it may belong to the clip before.
+    # The first word of clip 20 was not recognized, so it may belong to the previous clip.
     assert [at for at, place in enumerate(places) if not place.certain_edges] == [19, 20]

@@ -1,4 +1,4 @@
-"""Clips of several voices are told apart."""
+"""Clips of several voices are distinguished."""
 
 import json
 

@@ -13,14 +13,14 @@ from myxtts.devices.monitor import GpuSampler
 
 
 class NvmlError(Exception):
-    """As pynvml.NVMLError."""
+    """A fake pynvml.NVMLError."""
 
 
 class StandInNvml:
-    """pynvml with cards that give these readings one after the other, and then hang.
+    """A fake pynvml whose cards return these readings one after the other, and then hang.
 
-    A reading is (utilisation in percent, used MB, watts, degrees), the same on every card. None
-    for a figure means that the card does not tell it; an error in place of a reading is raised.
+    A reading is (utilization in percent, used MB, watts, degrees), the same on every card. A card
+    does not report values that are None; an error instead of a reading is raised.
     """
 
     NVMLError = NvmlError
@@ -84,7 +84,7 @@ def sampling_threads() -> list[threading.Thread]:
 
 
 def sampled(library: StandInNvml) -> GpuSampler:
-    """Closed after all readings of the library."""
+    """Return a sampler that is closed after all readings of the library."""
     with GpuSampler(0.0, lambda: library) as sampler:
         assert library.hangs.wait(60)
         library.released.set()

@@ -11,7 +11,7 @@ from myxtts.devices.monitor import Card, NvmlReading, read_nvml
 
 
 class NvmlError(Exception):
-    """As pynvml.NVMLError."""
+    """A fake pynvml.NVMLError."""
 
 
 class StandInNvml:

@@ -145,7 +145,7 @@ def test_model_gpus_that_make_no_sense(model_gpu):
         ({"visible_gpus": "0,2"}, 4, 2),
         ({"virtual_devices": 3}, 4, 3),
         ({"virtual_devices": 3, "visible_gpus": "1"}, 0, 1),
-        # Of a machine that this one is not, the settings tell how many it has at least.
+        # The settings imply a minimum number of GPUs of another machine.
         ({}, 0, 1),
         ({"model_gpu": "1,2,3"}, 0, 4),
         ({"model_gpu": "0", "data_gpu": 2}, 0, 3),

@@ -13,7 +13,7 @@ from myxtts.devices.doctor import SeenGpu, TensorFlowView, ask_tensorflow, read_
 
 
 def python_that(folder: Path, does: str) -> str:
-    """A program in place of Python."""
+    """Return a program in place of Python."""
     program = folder / "python"
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

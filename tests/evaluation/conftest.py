@@ -13,7 +13,7 @@ OTHER_TEXT = "An empty bottle rolled across the deck."
 
 @pytest.fixture(scope="session")
 def sayings():
-    """By what is good or bad about them; the first is the recording."""
+    """Return altered clips by their kind of damage; the first is the recording."""
     from myxtts.audio.files import set_loudness
     from myxtts.audio.griffin_lim import GriffinLim
     from myxtts.audio.mel import clip_log_mel
@@ -41,7 +41,7 @@ def sayings():
 
 @pytest.fixture(scope="session")
 def speech_of(sayings):
-    """The speech that is judged when one of the sayings stands for the model's."""
+    """Return the speech to evaluate, with one of the altered clips as that of the model."""
     from myxtts.evaluation.measures import Sound, Speech
 
     def sound(name: str) -> Sound:

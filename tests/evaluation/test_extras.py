@@ -17,7 +17,7 @@ def scores_of(metric: str, speech_of, *names: str) -> list[float]:
     return [toolbox.measures[0].scores(speech_of(name))[metric].value for name in names]
 
 
-def test_a_recogniser_follows_speech_and_not_noise(speech_of):
+def test_a_recognizer_follows_speech_and_not_noise(speech_of):
     recording, copy, swapped, noise = scores_of(
         "wer", speech_of, "recording", "copy", "words swapped", "noise"
     )

@@ -18,7 +18,7 @@ def save(run, step):
 
 
 def start(run):
-    """What a run folder has before the first checkpoint."""
+    """Return what a run folder has before the first checkpoint."""
     run.make()
     for name in FILES_OF_RUN:
         (run.path / name).write_bytes(b"{}")

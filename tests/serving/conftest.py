@@ -33,7 +33,7 @@ def recording(seconds: float = 2.0, rate_hz: int = 22_050, format_name: str = "W
 
 @pytest.fixture(scope="session")
 def served_folder(tmp_path_factory) -> Path:
-    """A run with the voices anna and سارا."""
+    """Return a run with the voices anna and سارا."""
     from myxtts.synthesis.tts import TTS
 
     folder = tmp_path_factory.mktemp("served")

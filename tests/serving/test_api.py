@@ -195,7 +195,7 @@ def test_bodies_of_too_many_or_unknown_bytes(client):
 
 
 def lying_wav() -> bytes:
-    """Declares hours and has nothing."""
+    """Declare hours and has nothing."""
     header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 0x7FFF0000, b"WAVE", b"fmt ", 16, 1, 1,
                          22_050, 44_100, 2, 16, b"data", 0x7FFF0000)  # fmt: skip
     return header + b"\0\0"
@@ -210,7 +210,7 @@ def wav_at(rate_hz: int) -> bytes:
 
 
 def silence_bomb() -> bytes:
-    """An hour in a few kilobytes."""
+    """Return an hour in a few kilobytes."""
     file = io.BytesIO()
     soundfile.write(file, np.zeros(3_600 * 22_050, np.int16), 22_050, format="FLAC")
     return file.getvalue()

@@ -17,7 +17,7 @@ TOKEN = "a-token-of-thirty-two-characters"
 
 @pytest.fixture
 def open_page(browser):
-    """Opens the page of a server; what it must not do fails the test."""
+    """Open the page of a server; what it must not do fails the test."""
     opened = []
 
     def open_one(client, **settings):
@@ -42,7 +42,7 @@ def open_page(browser):
 
 
 def spoken_in(page) -> bytes:
-    """The file that a click on the link of the result downloads."""
+    """Return the file that a click on the link of the result downloads."""
     link = page.get_by_role("link", name="Download wav")
     link.wait_for(timeout=60_000)
     with page.expect_download() as download:

@@ -21,7 +21,7 @@ def free_ports(count):
 
 @pytest.fixture
 def start_machines(miniature, user_environment, tmp_path):
-    """Starts `myxtts train` as so many workers of one cluster; they end with the test."""
+    """Start `myxtts train` as so many workers of one cluster; they end with the test."""
     config_file = tmp_path / "config.yaml"
     config_file.write_text(json.dumps(miniature().as_dict()))
     started = []
@@ -55,7 +55,7 @@ def start_machines(miniature, user_environment, tmp_path):
 
 @pytest.fixture
 def start_workers(user_environment):
-    """Runs `myxtts` as two workers of one cluster in a folder; returns what they wrote."""
+    """Run `myxtts` as two workers of one cluster in a folder; return what they wrote."""
 
     def run(folder, command):
         addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]

@@ -9,7 +9,7 @@ from myxtts.training.acoustic import set_symbol_means
 
 @pytest.fixture(scope="module")
 def aligned(corpus, miniature):
-    """A miniature before and after, with the batches it saw."""
+    """Return a miniature before and after, with the batches it saw."""
     config = miniature()
     cache = corpus.train.cache
     model = XTTS(

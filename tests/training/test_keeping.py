@@ -11,7 +11,7 @@ from myxtts.training.trainer import XTTSTrainer
 
 @pytest.fixture
 def train_on_a_failing_disk(corpus, miniature, tmp_path, monkeypatch):
-    """Trains until the features cannot be read; returns the run and what its user is told."""
+    """Train until the features cannot be read; return the run and its messages."""
 
     def train(**settings):
         load = AcousticSource.load

@@ -50,7 +50,7 @@ SHOW_PLACEMENT = "import tensorflow as tf; tf.debugging.set_log_device_placement
 
 @pytest.fixture(scope="module")
 def placing_terminal(terminal, open_terminal):
-    """A terminal whose errors name the device of every function."""
+    """Return a terminal whose errors name the device of every function."""
     placing = open_terminal(terminal.folder, TF_CPP_MIN_LOG_LEVEL="0")
     assert placing.python(SHOW_PLACEMENT).code == 0
     return placing

@@ -23,7 +23,7 @@ CASES += [
 
 @pytest.fixture(scope="module")
 def train(demo_corpus, miniature, user_environment, tmp_path_factory):
-    """Trains on virtual devices: what was printed and where the run is. Each case once."""
+    """Train on virtual devices: what was printed and where the run is. Each case once."""
     finished = {}
 
     def run(replicas, accumulation, xla, precision="float32"):

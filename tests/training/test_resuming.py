@@ -22,7 +22,7 @@ class KilledError(Exception):
 
 
 def kill_before_line(monkeypatch, step):
-    """Ends a run when its checkpoint is there and its line is not."""
+    """End a run when its checkpoint is saved but its line is not."""
 
     def write_metrics(self, at, metrics):
         if at == step:
@@ -35,7 +35,7 @@ def kill_before_line(monkeypatch, step):
 
 
 def losses(run):
-    """The lines, without what is measured in seconds."""
+    """Return the lines, without what is measured in seconds."""
     kept = ("step", "learning_rate", "gradient_norm", "valid_frame_ratio")
     return [
         {name: value for name, value in line.items() if name in kept or name.endswith("loss")}

@@ -28,7 +28,7 @@ def origin(trained_run):
 
 
 def start(origin, corpus, config, *, partially=False, **others):
-    """For a model like the one there, but for the tensors in `others`, by path."""
+    """Return shapes of the model, with those of `others` by path."""
     own = {path: np.zeros_like(value) for path, value in origin.ema_weights().items()}
     own |= {path: np.zeros(shape, np.float32) for path, shape in others.items()}
     return warm_start(origin, own, corpus, config, partially=partially)
@@ -149,7 +149,7 @@ class Notices(Observer):
 
 @pytest.fixture(scope="module")
 def persian(origin, miniature, tmp_path_factory):
-    """A run that goes on in Persian from the English one, with its voice encoder frozen."""
+    """Return a Persian run that starts from the English one, with its voice encoder frozen."""
     folder = tmp_path_factory.mktemp("persian")
     make_demo_corpus(folder / "corpus", utterances=8, languages=("fa",), speakers=2)
     config = miniature(
@@ -236,7 +236,7 @@ def test_such_a_run_continues_with_another_freeze(persian, miniature, tmp_path):
         np.testing.assert_array_equal(value, saved.training_state()[f"{kind}/{path}"])
 
 
-def test_freezing_what_is_still_to_be_learnt_is_warned_of(persian, origin, miniature, caplog):
+def test_freezing_what_is_still_to_be_learned_is_warned_of(persian, origin, miniature, caplog):
     config, corpus, run_dir, _, _, _ = persian
     config = miniature(train_data=config.data.train_data, freeze="text_encoder.symbols")
     XTTSTrainer(config, corpus, run_dir).start_from(origin)

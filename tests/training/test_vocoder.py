@@ -49,7 +49,7 @@ def weights(run_dir) -> dict[str, np.ndarray]:
 
 
 def stepped(miniature, *, accumulation=1, xla=False, seed=0):
-    """The compiled step after a few real batches, its losses and the weights.
+    """Return the compiled step after a few real batches, its losses and the weights.
 
     The refiner and the discriminators take part in all but the first.
     """
@@ -98,7 +98,7 @@ def refining_task(miniature, **changes):
 
 
 def gradients(task, batch, kernels):
-    """Of the first step."""
+    """Return the results of the first step."""
     objective = task.objective
     draws = objective.draw(4, tf.constant([0, 0]))
     with tf.GradientTape() as tape:
@@ -106,7 +106,7 @@ def gradients(task, batch, kernels):
     return tape.gradient(loss, [kernel.value for kernel in kernels])
 
 
-def test_the_refiner_does_not_change_how_magnitudes_are_learnt(miniature):
+def test_the_refiner_does_not_change_how_magnitudes_are_learned(miniature):
     """Otherwise it could make its own work easier at the expense of the mel."""
     task, batch = refining_task(miniature, adversarial_weight=1.0)
     network = task.model.network
@@ -205,7 +205,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(vocoder_run, train, tmp_pat
 
 
 def test_the_included_vocoder_can_be_trained_further(demo_corpus, tmp_path):
-    """By its name alone, which sets the task, the mel and the sizes."""
+    """The name of the included vocoder sets task, mel and sizes."""
     run = tmp_path / "run"
     command = ["train", demo_corpus, "--init-from", "vocoder", "--run-dir", run, "--max-steps", 1]
     assert main([str(word) for word in [*command, "--batch-size", 2]]) == 0

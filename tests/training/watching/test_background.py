@@ -1,4 +1,4 @@
-"""The process that measures beside a run."""
+"""The process that measures next to a run."""
 
 import os
 import signal
@@ -125,7 +125,7 @@ def test_ends_with_a_parent_that_is_killed(trained_run, tmp_path, user_environme
 
 
 def _is_running(pid: int) -> bool:
-    """An orphan that has ended may wait for its new parent to take notice."""
+    """Return an orphan that has ended may wait for its new parent to take notice."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

@@ -93,7 +93,7 @@ def test_a_spike_is_warned_of_once(watch, corpus, caplog):
 
 
 class Spoilt(BatchLoader):
-    """Gives batches without a number in them where `is_bad` says so."""
+    """A source of batches, with NaN where `is_bad` is true."""
 
     is_bad = staticmethod(lambda planned: False)
 
