@@ -81,7 +81,7 @@ def compiling_share(corpus: Path, steps: int) -> float:
 
 def train(folder: Path, name: str, settings: list[str], steps: int) -> dict[str, Any]:
     run_dir = folder / name.replace(" ", "-").replace(",", "")
-    start = ("--train-data", str(folder / "corpus"), "--run-dir", str(run_dir))
+    start = ("--train-data", str(folder / "corpus"), "--run-dir", str(run_dir), "--from-scratch")
     reports = []
     began = time.perf_counter()
     for launch in range(MAX_LAUNCHES):
@@ -121,7 +121,7 @@ def launch_again(run_dir: Path, data: tuple[str, ...], settings: list[str]) -> d
     """Return the report of a new run that finds the cached programs of the first."""
     second = Path(f"{run_dir}-again")
     run_myxtts(
-        *("train", "--max-steps", "1", "--run-dir", str(second), *data),
+        *("train", "--max-steps", "1", "--run-dir", str(second), "--from-scratch", *data),
         QUIETLY,
         *settings,
     )

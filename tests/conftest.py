@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Voices that tests save for the base model are not the user's.
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="myxtts-tests-")
 # Same setting as for programs, for bit-equal results.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 

@@ -183,11 +183,11 @@ def test_multi_gpu_mode(terminal):
 @pytest.mark.parametrize(
     ("flags", "mode", "said"),
     [
-        ("", "Mode: single-gpu-buffered (no separate GPU for data); data on ", ""),
+        ("", "Mode: one device, buffered; data on ", ""),
         ("--buffer-size 50", "prefetching up to 50 batches", ""),
         (
             "--data-gpu 0 --model-gpu 9",
-            "Mode: single-gpu-buffered",
+            "Mode: one device, buffered",
             "multi-GPU mode is off: GPU 9 does not exist",
         ),
         ("--multi-gpu --visible-gpus 0,1", "model mirrored on CPU:0, CPU:1", ""),
@@ -199,7 +199,7 @@ def test_multi_gpu_mode(terminal):
         ),
         (
             "--data-gpu-memory 8192",
-            "Mode: single-gpu-buffered",
+            "Mode: one device, buffered",
             "--data-gpu-memory does nothing without --enable-memory-isolation",
         ),
     ],

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import importlib.util
 import io
 import json
 import logging
 import os
+import shlex
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
@@ -41,17 +43,31 @@ OnProgress = Callable[[int, int], None]
 
 
 def say(message: str = "") -> None:
-    """Print a message, wrapped at words in a terminal; commands stay on one line for copying."""
+    """Print a message. A terminal gets whole words, and commands that can be copied."""
     message = printable(message)
     width = terminal_width()
     if width is not None:
-        message = "\n".join(
-            line
-            if len(line) <= width or "myxtts " in line
-            else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-            for line in message.split("\n")
-        )
+        message = "\n".join(_wrapped(line, width) for line in message.split("\n"))
     print(message, flush=True)
+
+
+def _wrapped(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    words = [line]
+    if "myxtts " in line:
+        with contextlib.suppress(ValueError):  # an apostrophe in a sentence
+            words = shlex.split(line, posix=False)
+        if " ".join(words) != line:
+            return line
+        lines = [words[0]]
+        for word in words[1:]:
+            if len(lines[-1]) + len(word) + len("  \\") < width:
+                lines[-1] += f" {word}"
+            else:
+                lines.append(f"    {word}")
+        return " \\\n".join(lines)
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def say_aside(message: str) -> None:
@@ -131,7 +147,10 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         console = Console(stderr=True, highlight=False, emoji=False)
-        is_live = console.is_terminal and not console.is_dumb_terminal and not quiet
+        # A notebook redraws with ipywidgets, and gets lines without.
+        redraws = console.is_terminal and not console.is_dumb_terminal
+        redraws |= console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        is_live = redraws and not quiet
         self.prints_lines = not (is_live or quiet)
         self._print_line = print_line
         self._clock = clock
@@ -243,6 +262,10 @@ class Stream(io.TextIOBase):
 
     def fileno(self) -> int:
         return self._below.fileno()
+
+    @property
+    def buffer(self) -> BinaryIO:
+        return self._below.buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.cli.console import counting_bar, say
-from myxtts.data.demo import DEFAULT_SPEAKERS, DEFAULT_UTTERANCES, make_demo_corpus
+from myxtts.data.demo import (
+    DEFAULT_SPEAKERS,
+    DEFAULT_UTTERANCES,
+    copy_natural_corpus,
+    make_demo_corpus,
+)
 from myxtts.errors import DataError
 
 
@@ -15,10 +20,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo-data",
         help="generate a small corpus with espeak-ng to try things out",
-        description="Generate a small multi-speaker corpus with espeak-ng, in LJSpeech layout.",
+        description="Generate a small multi-speaker corpus with espeak-ng, or copy the included "
+        "minutes of a human voice, in LJSpeech layout.",
     )
     parser.add_argument(
         "dir", type=Path, metavar="DIR", help="folder to create; must be new or empty"
+    )
+    parser.add_argument(
+        "--natural",
+        action="store_true",
+        help="five minutes of one human voice, in English, instead of espeak-ng",
     )
     parser.add_argument(
         "--utterances",
@@ -48,6 +59,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.natural:
+        copy_natural_corpus(options.dir)
+        say(f"Demo corpus: a human voice (CC0) in {options.dir}")
+        say(f"Next: myxtts train {options.dir} --config demo")
+        return 0
     languages = tuple(part.strip() for part in options.languages.split(",") if part.strip())
     if not languages:
         raise DataError("--languages: is empty, expected language tags such as en,fa")

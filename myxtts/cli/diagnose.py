@@ -9,7 +9,7 @@ from typing import Any
 from myxtts.cli.console import say, say_json
 from myxtts.cli.parser import CHECK_FAILED
 from myxtts.cli.stats import measure_part
-from myxtts.cli.train import add_training_flags, configuration_of_run, find_start
+from myxtts.cli.train import add_training_flags, configuration_of_run
 from myxtts.config.config import XTTSConfig
 from myxtts.data.shapes import Clips, with_recommended_batch_size
 from myxtts.data.statistics import Diagnosis, advise, diagnose, typical_lengths
@@ -41,8 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    _, resumed, init_from = find_start(options)
-    config = configuration_of_run(options, resumed, init_from)
+    config = configuration_of_run(options)
     clips, unusable, source = _clips(config, quiet=options.json)
     placement, xla = _placement(config)
     config, batch = with_recommended_batch_size(clips, config, replicas=placement.replicas)

@@ -24,6 +24,7 @@ from myxtts.cli.parser import (
 )
 from myxtts.errors import MyXTTSError
 from myxtts.runs.run_dir import run_or_base
+from myxtts.synthesis.voices import VoiceStore
 from myxtts.training.interruption import signals_interrupt
 
 # Each is a module of this folder.
@@ -149,13 +150,17 @@ class PrintCompletion(argparse.Action):
     """Prints the script and exits, as --version does."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+        import shlex
+
         import shtab
 
-        voices = sorted(file.stem for file in (run_or_base(None) / "voices").glob("*.json"))
+        store = VoiceStore(run_or_base(None))
+        folders = shlex.join(map(str, (store.included, store.folder)))
+        voices = f"ls {folders} 2>/dev/null | sed -n s/[.]json$//p"
         for _, command in all_commands(parser):
             for action in command._actions:
                 if "--voice" in action.option_strings:
-                    action.complete = shtab.cmd(f"echo {' '.join(voices)}")  # type: ignore[attr-defined]
+                    action.complete = shtab.cmd(voices)  # type: ignore[attr-defined]
                 elif action.nargs != 0 and not action.choices and action.type not in (int, float):
                     action.complete = shtab.FILE  # type: ignore[attr-defined]
         print(shtab.complete(parser, shell))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import soundfile
 
 from myxtts.audio.files import AUDIO_ENDINGS, require_writable
-from myxtts.cli.console import Progress, counting_bar, say
+from myxtts.cli.console import Progress, counting_bar, say, say_aside
 from myxtts.cli.parser import (
     add_run,
     add_speech_flags,
@@ -28,8 +30,10 @@ from myxtts.errors import DataError, DeviceError, MyXTTSError, plural_count
 from myxtts.files import require_creatable
 from myxtts.runs.run_dir import RunDir, model_name, run_or_base
 from myxtts.synthesis.script import Request, read_batch
+from myxtts.synthesis.ssml import is_ssml
 from myxtts.synthesis.subtitles import require_subtitle_file
 from myxtts.synthesis.voices import read_reference
+from myxtts.text.languages import language_parts
 from myxtts.text.markup import Lexicon, read_standard_input, read_text
 from myxtts.text.tokenizer import describe_left_out, left_out_symbols
 
@@ -41,6 +45,7 @@ _log = logging.getLogger(__name__)
 # Rows of a table that are synthesized concurrently, to be batched.
 _THREADS = 8
 _SHORT_TEXT_CHARACTERS = 200
+_STDOUT, _PCM = Path("-"), "pcm"
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -52,7 +57,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     add_run(parser, "folder of a trained run (default: the included base model)")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--text", help="text to speak; - reads standard input")
+    source.add_argument(
+        "--text", help="text to speak; - reads standard input (default: standard input, if piped)"
+    )
     source.add_argument(
         "--text-file",
         "--text_file",
@@ -67,6 +74,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="CSV or TSV with the columns id, text, voice, language; needs --out-dir",
     )
     parser.add_argument(
+        "--ssml",
+        action="store_true",
+        help="the text is SSML even if it does not begin with <speak>",
+    )
+    parser.add_argument(
         "--language",
         "--language_idx",
         "--language-idx",
@@ -77,7 +89,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     voice.add_argument(
         "--voice",
         metavar="NAME",
-        help="voice saved with myxtts voice add (default: the first saved voice)",
+        help="one of myxtts voice list (default: the speaker of a run with one, or else the first "
+        "voice of the list)",
     )
     voice.add_argument(
         "--speaker-wav",
@@ -103,7 +116,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--out_path",
         type=Path,
         metavar="FILE",
-        help=f"file to write, with one of the extensions {', '.join(AUDIO_ENDINGS)}",
+        help=f"file to write, with one of the extensions {', '.join(AUDIO_ENDINGS)}; - is standard "
+        "output, in the format of --format",
     )
     target.add_argument(
         "--out-dir",
@@ -113,7 +127,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "are kept",
     )
     output.add_argument(
-        "--format", choices=AUDIO_ENDINGS, default="wav", help="format of the files in --out-dir"
+        "--format",
+        choices=(*AUDIO_ENDINGS, _PCM),
+        default="wav",
+        help="format of the files in --out-dir and of --out -; pcm, for --out - alone, streams "
+        "16-bit samples",
     )
     output.add_argument(
         "--overwrite", action="store_true", help="replace existing files in --out-dir"
@@ -131,7 +149,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 class SpeechJob(NamedTuple):
     request: Request
     file: Path | None
-    """None plays the speech without writing a file."""
+    """None plays the speech without writing a file; `-` is standard output."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -166,10 +184,10 @@ def run(options: argparse.Namespace) -> int:
         what = f"{options.out_dir}: {plural_count(len(waiting), 'file')}"
     else:
         seconds = _speak_one(tts, waiting[0], options, how)
-        what = str(waiting[0].file or "played")
+        what = "standard output" if options.out == _STDOUT else str(options.out or "played")
     aside = f"; kept {kept} existing" if kept else ""
     separator = ", " if options.out_dir else ": "
-    say(
+    (say_aside if options.out == _STDOUT else say)(
         f"{what}{separator}{seconds:.1f} s of speech in {time.monotonic() - started:.1f} s, step "
         f"{tts.step:,} of {model_name(folder)}{aside}"
     )
@@ -182,8 +200,7 @@ def _check(options: argparse.Namespace, tts: TTS, jobs: list[SpeechJob]) -> None
     for job in jobs:
         with _naming_the_row(options, job):
             tag = job.request.language or options.language or tts.languages[0]
-            if symbols := left_out_symbols(job.request.text, tts.tokenizer.own_language(tag)):
-                _log.warning("%s", describe_left_out(symbols))
+            _warn_of_text(job.request.text, tts.tokenizer.own_language(tag), tts.languages)
             voice = job.request.voice
             if voice in checked:
                 continue
@@ -193,6 +210,18 @@ def _check(options: argparse.Namespace, tts: TTS, jobs: list[SpeechJob]) -> None
                 tts.saved_voice(given["voice"])
             else:
                 read_reference(given["speaker_wav"][0], tts.config.audio)
+
+
+def _warn_of_text(text: str, language: str, languages: Sequence[str]) -> None:
+    if is_ssml(text):
+        return
+    if symbols := left_out_symbols(text, language):
+        _log.warning("%s", describe_left_out(symbols))
+    spoken = {part.language for part in language_parts(text, language, languages)}
+    if spoken and language not in spoken:
+        _log.warning(
+            "the text is written in %s, not in %s, and is spoken so", ", ".join(spoken), language
+        )
 
 
 @contextlib.contextmanager
@@ -213,6 +242,8 @@ def _speak_one(tts: TTS, job: SpeechJob, options: argparse.Namespace, how: dict[
         contextlib.ExitStack() as stack,
     ):
         play = stack.enter_context(player(tts.sample_rate_hz)) if options.play else None
+        if job.file == _STDOUT:
+            return _write_to_stdout(tts, asked, options, show)
         if job.file is not None:
             tts.tts_to_file(
                 **asked,
@@ -228,6 +259,27 @@ def _speak_one(tts: TTS, job: SpeechJob, options: argparse.Namespace, how: dict[
             play(chunk)
             samples += chunk.size
     return samples / tts.sample_rate_hz
+
+
+def _write_to_stdout(
+    tts: TTS, asked: dict[str, Any], options: argparse.Namespace, show: Callable[[int, int], None]
+) -> float:
+    """Write speech to standard output; return its seconds."""
+    stdout = sys.stdout.buffer
+    if options.format == _PCM:
+        samples = 0
+        for chunk in tts.stream(**asked):
+            stdout.write((chunk * 32_767).astype("<i2").tobytes())
+            stdout.flush()
+            samples += chunk.size
+        return samples / tts.sample_rate_hz
+    # A header has the length, which a pipe cannot take back.
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"speech.{options.format}"
+        tts.tts_to_file(**asked, file_path=file, subtitles=options.subtitles, on_progress=show)
+        stdout.write(file.read_bytes())
+        stdout.flush()
+        return float(soundfile.info(file).duration)
 
 
 def _speak_batch(
@@ -278,7 +330,12 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
             raise DataError("--batch: needs --out-dir DIR, for a file for each row")
         if options.out is None and not options.play:
             raise DataError("no output given; use --out FILE, --out-dir DIR or --play")
-        if options.out is not None:
+        if options.out == _STDOUT:
+            if options.play:
+                raise DataError("--play: cannot be used with --out -")
+        elif options.format == _PCM:
+            raise DataError("--format pcm: needs --out -")
+        elif options.out is not None:
             require_writable(options.out)
         if options.subtitles is not None and (options.out is None or options.play):
             raise DataError("--subtitles: needs --out FILE, and cannot be used with --play")
@@ -287,6 +344,8 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
     if options.play or options.subtitles is not None:
         flag = "--play" if options.play else "--subtitles"
         raise DataError(f"{flag}: needs --out FILE, and cannot be used with --out-dir")
+    if options.format == _PCM:
+        raise DataError("--format pcm: needs --out -")
     folder: Path = options.out_dir
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: is a file, expected a folder for --out-dir")
@@ -304,6 +363,8 @@ def read_jobs(options: argparse.Namespace) -> list[SpeechJob]:
         lines = [line for line in lines if any(map(str.isalnum, line))] or lines
         digits = max(3, len(str(len(lines))))
         requests = [Request(f"{n:0{digits}d}", line) for n, line in enumerate(lines, start=1)]
+        if any(map(is_ssml, lines)):
+            raise DataError("SSML: needs --out FILE, or one <speak> element per row of --batch")
     return [SpeechJob(one, folder / f"{one.id}.{options.format}") for one in requests]
 
 
@@ -315,11 +376,13 @@ def _text(options: argparse.Namespace) -> tuple[str, str]:
         name, text = str(options.text_file), read_text(options.text_file)
     elif options.text is not None:
         name, text = "--text", options.text
+    elif sys.stdin is not None and not sys.stdin.isatty():
+        name, text = "standard input", read_standard_input()
     else:
         raise DataError("no text given; use --text TEXT, --text-file FILE or --batch FILE")
     if not text.strip():
         raise DataError(f"{name}: is empty, expected text to speak")
-    return name, text
+    return name, text if not options.ssml or is_ssml(text) else f"<speak>{text}</speak>"
 
 
 def require_sound_device() -> Any:

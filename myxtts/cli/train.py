@@ -27,10 +27,10 @@ from myxtts.config.loading import (
 )
 from myxtts.errors import CheckpointError, ConfigError
 from myxtts.runs.checkpoint import CONFIG, Checkpoint
-from myxtts.runs.run_dir import RunDir, find_checkpoint, run_to_start_from
+from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.interruption import exit_code_of_signal
 from myxtts.training.report import Observer, describe_plan, plan_as_json
-from myxtts.training.train import DEMO_CORPUS, RUNS, plan_run, train
+from myxtts.training.train import DEMO_CORPUS, RUNS, find_start, plan_run, train
 
 _AUTO = "auto"
 
@@ -39,21 +39,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "train",
         help="train a model on a corpus",
-        description="Train a model on a corpus. Settings without a flag come from --config or "
-        "have their defaults.",
+        description="Train a model on a corpus, starting from the included base model. Settings "
+        "without a flag come from --config, or else the base model or their defaults.",
     )
     add_training_flags(parser)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    run_dir, resumed, source = find_start(options)
+    run_dir, resumed = find_run(options)
     config = _given_configuration(options, resumed)
     if options.json and (not options.dry_run or config.data.train_data is None):
         raise ConfigError(
             "--json: needs --dry-run and a corpus: myxtts train CORPUS --dry-run --json"
         )
-    start: dict[str, Any] = {"init_from": source, "init_partially": options.init_partially}
+    start = {name: vars(options)[name] for name in ("init_from", "from_scratch", "init_partially")}
+    if options.resume is not None and resumed is None and str(options.resume) != _AUTO:
+        assert run_dir is not None
+        start["from_scratch"] = RunDir(run_dir).started_from is None  # it starts over
     if options.json:
         say_json(plan_as_json(plan_run(config, Observer(), resume=resumed, **start)))
         return 0
@@ -81,18 +84,20 @@ def run(options: argparse.Namespace) -> int:
     return exit_code_of_signal(signal.Signals[name]) if name else 0
 
 
-def configuration_of_run(
-    options: argparse.Namespace, resumed: Checkpoint | None, source: Checkpoint | None
-) -> XTTSConfig:
+def configuration_of_run(options: argparse.Namespace) -> XTTSConfig:
     """Return the configuration that a run would have.
 
     A resumed run keeps its saved settings unless flags change them. A run initialized from another
     one defaults to that run's model and training settings.
     """
+    _, resumed = find_run(options)
     config = _given_configuration(options, resumed)
-    if source is None:
+    if resumed is not None:
         return config
-    return config_to_start_with(source.config(), config, partially=options.init_partially)
+    start, _ = find_start(config, options.init_from, from_scratch=options.from_scratch)
+    if start is None:
+        return config
+    return config_to_start_with(start.config(), config, partially=options.init_partially)
 
 
 def _given_configuration(options: argparse.Namespace, resumed: Checkpoint | None) -> XTTSConfig:
@@ -135,20 +140,15 @@ def _path_flags(config: XTTSConfig) -> str:
     return "".join(f"{flag}{shlex.quote(path)} " for flag, path in flags if path)
 
 
-def find_start(
-    options: argparse.Namespace,
-) -> tuple[Path | None, Checkpoint | None, Checkpoint | None]:
-    """Return the run folder, the checkpoint to resume and the one to initialize from, if any."""
+def find_run(options: argparse.Namespace) -> tuple[Path | None, Checkpoint | None]:
+    """Return the run folder, and the checkpoint to resume, if any."""
     resumed = _run_to_resume(options)
     if resumed is not None:
         starts_over = RunDir(resumed).can_start_over
-        return resumed, None if starts_over else find_checkpoint(resumed), None
-    if options.init_from is not None:
-        folder = run_to_start_from(options.init_from)
-        return options.run_dir, None, find_checkpoint(folder, for_synthesis=True)
-    if options.init_partially:
+        return resumed, None if starts_over else find_checkpoint(resumed)
+    if options.init_partially and options.init_from is None:
         raise CheckpointError("--init-partially: needs --init-from RUN")
-    return options.run_dir, None, None
+    return options.run_dir, None
 
 
 def _run_to_resume(options: argparse.Namespace) -> Path | None:
@@ -161,8 +161,9 @@ def _run_to_resume(options: argparse.Namespace) -> Path | None:
         raise CheckpointError("--resume: no run given; use --resume DIR or --run-dir DIR")
     if options.run_dir not in (None, folder):
         raise CheckpointError(f"--resume {folder}: contradicts --run-dir {options.run_dir}")
-    if options.init_from is not None:
-        raise CheckpointError("--resume: cannot be combined with --init-from")
+    if options.init_from is not None or options.from_scratch:
+        flag = "--from-scratch" if options.from_scratch else "--init-from"
+        raise CheckpointError(f"--resume: cannot be combined with {flag}")
     run = RunDir(folder)
     if not run.checkpoint_folders() and not run.can_start_over:
         raise CheckpointError(
@@ -217,8 +218,11 @@ def _add_run_flags(group: Any) -> None:
         type=Path,
         metavar="RUN",
         help="initialize from the EMA weights of another run or of an included model (base, "
-        "vocoder); its model and audio settings become the defaults (default: train from "
-        "scratch)",
+        "vocoder); its model and audio settings become the defaults (default: base, unless "
+        "--model-size or another setting of the model is given that differs from it)",
+    )
+    group.add_argument(
+        "--from-scratch", action="store_true", help="start from random weights, not the base model"
     )
     group.add_argument(
         "--init-partially",

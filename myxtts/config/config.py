@@ -694,7 +694,12 @@ def resolve_aliases(layer: Mapping[str, Mapping[str, Any]], source: str = "") ->
 
 @frozen_settings
 class XTTSConfig:
-    """The whole configuration of a run."""
+    """The whole configuration of a run.
+
+    >>> config = XTTSConfig(train_data="my-corpus", batch_size=8, max_steps=1_000)
+    >>> config.with_(seed=1).training.seed
+    1
+    """
 
     audio: AudioConfig
     text: TextConfig

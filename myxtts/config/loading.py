@@ -231,6 +231,9 @@ _MEANING_OF_WEIGHTS = (
     "text.tokens",
     "model.attention_heads",
 )
+_SIZE = "model.size"
+# They decide how a model is trained, not what its weights are.
+_WITHOUT_WEIGHTS = {_SIZE, "model.segment_frames", "model.reference_frames"}
 # Settings that a run inherits with the weights it starts from.
 _WAYS_OF_TRAINING = (
     *("text_drop_rate", "text_guidance", "voice_drop_rate"),
@@ -282,18 +285,33 @@ def config_to_start_with(
     may fit `partially`.
     """
     below = _settings_to_start_with(start)
-    size = config.given.get("model", {}).get("size")
-    if size is not None and not _has_size(start.model, size):
+    if _SIZE in settings_against(start, config):
         if not partially:
             found = next((name for name in SIZES if _has_size(start.model, name)), "another size")
             raise ConfigError(
-                f"model.size (--model-size): found {size}, but the starting weights are {found}; "
-                "omit it, or train from scratch"
+                f"{_SIZE} (--model-size): found {config.model.size}, but the starting weights are "
+                f"{found}; omit it, or use --from-scratch"
             )
         del below["model"]
     return XTTSConfig(
         **{name: below.get(name, {}) | config.given.get(name, {}) for name in SECTIONS}
     )
+
+
+def settings_against(start: XTTSConfig, config: XTTSConfig) -> list[str]:
+    """Return the names of the given settings of `config` that rule out the weights of `start`."""
+    own, theirs, given = config.as_dict(), start.as_dict(), config.given
+    model = (own if "size" in given.get("model", {}) else given).get("model", {})
+    shaping = {f"model.{name}" for name in model} - _WITHOUT_WEIGHTS
+    by_name = {*_MEANING_OF_WEIGHTS, "data.n_mels"}
+    shaping |= {f"{section}.{name}" for section in given for name in given[section]} & by_name
+    against = []
+    for name in sorted(shaping):
+        section, _, setting = name.partition(".")
+        if own[section][setting] != theirs[section][setting]:
+            is_given = setting in given.get(section, {})
+            against.append(name if is_given else _SIZE)
+    return list(dict.fromkeys(against))
 
 
 def _has_size(model: ModelConfig, size: str) -> bool:

@@ -30,6 +30,7 @@ _VARIANTS = (
     *("victor", "steph", "m8", "f4", "pablo", "steph3"),
 )
 MAX_SPEAKERS = len(_VARIANTS)
+_NATURAL = Path(__file__).with_name("natural")
 # The last sentences of each language are held out.
 _HELD_OUT_SHARE = 0.1
 
@@ -102,8 +103,7 @@ def make_demo_corpus(
 
     It is written to a temporary folder and renamed, so a folder that exists is complete.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: exists and is not empty; choose another folder or remove it")
+    _require_new(folder)
     train, held_out = plan_lines(utterances, languages, speakers, seed)
     folder = folder.resolve()
     try:
@@ -132,6 +132,29 @@ def make_demo_corpus(
     except OSError as error:
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
     return seconds
+
+
+def copy_natural_corpus(folder: Path) -> None:
+    """Copy the included minutes of one human voice into a new or empty folder."""
+    _require_new(folder)
+    try:
+        with atomic_folder(folder.resolve()) as part:
+            for file in sorted(_NATURAL.rglob("*")):
+                target = part / file.relative_to(_NATURAL)
+                if file.is_dir():
+                    target.mkdir()
+                else:
+                    target.write_bytes(file.read_bytes())
+            part.chmod(0o755)
+            if folder.exists():
+                folder.rmdir()
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from None
+
+
+def _require_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists and is not empty; choose another folder or remove it")
 
 
 def _speak_line(line: Line, folder: Path) -> float:

@@ -30,6 +30,11 @@ class SpeechOptionError(DataError):
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechOptions:
+    """Options of synthesis.
+
+    >>> tts.tts("Hello.", options=SpeechOptions(steps=20, seed=1))  # doctest: +SKIP
+    """
+
     steps: int = 10
     """Sampling steps: more is slower and slightly clearer."""
     temperature: float = 0.1

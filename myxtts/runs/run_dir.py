@@ -5,7 +5,7 @@ RUN/config.yaml  tokenizer.json  shapes.json    configuration of the run; in eve
     metrics.jsonl  measures.jsonl  events/      logged metrics
     samples/  report.json  evaluation/          speech samples and reports
     checkpoints/  best/                         saved weights
-    voices/                                     voices encoded with its weights
+    voices/  speakers.safetensors               saved voices; log-mels of the corpus' speakers
     evidence/                                   batches with a non-finite loss
     .lock  .measuring/                          files of the training process
 """
@@ -26,10 +26,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_data_path
+
 from myxtts.config.config import XTTSConfig
 from myxtts.config.loading import Change, changes_between
 from myxtts.errors import CheckpointError
-from myxtts.files import atomic_folder, is_text, parse_json, remove_temporaries, write_file
+from myxtts.files import (
+    atomic_folder,
+    is_text,
+    parse_json,
+    read_json,
+    remove_temporaries,
+    write_file,
+)
 from myxtts.runs.checkpoint import (
     CONFIG,
     FILES_OF_RUN,
@@ -92,6 +101,7 @@ class RunDir(os.PathLike[str]):
     evidence = _Place("evidence")
     evaluation = _Place("evaluation")
     voices = _Place("voices")
+    speakers_file = _Place("speakers.safetensors")
     measuring = _Place(".measuring")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -163,8 +173,16 @@ class RunDir(os.PathLike[str]):
 
     @property
     def can_start_over(self) -> bool:
-        """Whether a run that began with random weights was stopped before its first checkpoint."""
-        return self.holds_a_run and not self.has_saved and not self.start_report_file.exists()
+        """Whether a run from random weights or the base has no checkpoint yet."""
+        start = self.started_from
+        return self.holds_a_run and not self.has_saved and (start is None or is_included(start))
+
+    @property
+    def started_from(self) -> Path | None:
+        """The checkpoint whose weights the run began with; None for random weights."""
+        if not self.start_report_file.exists():
+            return None
+        return Path(read_json(self.start_report_file, ("checkpoint",))["checkpoint"])
 
     @property
     def has_saved(self) -> bool:
@@ -416,8 +434,6 @@ VOCODER = "vocoder"
 _WEIGHTS = Path(str(resources.files("myxtts") / "weights"))
 _INCLUDED = _WEIGHTS / BASE
 INCLUDED_VOCODER = _WEIGHTS / VOCODER
-INCLUDED_VOICES = ("adam", "callie", "emma", "heart", "liam")
-"""Voices of the base model, in lower case."""
 
 
 def run_or_base(run: str | Path | None) -> Path:
@@ -436,6 +452,11 @@ def run_to_start_from(run: str | Path) -> Path:
     if str(run) == VOCODER and not Path(run).is_dir():
         return INCLUDED_VOCODER
     return run_or_base(run)
+
+
+def user_folder() -> Path:
+    """Return the folder for what users add to the included base model."""
+    return user_data_path("myxtts")
 
 
 def is_included(run: Path) -> bool:

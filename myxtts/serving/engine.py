@@ -21,10 +21,8 @@ from starlette.exceptions import HTTPException
 from myxtts.audio.files import FloatArray
 from myxtts.errors import CheckpointError, DataError, MyXTTSError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.runs.run_dir import INCLUDED_VOICES, is_included
 from myxtts.synthesis.speaker import UnwantedError
 from myxtts.synthesis.tts import TTS, tags_of
-from myxtts.synthesis.voices import read_voice, remove_voice, voices_folder
 
 
 class Engine:
@@ -206,8 +204,8 @@ class Voices:
 
     def __init__(self, model: str, run: Path, tts: TTS, limits: Limits) -> None:
         self._model, self._tts, self._limits = model, tts, limits
-        self.folder = voices_folder(run)
-        self._read_only = INCLUDED_VOICES if is_included(run) else ()
+        self._store = tts.voice_store
+        self.folder = self._store.folder
         # One change at a time, so that a free name stays free until it is used.
         self._changing = threading.Lock()
 
@@ -239,17 +237,16 @@ class Voices:
             if name not in self._tts.voices:
                 raise HTTPException(404, f"no voice {name!r}")
             self._require_own(name)
-            remove_voice(self.folder, name)
+            self._store.remove(name)
 
     def _require_own(self, name: str) -> None:
-        # File systems may ignore case.
-        if name.casefold() in self._read_only:
-            raise HTTPException(403, f"voice {name!r} is included with MyXTTS and read-only")
+        if self._store.is_read_only(name):
+            raise HTTPException(403, f"voice {name!r} is read-only")
 
     def _facts(self, name: str) -> dict[str, Any]:
         facts: dict[str, Any] = {"id": name, "object": "voice", "name": name, "model": self._model}
         try:
-            saved = read_voice(self.folder, name).facts
+            saved = self._store.read(name).facts
         except MyXTTSError:
             return facts | {"made": None, "seconds": None}
         seconds = round(sum(one.seconds for one in saved.references), 2)

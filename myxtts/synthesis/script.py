@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from myxtts.errors import DataError
+from myxtts.synthesis.ssml import Span, is_ssml, read_ssml
 from myxtts.text.languages import find_language, language_parts, main_language
 from myxtts.text.markup import (
     Lexicon,
@@ -46,6 +47,8 @@ class Line(NamedTuple):
     token_ids: Sequence[int]
     language_id: int
     pause_seconds: float
+    speed: float = 1.0
+    """Times that of the speech options."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +68,29 @@ class ScriptWriter:
     def lines(
         self, text: str, language: str, *, split: bool = True, lexicon: Lexicon | None = None
     ) -> list[Line]:
-        """Plan the sentences; those without speakable text are skipped unless all are."""
+        """Return the sentences of a text, which may be SSML.
+
+        Those without speakable text are skipped unless all are.
+        """
         if len(text) > _MAX_CHARACTERS:
             raise DataError(
                 f"text has {len(text)} characters, expected at most {_MAX_CHARACTERS}; split it "
                 "into parts"
             )
         lines: list[Line] = []
-        for segment, pause_seconds in split_at_pauses(text):
-            own = [
-                line
-                for sentence, pause in self._sentences(segment, language, split)
-                if (line := self._line(sentence, language, pause, lexicon)) is not None
-            ]
-            if own:
-                own[-1] = own[-1]._replace(pause_seconds=pause_seconds or 0.0)
-            elif pause_seconds is not None:
-                own = [Line("", (), 0, pause_seconds)]
-            lines += own
+        for span in read_ssml(text) if is_ssml(text) else [Span(text, None)]:
+            own_language = self.tokenizer.own_language(span.language) if span.language else language
+            for segment, pause_seconds in split_at_pauses(span.text):
+                own = [
+                    line._replace(speed=span.speed)
+                    for sentence, pause in self._sentences(segment, own_language, split)
+                    if (line := self._line(sentence, own_language, pause, lexicon)) is not None
+                ]
+                if own:
+                    own[-1] = own[-1]._replace(pause_seconds=pause_seconds or 0.0)
+                elif pause_seconds is not None:
+                    own = [Line("", (), 0, pause_seconds)]
+                lines += own
         if not any(line.token_ids for line in lines):
             self.tokenizer.encode_symbols((), text)  # raises the error that names the text
         return lines
@@ -186,8 +194,10 @@ def read_batch(file: Path) -> list[Request]:
     except csv.Error as error:
         raise DataError(f"{file}: line {reader.line_num}: {error}") from None
     names: Sequence[str] = COLUMNS
-    if rows and "text" in (first := [cell.strip().lower() for cell in rows[0][1]]):
+    if rows and set(COLUMNS) & set(first := [cell.strip().lower() for cell in rows[0][1]]):
         names, rows = first, rows[1:]
+        if "text" not in names:
+            raise DataError(f"{file}: its header has no column 'text': {', '.join(names)}")
         if unknown := [name for name in names if name not in COLUMNS]:
             raise DataError(f"{file}: unknown column '{unknown[0]}', expected {', '.join(COLUMNS)}")
     requests: dict[str, Request] = {}

@@ -154,7 +154,7 @@ class Speaker:
         """
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = lines[first : first + _LINES_AT_ONCE]
-            jobs = [_Job(line, voice, options) for line in some if line.token_ids]
+            jobs = [_Job(it, voice, _options_of(it, options)) for it in some if it.token_ids]
             spoken = iter(self._queue.do(jobs, is_wanted))
             for line in some:
                 yield next(spoken) if line.token_ids else _silent(line)
@@ -163,7 +163,7 @@ class Speaker:
         """Yield the samples of one line in chunks; they have the level of the first."""
         if not line.token_ids:
             return
-        rate = self._audio.sample_rate_hz
+        rate, options = self._audio.sample_rate_hz, _options_of(line, options)
         leveler: Leveler | None = None
         for chunk in self._in_turn(self._chunks(line, voice, options)):
             if leveler is None:
@@ -282,6 +282,12 @@ class Leveler:
         allowed = _MAX_PEAK / np.maximum(np.abs(window), np.float32(_MAX_PEAK))
         minima = sliding_window_view(allowed, reach + 1).min(-1)
         return finished * sliding_window_view(minima, reach + 1).mean(-1)
+
+
+def _options_of(line: Line, options: SpeechOptions) -> SpeechOptions:
+    if line.speed == 1:
+        return options
+    return replace(options, speed=min(max(options.speed * line.speed, 0.25), 4.0))
 
 
 def _silent(line: Line) -> SpokenLine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -27,15 +28,15 @@ from myxtts.synthesis.voices import (
     Paths,
     Reference,
     ReferenceRecording,
+    Samples,
     SavedVoice,
     VoiceFacts,
+    VoiceStore,
+    is_samples,
     read_reference,
-    read_voice,
     reference_files,
+    reference_samples,
     reference_state,
-    require_free_name,
-    voice_names,
-    voices_folder,
     write_voice,
 )
 from myxtts.text.markup import Lexicon
@@ -88,7 +89,7 @@ class TTS:
         self.sampler = model.sampler
         self._run_name = RunDir.around(folder).path.resolve().name
         self._weights_sha256 = model.weights_sha256
-        self._voices_folder = voices_folder(folder)
+        self.voice_store = VoiceStore(folder)
         if vocoder is None or isinstance(vocoder, str | Path):
             vocoder = find_vocoder(vocoder, self.config, compiled=compiled)
         self.vocoder = vocoder
@@ -96,6 +97,13 @@ class TTS:
         self._speaker = Speaker(model.sampler, vocoder, self.config.audio)
         self._writer = ScriptWriter(self.tokenizer, self.config.data.max_text_length)
         self._encoded_voice = functools.lru_cache(maxsize=_REMEMBERED_VOICES)(self._encode_files)
+        self._encoded_speaker = functools.lru_cache(maxsize=_REMEMBERED_VOICES)(
+            lambda name: self._speaker.voice(self.voice_store.speakers[name])
+        )
+
+    def _with_speed(self, options: SpeechOptions | None, speed: float | None) -> SpeechOptions:
+        options = options or self._default_options
+        return options if speed is None else replace(options, speed=speed)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -120,8 +128,8 @@ class TTS:
 
     @property
     def voices(self) -> list[str]:
-        """Names of the voices saved with the run."""
-        return voice_names(self._voices_folder)
+        """Names of saved voices, included ones and speakers of the corpus, the default first."""
+        return self.voice_store.names
 
     def voice(self, speaker_wav: Paths) -> Voice:
         """Encode the voice of one or more recordings; cached while the files do not change."""
@@ -129,8 +137,11 @@ class TTS:
         return self._encoded_voice(files, tuple(map(reference_state, files)))
 
     def add_voice(self, name: str, speaker_wav: Paths, *, replace: bool = False) -> Voice:
-        """Encode a voice and save it with the run, to speak with it by name."""
-        name = require_free_name(self._voices_folder, name, replace=replace)
+        """Encode a voice and save it with the run, to speak with it by name.
+
+        Voices of the included base model are saved in the user's data folder.
+        """
+        name = self.voice_store.require_free(name, replace=replace)
         recordings = self._read(reference_files(speaker_wav))
         voice = self.voice_of(np.concatenate([recording.samples for recording in recordings]))
         facts = VoiceFacts(
@@ -146,12 +157,15 @@ class TTS:
             latents=self.config.model.voice_latents,
         )
         vector, latents = (part.numpy() for part in voice)
-        write_voice(self._voices_folder, SavedVoice(facts, vector, latents))
+        write_voice(self.voice_store.folder, SavedVoice(facts, vector, latents))
         return voice
 
     def saved_voice(self, name: str) -> Voice:
-        """Read a saved voice; one encoded with other weights is an error."""
-        saved = read_voice(self._voices_folder, name)
+        """Return a voice by its name; one encoded with other weights is an error."""
+        store = self.voice_store
+        if name in store.speakers and store.source(name) == "speaker":
+            return self._encoded_speaker(name)
+        saved = store.read(name)
         saved.require_weights(self.step, self._weights_sha256)
         model = self.config.model
         if (saved.facts.width, saved.facts.latents) != (model.voice_width, model.voice_latents):
@@ -176,18 +190,22 @@ class TTS:
     def tts(
         self,
         text: str,
-        speaker_wav: Paths | Voice | None = None,
+        speaker_wav: Paths | Samples | Voice | None = None,
         language: str | None = None,
         *,
         voice: str | None = None,
         split_sentences: bool = True,
         lexicon: Lexicon | None = None,
+        speed: float | None = None,
         options: SpeechOptions | None = None,
     ) -> FloatArray:
         """Return samples in [-1, 1] at `sample_rate_hz`.
 
-        The voice is that of recordings, or a saved one by its name; without both, the first saved
-        voice.
+        >>> samples = tts.tts("Hello.", voice="anna", speed=1.2)  # doctest: +SKIP
+
+        The text may be SSML. The voice is that of recordings, of samples with their rate, or one of
+        `voices` by its name. Without them it is the first of `voices`: the speaker of a run with
+        one.
         """
         spoken = self.lines(
             text,
@@ -196,7 +214,7 @@ class TTS:
             voice=voice,
             split_sentences=split_sentences,
             lexicon=lexicon,
-            options=options,
+            options=self._with_speed(options, speed),
         )
         return np.concatenate([self._with_pause(one) for one in spoken])
 
@@ -204,12 +222,13 @@ class TTS:
         self,
         *,
         text: str,
-        speaker_wav: Paths | Voice | None = None,
+        speaker_wav: Paths | Samples | Voice | None = None,
         language: str | None = None,
         file_path: str | Path = "output.wav",
         voice: str | None = None,
         split_sentences: bool = True,
         lexicon: Lexicon | None = None,
+        speed: float | None = None,
         options: SpeechOptions | None = None,
         subtitles: str | Path | None = None,
         on_progress: OnProgress = lambda done, total: None,
@@ -228,7 +247,7 @@ class TTS:
         require_writable(file)
         if subtitles is not None:
             require_subtitle_file(Path(subtitles))
-        options = options or self._default_options
+        options = self._with_speed(options, speed)
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         tags = tags_of(self._run_name, self.step, chosen.name)
@@ -258,12 +277,13 @@ class TTS:
     def stream(
         self,
         text: str,
-        speaker_wav: Paths | Voice | None = None,
+        speaker_wav: Paths | Samples | Voice | None = None,
         language: str | None = None,
         *,
         voice: str | None = None,
         split_sentences: bool = True,
         lexicon: Lexicon | None = None,
+        speed: float | None = None,
         options: SpeechOptions | None = None,
     ) -> Iterator[FloatArray]:
         """Yield the samples of `tts` in chunks, each as soon as it is ready.
@@ -271,7 +291,7 @@ class TTS:
         With a trained vocoder the first chunk comes before its sentence is done. The level of a
         sentence is that of its first chunk.
         """
-        options = options or self._default_options
+        options = self._with_speed(options, speed)
         lines = self._script(text, language, split_sentences, options, lexicon)
         chosen = self._chosen_voice(speaker_wav, voice)
         return self._stream(lines, chosen.voice, options)
@@ -279,7 +299,7 @@ class TTS:
     def lines(
         self,
         text: str,
-        speaker_wav: Paths | Voice | None = None,
+        speaker_wav: Paths | Samples | Voice | None = None,
         language: str | None = None,
         *,
         voice: str | None = None,
@@ -312,6 +332,8 @@ class TTS:
         options: SpeechOptions,
         lexicon: Lexicon | None,
     ) -> list[Line]:
+        if not isinstance(text, str):
+            raise DataError(f"text: found {type(text).__name__}, expected a string")
         language = self.tokenizer.own_language(language or self.languages[0])
         training = self.config.training
         for condition, guidance, drop_rate in (
@@ -326,11 +348,16 @@ class TTS:
                 )
         return self._writer.lines(text, language, split=split, lexicon=lexicon)
 
-    def _chosen_voice(self, speaker_wav: Paths | Voice | None, name: str | None) -> _NamedVoice:
+    def _chosen_voice(
+        self, speaker_wav: Paths | Samples | Voice | None, name: str | None
+    ) -> _NamedVoice:
         if speaker_wav is not None and name is not None:
             raise DataError("speaker_wav and voice: both are given, expected one of them")
         if isinstance(speaker_wav, Voice):
             return _NamedVoice(speaker_wav, "given as numbers")
+        if is_samples(speaker_wav):
+            waveform = reference_samples(*speaker_wav, self.config.audio)
+            return _NamedVoice(self.voice_of(waveform), "given as samples")
         if speaker_wav is not None:
             files = reference_files(speaker_wav)
             names = ", ".join(_printable(file.name) for file in files)
@@ -339,7 +366,7 @@ class TTS:
             saved = self.voices
             if not saved:
                 raise DataError(
-                    f"no voice was given, and {self._voices_folder} has none; give recordings "
+                    f"no voice was given, and {self._run_name} has none; give recordings "
                     "(speaker_wav), or save a voice with myxtts voice add"
                 )
             name = saved[0]

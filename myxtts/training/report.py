@@ -126,8 +126,10 @@ def configuration_block(config: XTTSConfig, corpus: Corpus) -> str:
     frames = str(data.max_mel_frames)
     if data.max_mel_frames is None:
         frames = f"{max(shape.frames for shape in plan.shapes)} (from the data)"
-    shapes = f"ENABLED, {plural_count(len(plan.shapes), 'shape')}"
-    static = "DISABLED, each batch has its own" if plan.dynamic else shapes
+    static = "True"
+    if data.batching_mode != "fixed":
+        planned = plural_count(len(plan.shapes), "planned shape")
+        static = f"False; {'a shape for each batch' if plan.dynamic else planned}"
     accumulation = training.gradient_accumulation_steps
     at_once = sorted({shape.batch // accumulation for shape in plan.shapes})
     in_a_step = [batch * accumulation for batch in at_once]
@@ -140,8 +142,7 @@ def configuration_block(config: XTTSConfig, corpus: Corpus) -> str:
         f"  Batch size: {ranges[0]} clips at once, {ranges[1]} in a step (batch_size: "
         f"{data.batch_size}, gradient accumulation steps: {accumulation}); learning rate: "
         f"{training.learning_rate:g}\n"
-        f"  Static shapes (pad_to_fixed_length): {data.batching_mode == 'fixed'}; "
-        f"Static shapes: {static}\n"
+        f"  Static shapes (pad_to_fixed_length): {static}\n"
         f"  max_text_length: {data.max_text_length}, max_mel_frames: {frames}"
     )
 
@@ -152,13 +153,15 @@ def describe_plan(plan: RunPlan) -> Iterator[str]:
 
     config, corpus, feed, devices = plan.config, plan.corpus, plan.feed, plan.devices
     yield configuration_block(config, corpus)
-    aside = " (no separate GPU for data)" if devices.data_device is None else ""
     model_devices = devices_here(devices.strategy)
     placed = "mirrored on" if len(model_devices) > 1 else "on"
+    mode = feed.mode
+    if devices.data_device is None:
+        is_gpu = model_devices[0].startswith("GPU")
+        mode = f"{mode} (no separate GPU for data)" if is_gpu else "one device, buffered"
     yield (
-        f"Mode: {feed.mode}{aside}; data on {feed.data_device}, model {placed} "
-        f"{', '.join(model_devices)}; prefetching up to {feed.buffer_size} "
-        f"{plural(feed.buffer_size, 'batch')}\n"
+        f"Mode: {mode}; data on {feed.data_device}, model {placed} {', '.join(model_devices)}; "
+        f"prefetching up to {feed.buffer_size} {plural(feed.buffer_size, 'batch')}\n"
         f"Strategy: {name_of(devices.strategy)}, because {devices.reason}"
     )
     part = corpus.train

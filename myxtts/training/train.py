@@ -10,21 +10,26 @@ here imports it before `plan_run` does.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.loading import config_to_start_with, save_config
+from myxtts.config.loading import config_to_start_with, save_config, settings_against
 from myxtts.devices.placement import find_cluster
 from myxtts.devices.startup import load_tensorflow, program_cache
 from myxtts.errors import CheckpointError, ConfigError, DeviceError, plural_count
+from myxtts.files import write_file
 from myxtts.runs.checkpoint import Checkpoint
 from myxtts.runs.run_dir import (
     RunDir,
     changes_since,
     find_checkpoint,
+    is_included,
+    model_name,
     require_length,
+    run_or_base,
     run_to_start_from,
 )
 from myxtts.training.best import BackgroundEvaluation, with_best_metric, with_best_metric_of
@@ -50,6 +55,8 @@ class RunPlan(NamedTuple):
     """The plan of a run: everything that is known before the model is built."""
 
     config: XTTSConfig
+    start: Checkpoint | None
+    """The run whose weights it starts with; None for random weights or a resumed run."""
     devices: Devices
     corpus: Corpus
     task: Task
@@ -61,12 +68,36 @@ class RunPlan(NamedTuple):
     """A table of the shapes."""
 
 
+def find_start(
+    config: XTTSConfig, init_from: str | Path | Checkpoint | None, *, from_scratch: bool
+) -> tuple[Checkpoint | None, str]:
+    """Return the checkpoint whose weights a new run starts with, if any, and why.
+
+    The included base model is the default where it fits the given settings.
+    """
+    if init_from is not None:
+        if from_scratch:
+            raise ConfigError("--from-scratch: cannot be combined with --init-from")
+        if not isinstance(init_from, Checkpoint):
+            init_from = find_checkpoint(run_to_start_from(init_from), for_synthesis=True)
+        return init_from, f"{model_name(init_from.folder)} (--init-from)"
+    if from_scratch:
+        return None, "random weights (--from-scratch)"
+    if config.training.task != "acoustic":
+        return None, "random weights (--init-from vocoder starts from the included vocoder)"
+    base = find_checkpoint(run_or_base(None), for_synthesis=True)
+    if against := settings_against(base.config(), config):
+        return None, f"random weights, since the base model has another {', '.join(against)}"
+    return base, "the base model (--from-scratch starts from random weights)"
+
+
 def plan_run(
     config: XTTSConfig,
     observer: Observer,
     *,
     resume: Checkpoint | None = None,
-    init_from: Checkpoint | None = None,
+    init_from: str | Path | Checkpoint | None = None,
+    from_scratch: bool = False,
     init_partially: bool = False,
     devices: Devices | None = None,
 ) -> RunPlan:
@@ -77,8 +108,14 @@ def plan_run(
     from myxtts.data.metadata import require_corpora
 
     # Configuration: another run brings its model settings along, and a missing corpus is the demo.
-    if init_from is not None:
-        config = config_to_start_with(init_from.config(), config, partially=init_partially)
+    start = None
+    if resume is None:
+        start, why = find_start(config, init_from, from_scratch=from_scratch)
+        observer.on_notice(f"Start: {why}")
+    else:
+        observer.on_notice(f"Start: step {resume.info.step} of {RunDir.around(resume.folder)}")
+    if start is not None:
+        config = config_to_start_with(start.config(), config, partially=init_partially)
     require_corpora(config)
     for change in changes_since(resume, config) if resume else ():
         observer.on_notice(f"Changed since the checkpoint: {change}")
@@ -118,7 +155,7 @@ def plan_run(
     chosen, recommended = with_recommended_batch_size(train_cache.clips, config, replicas=replicas)
     if resume is None:
         config = chosen
-    vocabulary = resume or init_from
+    vocabulary = resume or start
     corpus = plan_corpus(
         train_cache,
         validation_cache,
@@ -137,7 +174,7 @@ def plan_run(
         task.prepare(observer.on_predicted_mels)
     feed = make_feed(task, config, strategy, total_steps, devices.data_device)
     shapes = describe_shapes(corpus.train.plan, config)
-    return RunPlan(config, devices, corpus, task, feed, recommended, total_steps, shapes)
+    return RunPlan(config, start, devices, corpus, task, feed, recommended, total_steps, shapes)
 
 
 def train(
@@ -146,32 +183,38 @@ def train(
     *,
     resume: bool | Checkpoint | None = None,
     init_from: str | Path | Checkpoint | None = None,
+    from_scratch: bool = False,
     init_partially: bool = False,
     allow_changed_corpus: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
     """Train a model into a run folder, on the devices that the configuration names.
 
-    `run_dir` None is the next free number in runs/. `resume` continues from a checkpoint, by
-    default the newest in `run_dir`; a changed corpus is an error unless `allow_changed_corpus`.
-    `init_from` is another run whose EMA weights must fit the model; with `init_partially`, those
-    that fit are enough. Ctrl-C, SIGTERM and SIGHUP finish the step, save and return.
+    It starts from the included base model, from random weights with `from_scratch` or with model
+    settings other than the base's, or from `init_from`: another run, whose EMA weights must fit
+    the model; with `init_partially`, those that fit are enough. `run_dir` None is the next free
+    number in runs/. `resume` continues from a checkpoint, by default the newest in `run_dir`; a
+    changed corpus is an error unless `allow_changed_corpus`. Ctrl-C, SIGTERM and SIGHUP finish
+    the step, save and return.
+
+    >>> report = myxtts.train(XTTSConfig(train_data="my-corpus"), "runs/mine")  # doctest: +SKIP
     """
     observer, account = observer or Observer(), TimeAccount()
     run = None if run_dir is None else RunDir(run_dir)
 
     # What to start from, checked first: a finished run has nothing left to do.
     resumed: Checkpoint | None = None
-    source: Checkpoint | None = None
     if resume:
-        if init_from is not None:
-            raise CheckpointError("resume: cannot be combined with init_from")
+        if init_from is not None or from_scratch:
+            raise CheckpointError("resume: cannot be combined with init_from or from_scratch")
         if run is None:
             raise CheckpointError("resume: needs run_dir, the folder of the run to resume")
         if isinstance(resume, Checkpoint):
             resumed = resume
         elif not run.can_start_over:
             resumed = run.newest_checkpoint()
+        else:
+            from_scratch = run.started_from is None
     if resumed is not None:
         assert run is not None
         config = with_best_metric_of(resumed.config(), config)
@@ -188,10 +231,6 @@ def train(
                 "--epochs"
             )
             return finished
-    if isinstance(init_from, Checkpoint):
-        source = init_from
-    elif init_from is not None:
-        source = find_checkpoint(run_to_start_from(init_from), for_synthesis=True)
 
     with Interruption() as interruption, contextlib.ExitStack() as stack:
         writes = _is_chief(run)
@@ -199,9 +238,13 @@ def train(
             _require_free(run)
             if run.holds_a_run:
                 observer.on_notice(f"{run}: was stopped before its first checkpoint; starting over")
-        plan = plan_run(
-            config, observer, resume=resumed, init_from=source, init_partially=init_partially
-        )
+        start: dict[str, Any] = {
+            "resume": resumed,
+            "init_from": init_from,
+            "from_scratch": from_scratch,
+            "init_partially": init_partially,
+        }
+        plan = plan_run(config, observer, **start)
         for line in describe_plan(plan):
             observer.on_notice(line)
         _log.info("Length: %s", plan.corpus.train.schedule.planned_length(plan.config.training))
@@ -214,8 +257,12 @@ def train(
         measurer: BackgroundEvaluation | None = None
         if writes:
             stack.enter_context(run.lock())
-            if resumed is None and source is None:
-                save_config(plan.config, run.config_file)  # what --resume starts over with
+            if resumed is None and (plan.start is None or is_included(plan.start.folder)):
+                # What --resume starts over with.
+                save_config(plan.config, run.config_file)
+                if plan.start is not None:
+                    content = json.dumps({"checkpoint": str(plan.start.folder)})
+                    write_file(run.start_report_file, content)
             if plan.config.evaluation.measure_every is not None:
                 languages = plan.corpus.own_tokenizer.languages
                 measurer = BackgroundEvaluation(run, plan.config, languages)
@@ -234,7 +281,6 @@ def train(
                 interruption,
                 measurer,
                 resume=resumed,
-                init_from=source,
                 init_partially=init_partially,
                 allow_changed_corpus=allow_changed_corpus,
             )
@@ -245,14 +291,7 @@ def train(
             alone = _on_first_device(plan, error)
             # Its mirrored weights must not stay in memory.
             del plan.task.model
-            plan = plan_run(
-                config,
-                Observer(),
-                resume=resumed,
-                init_from=source,
-                init_partially=init_partially,
-                devices=alone,
-            )
+            plan = plan_run(config, Observer(), **start, devices=alone)
             trainer = prepared(plan)
 
         # Loop.
@@ -271,7 +310,6 @@ def prepare_trainer(
     measurer: BackgroundEvaluation | None = None,
     *,
     resume: Checkpoint | None = None,
-    init_from: Checkpoint | None = None,
     init_partially: bool = False,
     allow_changed_corpus: bool = False,
 ) -> XTTSTrainer:
@@ -301,8 +339,8 @@ def prepare_trainer(
         if resume is not None:
             step = trainer.resume(resume, allow_changed_corpus=allow_changed_corpus)
             observer.on_phase(f"resuming from step {step}")
-        elif init_from is not None:
-            trainer.start_from(init_from, partially=init_partially)
+        elif plan.start is not None:
+            trainer.start_from(plan.start, partially=init_partially)
 
         # Warm-up: every shape is compiled once.
         trainer.prepare()

@@ -94,6 +94,8 @@ class XTTSTrainer:
 
     Without a strategy, devices come from the configuration, as for `myxtts train`. A corpus that
     was planned for another number of replicas is then planned again.
+
+    >>> report = XTTSTrainer(config, open_corpus(config), "runs/mine").fit()  # doctest: +SKIP
     """
 
     def __init__(

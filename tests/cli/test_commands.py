@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from myxtts.cli.main import all_commands, command_parser, main
-from myxtts.cli.parser import speech_options
-from myxtts.cli.train import configuration_of_run, find_start
+from myxtts.cli.parser import configuration, speech_options
+from myxtts.cli.train import configuration_of_run
 from myxtts.config.config import XTTSConfig
 from myxtts.models.speech_options import SpeechOptions
+from myxtts.runs.run_dir import find_checkpoint, run_or_base
+from myxtts.training.train import find_start
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "runs" / "golden"
@@ -45,6 +47,7 @@ def test_a_command_loads_neither_tensorflow_nor_other_commands():
         from myxtts.cli.main import command_parser, main
         main(['synthesize', 'nowhere', '--text', 'Hello.', '--out', 'a.wav'])
         assert 'myxtts.cli.train' not in sys.modules
+        assert main(['diagnose', '--set=data.model_gpu=1,2']) == 0
         command_parser()
         assert not {'tensorflow', 'matplotlib'} & set(sys.modules)"""
     environment = {"PYTHONPATH": str(ROOT)}
@@ -96,30 +99,6 @@ def test_defaults_of_speech_are_those_of_python():
     assert speech_options(options) == SpeechOptions()
 
 
-@pytest.mark.training
-def test_from_recordings_to_speech(demo_corpus, tmp_path, capsys):
-    """The whole line: plan, train, resume, speak."""
-    run = tmp_path / "run"
-    train = ["train", demo_corpus, "--run-dir", run, "--evaluate-every=4", "--save-every=2"]
-    train += [MINIATURE]
-    fixed = ["--dry-run", "--enable-static-shapes", "--max-mel-frames=400"]
-    planned = shown(capsys, *train, *fixed)
-    assert "Final Training Configuration" in planned
-    assert "Static shapes (pad_to_fixed_length): True" in planned
-    assert not run.exists()
-    assert "Static shapes (pad_to_fixed_length): True" not in shown(capsys, *train, "--dry-run")
-    shown(capsys, *train, "--max-steps=4")
-    assert json.loads((run / "report.json").read_text())["steps"] == 4
-    assert str(run) in fails(capsys, *train, "--max-steps=4")
-    shown(capsys, "train", demo_corpus, "--max-steps=6", "--resume", run)
-    assert json.loads((run / "report.json").read_text())["steps"] == 6
-    recording = next((demo_corpus / "wavs").glob("*.wav"))
-    out = tmp_path / "hello.wav"
-    speak = ["--text=Hello.", "--speaker-wav", recording, "--language=en", "--out", out]
-    shown(capsys, "synthesize", run, *speak)
-    assert out.stat().st_size > 44
-
-
 def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
     """Its model need not be described again, and what does not fit is one line."""
     run = tmp_path / "run"
@@ -135,11 +114,44 @@ def test_a_run_starts_from_another(trained_run, demo_corpus, tmp_path, capsys):
 
 def configuration_of(*flags):
     options = command_parser().parse_args(["train", "my-corpus", *flags])
-    return configuration_of_run(options, *find_start(options)[1:])
+    return configuration_of_run(options)
 
 
-def test_a_run_without_flags_has_the_defaults():
-    assert configuration_of() == XTTSConfig(train_data="my-corpus")
+def test_a_run_from_scratch_has_the_defaults():
+    assert configuration_of("--from-scratch") == XTTSConfig(train_data="my-corpus")
+
+
+BASE = find_checkpoint(run_or_base(None), for_synthesis=True)
+BASE_WIDTH = BASE.config().model.text_width
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_base"),
+    [
+        ("", True),
+        ("--init-from=base", True),
+        ("--set=model.segment_frames=128", True),
+        (f"--set=model.text_width={BASE_WIDTH}", True),
+        (f"--set=model.text_width={BASE_WIDTH + 8}", False),
+        ("--from-scratch", False),
+        ("--model-size=small", False),
+        ("--set=text.tokens=graphemes", False),
+        ("--task=vocoder", False),
+    ],
+)
+def test_the_base_is_the_start_where_its_weights_fit(flags, is_base):
+    options = command_parser().parse_args(["train", *flags.split()])
+    config = configuration(options)
+    start, _ = find_start(config, options.init_from, from_scratch=options.from_scratch)
+    assert (start is not None and start.folder == BASE.folder) == is_base
+
+
+@pytest.mark.parametrize(
+    "flags", ["--model-size=small", "--from-scratch", "--resume=run --from-scratch"]
+)
+def test_starts_that_exclude_each_other(flags, capsys):
+    init = [] if "--resume" in flags else ["--init-from=base"]
+    assert flags.split()[-1].partition("=")[0] in fails(capsys, "train", *init, *flags.split())
 
 
 def test_flags_are_settings():
@@ -165,6 +177,16 @@ def test_demo_data_says_what_it_made(tmp_path, capsys):
     said = shown(capsys, "demo-data", folder, "--utterances", "3", "--speakers", "1")
     assert f"myxtts train {folder}\n" in said
     assert len(list((folder / "wavs").iterdir())) > 3
+
+
+def test_the_included_human_voice_is_a_corpus(tmp_path, capsys):
+    shown(capsys, "demo-data", tmp_path / "voice", "--natural")
+    found = json.loads(shown(capsys, "validate", tmp_path / "voice", "--workers=1", "--json"))
+    assert found["rows"] == found["usable_rows"] > 80
+    assert found["errors"] == []
+    size = sum(file.stat().st_size for file in (tmp_path / "voice").rglob("*.ogg"))
+    assert size < 2_000_000
+    assert str(tmp_path) in fails(capsys, "demo-data", tmp_path / "voice", "--natural")
 
 
 @pytest.mark.parametrize(
@@ -289,19 +311,6 @@ def test_without_train_data_the_demo_corpus_is_used(tmp_path, demo_corpus, monke
     assert "4,000 steps" in said
 
 
-def test_every_command_recommends_one_batch_size_and_train_uses_it(demo_corpus, capsys):
-    """Eighteen clips are too few for two batches of 16, the default."""
-    several = "--set=training.gradient_accumulation_steps=2"
-    measured = json.loads(shown(capsys, "stats", demo_corpus, "--json", several))
-    assert measured["recommended"]["data"]["batch_size"] == 8
-    train = ("train", demo_corpus, "--dry-run", "--set=data.workers=1", several)
-    assert "Batch size: 8" in shown(capsys, *train)
-    diagnose = ("diagnose", demo_corpus, several)
-    assert "--batch-size" not in shown(capsys, *diagnose)
-    for command in (train, diagnose):
-        assert "--batch-size 8" in shown(capsys, *command, "--batch-size", 16)
-
-
 def test_the_plan_as_json(demo_corpus, capsys):
     arguments = ["train", "--json", demo_corpus, MINIATURE, LENGTH_FROM_THE_CORPUS]
     plan = json.loads(shown(capsys, *arguments, "--dry-run"))
@@ -309,11 +318,6 @@ def test_the_plan_as_json(demo_corpus, capsys):
     assert plan["configuration"]["data"]["batch_size"] == plan["shapes"][0][0] == 4
     assert plan["steps"] == 4_000
     assert "--dry-run" in fails(capsys, *arguments)
-
-
-def test_traceback_on_demand(tmp_path, capsys):
-    assert main(["train", str(tmp_path / "none"), "--traceback"]) == 2
-    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["validate", "stats", "prepare", "tune", "diagnose", "train"])

@@ -98,13 +98,6 @@ def test_json_for_programs_can_be_read_again(monkeypatch, encoding):
     assert json.loads(shown) == content
 
 
-def test_json_of_a_command_stays_json_whatever_is_in_a_name(tmp_path, capsys):
-    rows = [f"audio_file|text|speaker_name\nwavs/a.wav|Hello there.|an\x7f{ESCAPES}na"]
-    (tmp_path / "metadata.csv").write_text("\n".join(rows), encoding="utf-8")
-    main(["validate", str(tmp_path), "--json"])
-    assert "metadata.csv" in json.dumps(json.loads(capsys.readouterr().out))
-
-
 class Failing(io.StringIO):
     def write(self, text):
         raise OSError(28, "No space left on device")
@@ -144,12 +137,6 @@ def test_a_run_whose_output_fails_is_trained_and_saved(miniature, tmp_path, monk
     report = json.loads((run_dir / "report.json").read_text())
     assert report["state"] == "complete"
     assert (run_dir / "checkpoints" / "step_00000002").is_dir()
-
-
-def test_a_program_that_was_started_without_standard_output(monkeypatch):
-    monkeypatch.setattr("sys.stdout", None)
-    with standard_streams():
-        say("to nobody")
 
 
 def test_a_program_without_standard_error_continues_when_its_output_fails(user_environment):

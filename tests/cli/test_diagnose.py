@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -114,40 +112,6 @@ def test_gpus_that_cannot_be_used_as_asked_are_told(capsys):
     text = shown(capsys, "--no-xla", "--set=data.model_gpu=0,1", "--set=data.data_gpu=1")
     assert "Devices: GPU 1 cannot be both data GPU and model GPU." in text
     assert "replicas: 2" in text
-
-
-def test_no_tensorflow_is_loaded(user_environment):
-    program = (
-        "import sys\n"
-        "from myxtts.cli.main import main\n"
-        "assert main(['diagnose', '--set=data.model_gpu=1,2']) == 0\n"
-        "assert 'tensorflow' not in sys.modules"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=user_environment,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-
-
-def test_limits_that_nothing_fits(capsys):
-    assert main(["diagnose", "--set=data.max_text_length=4"]) == 2
-    assert "no clip fits data.max_text_length = 4" in capsys.readouterr().err
-
-
-def test_the_utility_is_the_same_command(user_environment):
-    result = subprocess.run(
-        [sys.executable, "utilities/diagnose_retracing.py", "--config", "configs/config.yaml"],
-        cwd=PROJECT,
-        env=user_environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "bucketed <-" in result.stdout
 
 
 def test_stats_diagnose_and_train_recommend_the_same(capsys, demo_corpus):

@@ -71,11 +71,6 @@ def test_json_and_what_is_broken(
     assert "cards" in answer["nvml"]
 
 
-def test_an_unknown_flag_is_for_the_user_to_change() -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["doctor", "--jsn"])
-
-
 @pytest.mark.parametrize(
     ("free_mb", "state", "says"),
     [
@@ -124,8 +119,3 @@ def test_phonemes_of_one_language():
     unknown = doctor.check_phonemes("qqq")
     assert unknown.state == "broken"
     assert "text.tokens=graphemes" in unknown.remedy
-
-
-def test_a_language_that_is_no_tag(capsys):
-    assert main(["doctor", "--language", "german!"]) == 2
-    assert "--language: found 'german!', expected a language tag" in capsys.readouterr().err

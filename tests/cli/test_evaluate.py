@@ -142,13 +142,6 @@ def test_compare_does_not_star_losses_of_different_corpora(trained_run, tmp_path
     assert "different corpora" in text
 
 
-def test_compare_needs_runs(tmp_path, capsys):
-    assert "no such folder" in failure(capsys, "compare", tmp_path / "none")
-    assert "metrics.jsonl is missing or empty" in failure(
-        capsys, "compare", tmp_path, "--out", tmp_path / "out"
-    )
-
-
 def test_nothing_is_spoken_where_nothing_can_be_measured(trained_run, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "moonshine_voice", None)
     assert main(["evaluate", str(trained_run), "--only", "wer"]) == 2

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from myxtts.cli.main import command_parser
-from myxtts.cli.train import configuration_of_run, find_start
+from myxtts.cli.train import configuration_of_run
 from myxtts.config.loading import merge
 from myxtts.devices.startup import program_cache, use_persistent_cache
 from myxtts.errors import ConfigError
@@ -47,7 +47,7 @@ def foreign_run(tmp_path):
 
 def configuration_of(*arguments):
     options = command_parser().parse_args(["train", *map(str, arguments)])
-    return configuration_of_run(options, *find_start(options)[1:])
+    return configuration_of_run(options)
 
 
 def value(config, setting):

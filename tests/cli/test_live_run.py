@@ -1,74 +1,92 @@
-"""The screens of a run in a real pseudo-terminal, and its lines in a log file."""
+"""The lines of a run, in a log and on a terminal of 80 columns."""
 
-import subprocess
-import sys
+import dataclasses
+import logging
 from pathlib import Path
 
 import pytest
 
-from myxtts.cli.console import LiveRun
+from myxtts.cli import console
+from myxtts.cli.console import LiveRun, say
+from myxtts.training.report import RunReport
 
-PROGRAM = [sys.executable, str(Path(__file__).parent / "live_run_program.py")]
-SCENES = ("start", "counting", "middle", "warning", "evaluated", "later", "end", "stopped")
-
-
-@pytest.mark.program
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_terminal_shows_one_line_of_progress_and_whole_words(columns, open_terminal):
-    terminal = open_terminal(PROGRAM, columns)
-    screens = {scene: terminal.next_scene() for scene in SCENES}
-    assert terminal.close() == 0
-    assert terminal.screen.cursor_is_shown
-    assert "preparing training clips 120/1,060" in screens["counting"][-1]
-    assert "33 clips/s  ETA 0:2" in screens["counting"][-1]
-    bars = [[row for row in rows if "━" in row] for rows in screens.values()]
-    assert [len(rows) for rows in bars] == [1, 1, 1, 1, 1, 1, 0, 0]
-    assert all(len(row) < columns - len("^C") for (row,) in bars[:6])
-    metrics = [row for row in screens["end"] if "useful" in row and "loss" in row]
-    assert len({row.index("loss") for row in metrics}) == 1
-    rows = [row for row in screens["stopped"] if "myxtts " not in row]
-    words = {word for row in rows for word in row.split()}
-    assert {"Useful", "utilization:", "evaluation", "checkpoints."} <= words
+METRICS = {"loss": 0.621, "useful_utilisation": 0.934, "step_seconds": 0.8, "data_wait_seconds": 0}
+SPEAK = "myxtts synthesize runs/1 --text 'Hello there.' --language en --out hello.wav"
 
 
-@pytest.mark.program
-def test_a_log_file_has_whole_lines_and_no_control_characters(user_environment, tmp_path):
-    with open(tmp_path / "ready", "w") as ready:
-        result = subprocess.run(
-            PROGRAM,
-            input="\n" * len(SCENES),
-            capture_output=True,
-            text=True,
-            pass_fds=[ready.fileno()],
-            env=user_environment | {"READY_FD": str(ready.fileno())},
-            check=True,
-        )
-    shown = result.stdout + result.stderr
-    assert {character for character in shown if not character.isprintable()} == {"\n"}
-    assert "step 4,000/4,000" in result.stdout
-    assert result.stderr.count("WARNING clips/0007.wav") == 1
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(state: str, steps: int) -> RunReport:
+    """Return a report with values for what is shown, and None for the rest."""
+    values = dict.fromkeys(field.name for field in dataclasses.fields(RunReport))
+    shown = {
+        "run_dir": Path("runs/1"),
+        "state": state,
+        "planned_steps": 4_000,
+        "steps": steps,
+        "valid_work_ratio": 0.985,
+        "useful_utilisation": 0.92,
+        "steady_utilisation": 0.981,
+        "seconds": {"wall": 3_480.0, "compute": 3_250.0, "evaluation": 150.0, "start_up": 80.0},
+        "best": {"metric": "validation_mel_distance", "step": 2_000, "value": 1.665},
+        "advice": ["Most time not spent training: evaluation (4.3%)."],
+    }
+    return RunReport(**values | shown)
+
+
+@pytest.mark.parametrize("columns", [80, None])
+def test_a_run_in_lines(capsys, monkeypatch, columns):
+    monkeypatch.setattr(console, "terminal_width", lambda: columns)
+    clock = Clock()
+    with LiveRun(clock) as live:
+        live.on_prepare("training", 0, 1_060)
+        live.on_notice("Run folder: runs/1")
+        for step in range(1_181, 1_235):
+            clock.now += 0.8
+            live.on_progress(step, 4_000)
+            live.on_step(step, 4_000, METRICS)
+        logging.getLogger("myxtts").warning("clips/0007.wav: cannot be read")
+        validation = {"validation_loss": 0.702, "validation_prior_loss": 0.4}
+        live.on_evaluation(1_234, validation | {"validation_flow_loss": 0.302})
+        clock.now += 2_000
+        live.on_step(4_000, 4_000, METRICS)
+        live.on_end(report("interrupted", 2_500), SPEAK)
+    lines = capsys.readouterr().out.splitlines()
+    metrics = [line for line in lines if "useful" in line and "loss" in line]
+    assert 3 <= len(metrics) <= 6  # the first, one every 15 seconds, and the last
+    assert len({line.index("loss") for line in metrics}) == 1
+    assert all(word in metrics[0] for word in ("1,181/4,000", "ETA", "0.621", "93%", "steps/s"))
+    if columns:
+        assert max(map(len, lines)) <= columns
+
+
+def test_a_command_that_is_wrapped_can_be_copied(capsys, monkeypatch):
+    monkeypatch.setattr(console, "terminal_width", lambda: 60)
+    say(f"Next: {SPEAK}")
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) < 60
+    assert " ".join(shown.replace("\\\n", " ").split()) == f"Next: {SPEAK}"
 
 
 def test_what_a_killed_run_owed_has_no_speed(capsys):
-    metrics = {"loss": 0.5, "useful_utilisation": 0.9, "step_seconds": 0, "data_wait_seconds": 0}
     with LiveRun() as live:
         live.on_warm_up(1, 1)
-        live.on_step(20, 20, metrics)
+        live.on_step(20, 20, METRICS | {"step_seconds": 0})
     assert capsys.readouterr().out.splitlines()[-1].startswith("step 20/20  ETA")
 
 
 def test_the_eta_knows_that_later_steps_take_longer(capsys):
-    now = 0.0
-
-    def time_of_steps(count: int) -> float:
-        return count + 3.0 * max(0, count - 20)
-
-    metrics = {"loss": 0.5, "useful_utilisation": 0.9, "step_seconds": 1, "data_wait_seconds": 0}
-    with LiveRun(lambda: now) as live:
-        live.on_training(time_of_steps)
+    clock = Clock()
+    with LiveRun(clock) as live:
+        live.on_training(lambda count: count + 3.0 * max(0, count - 20))
         for step in range(11):
             live.on_progress(step, 40)
-            now += 1.0
-        live.on_step(10, 40, metrics)
+            clock.now += 1.0
+        live.on_step(10, 40, METRICS)
     # Ten steps of a second are left, and twenty of four.
     assert "ETA     1:3" in capsys.readouterr().out

@@ -70,12 +70,6 @@ def test_the_lines_to_paste_are_the_configuration(corpus_folder, tmp_path, capsy
     assert "as configured" in shown(capsys, corpus_folder, "--config", pasted)
 
 
-def test_a_setting_to_be_left_to_the_program_is_null(corpus_folder, capsys):
-    text = shown(capsys, corpus_folder, "--set", "data.shape_count=2")
-    settings = yaml.safe_load(text[text.index("data:") :])
-    assert settings["data"]["shape_count"] is None
-
-
 def test_json_is_one_object_with_everything(corpus_folder, tmp_path, capsys):
     plot = tmp_path / "plot.png"
     content = json.loads(shown(capsys, corpus_folder, "--json", "--plot", plot))
@@ -121,17 +115,6 @@ def test_a_validation_corpus_of_its_own_is_what_is_held_out(
     assert content["validation_corpus"] == str(validation_folder)
 
 
-def test_both_corpora_are_named(corpus_folder, validation_folder, capsys):
-    lines = shown(capsys, corpus_folder, "--val-data", validation_folder).splitlines()
-    assert f"Corpus      {corpus_folder} and {validation_folder}" in lines
-
-
-def test_the_validation_corpus_is_counted_once(validation_folder, capsys):
-    setting = f"data.val_data={validation_folder}"
-    content = json.loads(shown(capsys, validation_folder, "--json", "--set", setting))
-    assert content["clips"] == 3
-
-
 def test_clips_that_are_left_out_are_counted(corpus_folder, capsys):
     (corpus_folder / "wavs" / "clip00.wav").unlink()
     (corpus_folder / "wavs" / "clip01.wav").write_text("not audio")
@@ -139,14 +122,6 @@ def test_clips_that_are_left_out_are_counted(corpus_folder, capsys):
         "Clips       38 (left out: 2 with missing or unreadable audio)"
         in shown(capsys, corpus_folder).splitlines()
     )
-
-
-def test_an_older_picture_is_replaced_as_a_whole(corpus_folder, tmp_path, capsys):
-    plot = tmp_path / "plot.png"
-    plot.write_text("an older file")
-    shown(capsys, corpus_folder, "--plot", plot)
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["corpus", "plot.png"]
 
 
 @pytest.mark.parametrize(

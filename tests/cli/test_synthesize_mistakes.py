@@ -13,7 +13,10 @@ VOICE = ["--voice", "anna"]
 BATCH = ["--out-dir", "made", *VOICE]
 MISTAKES = [
     ([*TEXT, *VOICE], "--out FILE"),
-    ([*OUT, *VOICE], "--text TEXT"),
+    ([*OUT, *VOICE], "standard input"),
+    ([*TEXT, *VOICE, "--out", "-", "--play"], "--play"),
+    ([*TEXT, *OUT, *VOICE, "--format", "pcm"], "--format pcm"),
+    ([*OUT, *VOICE, "--text", "<speak>Hi"], "SSML"),
     ([*OUT, *VOICE, "--text", " "], "--text"),
     ([*OUT, *VOICE, "--text", "-"], "standard input"),
     ([*OUT, *VOICE, "--text-file", "none.txt"], "none.txt"),
@@ -45,6 +48,7 @@ MISTAKES = [
     ([*BATCH, "--batch", "none.csv"], "none.csv"),
     ([*BATCH, "--batch", "text.txt"], "text.txt"),
     ([*BATCH, "--batch", "column.csv"], "'txt'"),
+    ([*BATCH, "--batch", "header.csv"], "'text'"),
     ([*BATCH, "--batch", "twice.csv"], "'A'"),
     ([*BATCH, "--batch", "climbs.csv"], "climbs.csv: line 2"),
     ([*BATCH, "--batch", "silent.csv"], "silent.csv: line 2"),
@@ -85,6 +89,7 @@ def folder(tmp_path_factory) -> Path:
         "zero.txt": b"a\0b",
         "good.csv": b"a,Good morning.\n",
         "column.csv": b"id,text,txt\na,Hello.,\n",
+        "header.csv": b"id,sentence\na,Hello.\n",
         "twice.csv": b"a,Hello.\nA,Hello.\n",
         "climbs.csv": b"id,text\n../a,Hello.\n",
         "silent.csv": b"id,text\na, \n",

@@ -19,8 +19,8 @@ from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
     VoiceFacts,
+    VoiceStore,
     voice_names,
-    voices_folder,
     write_voice,
 )
 from myxtts.training.output import RunWriter
@@ -104,7 +104,7 @@ def test_a_voice_is_not_saved_through_a_link(run, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (run.path / "voices").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match="is a link"):
-        voices_folder(run.path)
+        VoiceStore(run.path)
 
 
 def test_a_checkpoint_behind_a_link_is_none_of_the_run(run, tmp_path):

@@ -126,7 +126,8 @@ def test_the_wheel_holds_the_package_alone(wheel):
         (metadata,) = (name for name in names if name.endswith("/METADATA"))
         described = archive.read(metadata).decode("utf-8")
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"myxtts"}
-    assert {"myxtts/py.typed", "myxtts/configs/persian.yaml"} <= set(names)
+    needed = "py.typed", "configs/persian.yaml", "data/natural/metadata_train.csv"
+    assert {f"myxtts/{name}" for name in needed} <= set(names)
     assert "Classifier: Typing :: Typed\n" in described
     assert "Description-Content-Type: text/markdown\n" in described
 

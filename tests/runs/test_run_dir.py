@@ -43,6 +43,7 @@ def test_the_names_of_a_run():
         "evidence": "evidence",
         "evaluation": "evaluation",
         "voices": "voices",
+        "speakers_file": "speakers.safetensors",
         "measuring": ".measuring",
     }
     for attribute, name in names.items():

@@ -1,14 +1,18 @@
 """The included base model, as it is installed."""
 
+import json
+
 import numpy as np
 import pytest
 
-from myxtts.cli.main import main
+import myxtts
+from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.runs import run_dir
 from myxtts.runs.run_dir import model_name, run_or_base
 from myxtts.synthesis.tts import TTS
+from myxtts.training.report import Observer
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +73,16 @@ def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
         run_or_base(None)
 
 
-def test_the_command_needs_no_run(tmp_path, capsys):
-    out = tmp_path / "hello.wav"
-    assert main(["synthesize", "--text", "Hello.", "--voice", "callie", "--out", str(out)]) == 0
-    assert "of the base model" in capsys.readouterr().out
-    assert out.stat().st_size > 10_000
-
-
 @pytest.mark.training
-def test_a_run_starts_from_it(demo_corpus, tmp_path, capsys):
-    run = str(tmp_path / "run")
-    train = ["train", str(demo_corpus), "--init-from", "base", "--run-dir", run, "--max-steps=1"]
-    assert main([*train, "--batch-size=2", "--set=data.workers=1"]) == 0
-    shown = capsys.readouterr().out
-    assert "Initializing from the EMA weights of " in shown
-    assert "decoder: " in shown
+def test_a_run_starts_from_it(demo_corpus, tmp_path):
+    notices = []
+
+    class Notices(Observer):
+        def on_notice(self, message):
+            notices.append(message)
+
+    config = XTTSConfig(train_data=str(demo_corpus), batch_size=2, workers=1, max_steps=1)
+    myxtts.train(config, tmp_path / "run", observer=Notices())
+    assert notices[0].startswith("Start: the base model")
+    started = json.loads((tmp_path / "run" / "init_from.json").read_text(encoding="utf-8"))
+    assert started["parts"]["decoder"]["taken"] == started["parts"]["decoder"]["of"] > 0

@@ -105,3 +105,17 @@ def test_limits(writer):
         writer.lines("a" * 1_000_001, "en")
     with pytest.raises(DataError, match="expected at most 2000"):
         writer.lines("the fox " * 600, "en", split=False)
+
+
+def test_ssml_sets_language_speed_and_pauses(writer):
+    lines = writer.lines(
+        '<speak>The fox. <break time="1s"/> <prosody rate="slow">A dog.</prosody> '
+        '<lang xml:lang="fa">سلام دوست من.</lang></speak>',
+        "en",
+    )
+    assert [(it.text, it.pause_seconds, it.speed) for it in lines] == [
+        ("The fox.", 1.0, 1.0),
+        ("A dog.", 0.0, 0.75),
+        ("سلام دوست من.", 0.0, 1.0),
+    ]
+    assert lines[2].language_id != lines[0].language_id

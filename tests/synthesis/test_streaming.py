@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from myxtts.errors import DataError
 from myxtts.models.sampler import SentencePlan, windows
 from myxtts.models.speech_options import SpeechOptions
 from myxtts.synthesis.tts import TTS
@@ -71,11 +70,6 @@ def test_griffin_lim_streams_sentence_by_sentence(trained_run, recordings):
     stream = tts.stream(text, voice, options=OPTIONS)
     joined = np.concatenate(list(stream))
     np.testing.assert_allclose(joined, whole, atol=1e-4)
-
-
-def test_errors_come_before_the_first_chunk(neural, recordings):
-    with pytest.raises(DataError, match="nothing to say"):
-        neural.stream("...", recordings[0])
 
 
 @pytest.mark.parametrize("positions", [1, 64, 65, 500, 5_000])

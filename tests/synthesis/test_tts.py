@@ -68,10 +68,25 @@ def test_long_text_is_said_sentence_by_sentence(tts, recordings):
     assert two.max() <= 1.0
 
 
-def test_no_click_at_the_ends(tts, recordings):
-    waveform = tts.tts("Good morning.", recordings[0], options=SpeechOptions(steps=2))
-    assert abs(waveform[0]) < 1e-6
-    assert abs(waveform[-1]) < 0.05
+def test_speed_and_samples_of_a_recording(tts, recordings):
+    """As soundfile.read returns them, also at another rate and in stereo."""
+    options = SpeechOptions(steps=2)
+    sound, rate = soundfile.read(recordings[0])
+    spoken = tts.tts("Good morning.", (sound, rate), options=options)
+    expected = tts.tts("Good morning.", recordings[0], options=options)
+    np.testing.assert_allclose(spoken, expected, atol=1e-3)
+    stereo = np.stack([sound, sound], axis=1)
+    slow = tts.tts("Good morning.", (stereo, rate), speed=0.5, options=options)
+    assert slow.size > 1.5 * spoken.size
+
+
+@pytest.mark.parametrize(
+    ("text", "voice"),
+    [(None, "me.wav"), ("Hi.", [None]), ("Hi.", (np.zeros(9, np.int16), 8_000)), ("Hi.", 3)],
+)
+def test_arguments_of_another_type(tts, text, voice):
+    with pytest.raises(DataError, match="found"):
+        tts.tts(text, voice)
 
 
 @pytest.mark.parametrize("text", ["", "...", "漢字"])
@@ -97,13 +112,6 @@ def test_bad_references(tts, tmp_path):
 def test_an_unknown_language(tts, recordings):
     with pytest.raises(DataError, match="language 'fa' is not one of this model's languages: en"):
         tts.tts("hello", recordings[0], "fa")
-
-
-def test_a_missing_folder_is_said_before_speaking(tts, recordings, tmp_path):
-    with pytest.raises(DataError, match="no folder"):
-        tts.tts_to_file(
-            text="hello", speaker_wav=recordings[0], file_path=tmp_path / "none" / "out.wav"
-        )
 
 
 def test_folders_that_are_not_runs(tmp_path):

@@ -5,21 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from myxtts.errors import CheckpointError, DataError
 from myxtts.models.speech_options import SpeechOptions
-from myxtts.runs.run_dir import take_snapshot
+from myxtts.runs.run_dir import run_or_base, take_snapshot
 from myxtts.synthesis.tts import TTS
 from myxtts.synthesis.voices import (
     Reference,
     SavedVoice,
     VoiceFacts,
+    VoiceStore,
     read_voice,
     remove_voice,
-    require_free_name,
     voice_names,
-    voices_folder,
     write_voice,
 )
 
@@ -89,11 +88,64 @@ def test_other_weights_do_not_speak_with_it(tts, trained_run, recordings, tmp_pa
 def test_voices_stay_with_the_run_and_not_with_what_comes_and_goes(trained_run, tmp_path):
     checkpoint = trained_run / "checkpoints" / "step_00000006"
     for folder in (trained_run, trained_run / "best", checkpoint):
-        assert voices_folder(folder) == trained_run / "voices"
+        assert VoiceStore(folder).folder == trained_run / "voices"
     alone = take_snapshot(checkpoint, tmp_path / "alone")
-    assert voices_folder(alone) == alone / "voices"
+    assert VoiceStore(alone).folder == alone / "voices"
     with pytest.raises(CheckpointError, match="no such folder"):
-        voices_folder(tmp_path / "none")
+        VoiceStore(tmp_path / "none")
+
+
+@pytest.fixture
+def base_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return VoiceStore(run_or_base(None))
+
+
+def test_voices_for_the_base_are_the_users(base_store, tmp_path):
+    included = base_store.names
+    before = sorted(base_store.included.iterdir())
+    write_voice(base_store.folder, voice_of("mine"))
+    assert base_store.folder.is_relative_to(tmp_path)
+    assert base_store.names == [*included, "mine"]
+    assert (base_store.source(included[0]), base_store.source("mine")) == ("included", "saved")
+    base_store.remove("mine")
+    assert base_store.names == included
+    assert sorted(base_store.included.iterdir()) == before
+
+
+def test_included_voices_are_read_only(base_store):
+    before = {file: file.read_bytes() for file in base_store.included.iterdir()}
+    for name in (base_store.names[0], base_store.names[0].upper()):
+        for use in (base_store.remove, lambda it: base_store.require_free(it, replace=True)):
+            with pytest.raises(DataError):
+                use(name)
+    assert {file: file.read_bytes() for file in base_store.included.iterdir()} == before
+
+
+def test_speakers_of_the_corpus_are_voices(tts, trained_run, demo_corpus):
+    """Without being saved, in whichever checkpoint; a run of one speaker has its voice."""
+    speakers = list(VoiceStore(trained_run).speakers)
+    assert set(speakers) <= set(tts.voices)
+    options = SpeechOptions(steps=2)
+    spoken = [tts.tts("Good morning.", voice=name, options=options) for name in speakers]
+    assert spoken[0].shape != spoken[1].shape or not np.allclose(*spoken)
+    first = TTS(trained_run / "checkpoints" / "step_00000003")
+    assert first.tts("Good morning.", voice=speakers[0], options=options).size
+    with pytest.raises(DataError):
+        VoiceStore(trained_run).remove(speakers[0])
+
+
+def test_a_run_of_one_speaker_speaks_in_its_voice(trained_run, recordings, tmp_path):
+    run = shutil.copytree(trained_run, tmp_path / "run")
+    mel = next(iter(VoiceStore(run).speakers.values()))
+    save_file({"0": mel}, run / "speakers.safetensors", {"speakers": json.dumps(["Ann B."])})
+    tts = TTS(run)
+    tts.add_voice("aaa", recordings[0])
+    options = SpeechOptions(steps=2)
+    named, default = (
+        tts.tts("Good morning.", voice=it, options=options) for it in ("Ann B.", None)
+    )
+    np.testing.assert_array_equal(named, default)
 
 
 def test_written_listed_read_removed(tmp_path):
@@ -111,13 +163,13 @@ def test_written_listed_read_removed(tmp_path):
     ["", "a" * 51, "../anna", "..", "-anna", "anna.", "an\\na", "an:na", "two words", "\udcff"],
 )
 def test_names_that_not_every_system_can_have(tmp_path, name):
-    for use in (read_voice, remove_voice, lambda *of: require_free_name(*of, replace=True)):
+    for use in (read_voice, remove_voice, lambda folder, it: VoiceStore(folder).require_free(it)):
         with pytest.raises(DataError, match="voice name"):
             use(tmp_path, name)
 
 
 def test_a_letter_and_its_accent_are_one_name(tmp_path):
-    assert require_free_name(tmp_path, "e\u0301ve", replace=False) == "\u00e9ve"
+    assert VoiceStore(tmp_path).require_free("e\u0301ve") == "\u00e9ve"
 
 
 def test_a_missing_name_is_refused_with_the_nearest(tmp_path):

@@ -74,6 +74,8 @@ def add_voices(folder: Path, voices: list[list[str]]) -> None:
     from myxtts import TTS
 
     tts = TTS(folder)
+    # Saved next to the weights, where they are read-only for everybody else.
+    tts.voice_store.folder, tts.voice_store.included = folder / "voices", None
     for name, *files in voices:
         tts.add_voice(name, files)
     print(f"voices: {', '.join(tts.voices)}")
