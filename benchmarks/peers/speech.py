@@ -58,7 +58,7 @@ def main() -> None:
     given = json.load(sys.stdin)
     began = time.process_time()
     speak, rate_hz, place = {"hibari": open_hibari, "kokoro": open_kokoro}[given["kind"]](given)
-    speak(given["texts"][0], 0)
+    speak("Good morning, my friend.", 0)
     cold = time.process_time() - began
     seconds, started = 0.0, time.process_time()
     for turn, text in enumerate(given["texts"]):
