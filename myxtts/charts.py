@@ -1,4 +1,4 @@
-"""PNG charts with matplotlib figures, without pyplot and its global state."""
+"""PNG and SVG charts with matplotlib figures, without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ def as_png(figure: Figure) -> bytes:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(buffer, format="png")
     return buffer.getvalue()
+
+
+def as_svg(figure: Figure) -> str:
+    """Return an element to put into HTML."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
 
 
 def heat_map_png(values: npt.NDArray[np.floating]) -> bytes:

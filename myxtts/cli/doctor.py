@@ -1,21 +1,24 @@
-"""`myxtts doctor`: checks that everything training needs is installed and works."""
+"""`myxtts doctor`: check what training needs, and prove what only GPUs can show."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts.cli.console import say, say_json
-from myxtts.cli.parser import CHECK_FAILED, add_json
+from myxtts.cli.parser import CHECK_FAILED, add_json, flag_group
 from myxtts.config.config import ASR_LANGUAGES, ASR_PACKAGE
-from myxtts.errors import MyXTTSError, plural_count
+from myxtts.errors import DeviceError, MyXTTSError, plural_count
+from myxtts.files import write_file
 
 if TYPE_CHECKING:
     from myxtts.devices.doctor import CheckResult, TensorFlowView
@@ -24,9 +27,9 @@ _NEEDED = ("TensorFlow",)
 # Digits, which espeak-ng can read in any language.
 _COUNTED = "1 2 3"
 # TensorFlow alone takes 0.6 GB, a run of the tiny model 1.3 GB.
-_MIN_MEMORY_MB, _ENOUGH_MEMORY_MB = 1_536, 4_096
+_MIN_MEMORY_MB, _RECOMMENDED_MEMORY_MB = 1_536, 4_096
 # Three checkpoints of the tiny model take 0.3 GB, the features of an hour of speech 0.2 GB.
-_MIN_DISK_MB, _ENOUGH_DISK_MB = 1_024, 10_240
+_MIN_DISK_MB, _RECOMMENDED_DISK_MB = 1_024, 10_240
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -42,11 +45,37 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TAG",
         help="check the requirements of this language, such as de (default: en and fa)",
     )
+    group = flag_group(parser, "proof")
+    group.add_argument(
+        "--prove",
+        action="store_true",
+        help="confirm what only GPUs can show with short runs, in half an hour or so, and write "
+        "proof.json and proof.html",
+    )
+    group.add_argument(
+        "--quick", action="store_true", help="with --prove: smaller and shorter runs"
+    )
+    group.add_argument(
+        "--virtual-devices",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --prove: logical CPU devices that stand in for GPUs",
+    )
+    group.add_argument(
+        "--out",
+        type=Path,
+        default=Path("myxtts-proof"),
+        metavar="DIR",
+        help="with --prove: folder for the two files (default: %(default)s)",
+    )
     add_json(parser)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.prove:
+        return _prove(options)
     from myxtts.devices.doctor import ask_tensorflow, check_up
     from myxtts.devices.machine import describe_machine
     from myxtts.devices.monitor import read_nvml
@@ -80,6 +109,46 @@ def run(options: argparse.Namespace) -> int:
     else:
         say(f"\nBroken: {', '.join(broken)}" if broken else f"\n{_conclusion(tensorflow)}")
     return CHECK_FAILED if broken else 0
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from myxtts.devices.doctor import ask_tensorflow, explain_missing_gpu
+    from myxtts.devices.machine import describe_machine
+    from myxtts.devices.monitor import read_nvml
+    from myxtts.evaluation.proof import Bench, machine_facts, prove
+    from myxtts.evaluation.proof_page import proof_page
+
+    view, nvml = ask_tensorflow(), read_nvml()
+    devices = options.virtual_devices or len(view.gpus)
+    if devices < 1:
+        reason, _ = explain_missing_gpu(describe_machine(), view, nvml)
+        raise DeviceError(f"--prove: found no GPU ({reason}); try --virtual-devices 3")
+    started, claims = time.monotonic(), []
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        is_virtual = options.virtual_devices > 0
+        bench = Bench(Path(folder).resolve(), devices, is_virtual, options.quick, nvml)
+        for claim in prove(bench):
+            claims.append({"devices": bench.where, **claim._asdict()})
+            if not options.json:
+                line = "{result}, {devices}: {subject}: {found}; expected: {expected}"
+                say(line.format(**claims[-1]))
+    content = {
+        "devices": bench.where,
+        "quick": options.quick,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "minutes": (time.monotonic() - started) / 60,
+        "machine": machine_facts(view, nvml),
+        "claims": claims,
+        "charts": bench.charts,
+    }
+    write_file(options.out / "proof.json", json.dumps(content, indent=1))
+    write_file(options.out / "proof.html", proof_page(content))
+    if options.json:
+        say_json(content)
+    else:
+        say(f"\nWritten: {options.out / 'proof.json'}, {options.out / 'proof.html'}")
+    return CHECK_FAILED if any(claim["result"] == "fail" for claim in claims) else 0
 
 
 def _show(title: str, results: Iterable[CheckResult]) -> None:
@@ -135,7 +204,7 @@ def check_memory() -> CheckResult:
     return _judge_amount(
         CheckResult("Memory", "fine", f"{_gb(memory.free_mb)} of {_gb(memory.total_mb)} free"),
         memory.free_mb,
-        (_MIN_MEMORY_MB, _ENOUGH_MEMORY_MB),
+        (_MIN_MEMORY_MB, _RECOMMENDED_MEMORY_MB),
         "close other programs, or train with a smaller --batch-size",
     )
 
@@ -153,7 +222,7 @@ def check_disk(folder: Path) -> CheckResult:
     return _judge_amount(
         CheckResult("Disk", "fine", f"{_gb(free_mb)} free in {folder}"),
         free_mb,
-        (_MIN_DISK_MB, _ENOUGH_DISK_MB),
+        (_MIN_DISK_MB, _RECOMMENDED_DISK_MB),
         f"free some space, or train with {elsewhere}",
     )
 
@@ -162,14 +231,14 @@ def _judge_amount(
     result: CheckResult, free_mb: int, bounds_mb: tuple[int, int], remedy: str
 ) -> CheckResult:
     """Downgrade a result to a note below the upper bound and to broken below the lower one."""
-    min_mb, enough_mb = bounds_mb
-    if free_mb >= enough_mb:
+    min_mb, recommended_mb = bounds_mb
+    if free_mb >= recommended_mb:
         return result
     too_little = free_mb < min_mb
     return dataclasses.replace(
         result,
         state="broken" if too_little else "note",
-        text=f"{result.text}; {_gb(min_mb if too_little else enough_mb)} or more "
+        text=f"{result.text}; {_gb(min_mb if too_little else recommended_mb)} or more "
         f"{'needed' if too_little else 'recommended'}",
         remedy=remedy,
     )
