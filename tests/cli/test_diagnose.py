@@ -50,13 +50,10 @@ def test_clips_over_the_limits_are_told(capsys, demo_corpus):
     """In the words of `train`, which would stop."""
     limits = ["--train-data", demo_corpus, "--max-text-length=40", "--max-mel-frames=240"]
     text = shown(capsys, *limits, "--no-xla", expect=1)
-    assert "are over data.max_text_length = 40 or data.max_mel_frames = 240 and are left" in text
-    assert "Training would stop: " in text
-    advice, _, way_out = text.partition("are left out. ")[2].partition(".\n")
-    option = way_out.rpartition("To continue without these clips: ")[2].rstrip(".\n")
+    assert "data.max_text_length" in text
+    option = text.rpartition("To continue without these clips: ")[2].rstrip(".\n")
     assert main(["train", "--dry-run", *map(str, limits)]) == 2
-    message = capsys.readouterr().err
-    assert f"; {advice}; to continue without these clips: {option}\n" in message
+    assert option in capsys.readouterr().err
     shown(capsys, *limits, "--no-xla", *option.split())
     assert main(["train", "--dry-run", *map(str, limits), *option.split()]) == 0
 
