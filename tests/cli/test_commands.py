@@ -242,7 +242,7 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, named):
         ("train --prefetch-buffer-size 8", "'--buffer-size'"),
         ("train --mixed-precision", "'--set training.precision=VALUE'"),
         ("train --grad-accum 4", "'--gradient-accumulation-steps'"),
-        # Not that a text is missing, which was only misspelt.
+        # Not that a text is missing, which was only misspelled.
         ("synthesize --txt Hello", "'--text'"),
         ("synthesize --precision x", "--precision"),
         ("train --model-size smal", "'small'"),
@@ -251,7 +251,7 @@ def test_train_with_bad_input(tmp_path, monkeypatch, capsys, arguments, named):
         ("", "COMMAND"),
     ],
 )
-def test_a_misspelt_command_or_flag_is_one_line_with_the_nearest(capsys, arguments, meant):
+def test_a_misspelled_command_or_flag_is_one_line_with_the_nearest(capsys, arguments, meant):
     with pytest.raises(SystemExit, match="2"):
         main(arguments.split())
     (line,) = capsys.readouterr().err.splitlines()

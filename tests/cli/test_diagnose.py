@@ -68,7 +68,7 @@ def test_it_takes_the_flags_of_train(capsys, trained_run, demo_corpus):
 
 
 def test_with_a_validation_corpus_every_clip_is_trained_on(capsys, demo_corpus, tmp_path):
-    """As `train` counts them, which splits nothing off then."""
+    """Clips are counted as by `train`, which holds nothing out in that case."""
     (tmp_path / "wavs").symlink_to(demo_corpus / "wavs")
     shutil.copy(demo_corpus / "metadata_train.csv", tmp_path / "metadata.csv")
 

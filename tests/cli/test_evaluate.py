@@ -12,7 +12,7 @@ from myxtts.cli.main import main
 
 @pytest.fixture(scope="module")
 def evaluated(trained_run, tmp_path_factory):
-    """The folder of one evaluation, with measures that are always there."""
+    """Return the folder of one evaluation, with measures that are always there."""
     out = tmp_path_factory.mktemp("evaluated")
     arguments = ["--count", "1", "--only", "mel_cepstral_distance,silence,own_similarity"]
     assert main(["evaluate", str(trained_run), *arguments, "--out", str(out)]) == 0

@@ -27,7 +27,7 @@ SETTINGS = ["data.train_data", "data.val_data", "data.cache_dir", "training.xla"
 
 
 def resealed(tmp_path, *changes):
-    """The golden run, sealed again with another configuration."""
+    """Return the golden run, sealed again with another configuration."""
     settings = yaml.safe_load((GOLDEN / "config.yaml").read_text())
     for section, values in merge(changes).items():
         settings[section] |= values

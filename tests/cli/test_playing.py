@@ -12,7 +12,7 @@ from myxtts.cli.main import main
 
 
 class Device:
-    """As `sounddevice.OutputStream`."""
+    """A fake `sounddevice.OutputStream`."""
 
     written: list[np.ndarray]
 

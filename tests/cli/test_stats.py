@@ -103,15 +103,15 @@ def validation_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("subset", "clips", "most_frames"),
+    ("subset", "clips", "max_frames"),
     [(["--subset", "train"], 40, 345), (["--subset", "eval"], 3, 431), ([], 43, 431)],
 )
 def test_a_validation_corpus_of_its_own_is_what_is_held_out(
-    corpus_folder, validation_folder, capsys, subset, clips, most_frames
+    corpus_folder, validation_folder, capsys, subset, clips, max_frames
 ):
     setting = f"data.val_data={validation_folder}"
     content = json.loads(shown(capsys, corpus_folder, *subset, "--json", "--set", setting))
-    assert (content["clips"], content["mel_length"]["max"]) == (clips, most_frames)
+    assert (content["clips"], content["mel_length"]["max"]) == (clips, max_frames)
     assert content["validation_corpus"] == str(validation_folder)
 
 

@@ -19,7 +19,7 @@ def tags_of(file: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def run_dir(trained_run, recordings, tmp_path_factory) -> Path:
-    """A run with the voices anna and ben."""
+    """Return a run with the voices anna and ben."""
     folder = shutil.copytree(trained_run, tmp_path_factory.mktemp("speaking") / "run")
     for name, file in zip(("anna", "ben"), recordings, strict=True):
         assert main(["voice", "add", name, str(file), "--checkpoint", str(folder)]) == 0
@@ -33,7 +33,7 @@ def recordings(demo_corpus) -> list[Path]:
 
 @pytest.fixture
 def speak(run_dir, tmp_path, monkeypatch, capsys):
-    """Runs the command in a folder of its own; gives its output."""
+    """Run the command in a folder of its own; return its output."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words) -> str:

@@ -185,7 +185,7 @@ def test_validate_and_stats_agree_on_hours(demo_corpus, capsys):
 
 
 def test_checksums_find_a_recording_that_was_replaced_unnoticed(demo_corpus, tmp_path, capsys):
-    """The same size and modification time: training would go on with the features it has."""
+    """The same size and modification time: training would continue with the features it has."""
     folder = tmp_path / "corpus"
     shutil.copytree(demo_corpus, folder, ignore=shutil.ignore_patterns("myxtts-cache"))
     assert main(["prepare", str(folder)]) == 0

@@ -14,7 +14,7 @@ from myxtts.runs.run_dir import find_checkpoint
 
 @pytest.fixture(scope="module")
 def run_dir(trained_run, tmp_path_factory) -> Path:
-    """A run of this file's own, so that the voices in it are known."""
+    """Return a run of this file's own, so that the voices in it are known."""
     return shutil.copytree(trained_run, tmp_path_factory.mktemp("voices") / "run")
 
 
@@ -24,7 +24,7 @@ def recordings(demo_corpus) -> list[str]:
 
 
 def fails(capsys, *arguments) -> str:
-    """The one line of a command that must exit with 2."""
+    """Return the one line of a command that must exit with 2."""
     assert main([str(argument) for argument in arguments]) == 2
     # Lines before it show what was being done.
     line = capsys.readouterr().err.strip().splitlines()[-1]

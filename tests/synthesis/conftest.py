@@ -8,7 +8,7 @@ from myxtts.synthesis.tts import TTS
 
 @pytest.fixture(scope="session")
 def trained_run(trained_run, tmp_path_factory) -> Path:
-    """A copy: voices are saved in it."""
+    """Return a copy: voices are saved in it."""
     return shutil.copytree(trained_run, tmp_path_factory.mktemp("spoken") / "run")
 
 

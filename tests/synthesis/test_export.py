@@ -32,7 +32,7 @@ def speaker(trained_run, recordings) -> TTS:
 
 @pytest.fixture(scope="module")
 def original(speaker):
-    """The samples of token ids, by the same graph in TensorFlow."""
+    """Return the samples of token ids, by the same graph in TensorFlow."""
     module = ExportedSpeech(speaker, OPTIONS)
     function = tf.function(module.speak, input_signature=module.signature(), autograph=False)
     voice = speaker.saved_voice("exported")

@@ -21,7 +21,7 @@ def tokenizer() -> Tokenizer:
 
 
 def spoken(line: Line) -> SpokenLine:
-    """A tenth of a second for each token."""
+    """Return a tenth of a second for each token."""
     return SpokenLine(line, np.zeros(0, np.float32), np.full(len(line.token_ids), 0.1))
 
 

@@ -29,7 +29,7 @@ def test_same_seed_same_samples(tts, recordings):
 
 
 def likeness(one, other) -> float:
-    """Of two voices: 1 for the same vectors."""
+    """Return the similarity of two voices: 1 for the same vectors."""
     pairs = zip(one, other, strict=True)
     return min(float(np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in pairs)
 
@@ -45,7 +45,7 @@ def test_several_recordings_make_one_voice(tts, recordings):
 
 
 def test_references_of_any_length_are_one_voice(tts, recordings, tmp_path):
-    """More of the same sound is the same voice; 0.6 s are enough to hear one."""
+    """More of the same sound is the same voice; 0.6 s are enough for one."""
     sound, rate = soundfile.read(recordings[0], dtype="float32")
     sound = trim_silence(sound, rate, threshold_db=40)
     once = tts.voice(recordings[0])
@@ -69,7 +69,7 @@ def test_long_text_is_said_sentence_by_sentence(tts, recordings):
 
 
 def test_speed_and_samples_of_a_recording(tts, recordings):
-    """As soundfile.read returns them, also at another rate and in stereo."""
+    """In the format of soundfile.read, also at another rate and in stereo."""
     options = SpeechOptions(steps=2)
     sound, rate = soundfile.read(recordings[0])
     spoken = tts.tts("Good morning.", (sound, rate), options=options)

@@ -24,7 +24,7 @@ PAGES = (
     "examples/*.md",
     "myxtts/weights/*/*.md",
 )
-CODE = ("*.py", *(f"{name}/**/*.py" for name in ("myxtts", "tools", "benchmarks")))
+CODE = ("*.py", *(f"{name}/**/*.py" for name in ("myxtts", "tests", "tools", "benchmarks")))
 CODE += ("examples/*.py", "utilities/*.py", "examples/*.sh", "myxtts/configs/*.yaml", "Makefile")
 # Names of the contract and of other programs, and files that are not checked.
 ALLOWED = (
