@@ -138,7 +138,7 @@ def test_the_path_in_the_clone_is_the_same_file():
 def test_a_file_wins_over_a_name_and_a_folder_does_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
-    assert load_config("demo").training.max_steps == 1_200
+    assert load_config("demo") == load_config(find_config("demo"))
     with pytest.raises(ConfigError, match="persian"):
         load_config(Path("persian"))
     Path("persian").write_text("training: {max_steps: 7}\n")
