@@ -508,7 +508,7 @@ SECTIONS = (
 
 
 def machine_facts(view: TensorFlowView, nvml: NvmlReading) -> dict[str, str]:
-    """Versions and hardware, without names of hosts, users or folders."""
+    """Return versions and hardware, without names of hosts, users or folders."""
     cards = [f"{card.name}, {card.memory_mb} MB" for card in nvml.cards]
     return {
         "MyXTTS": VERSION,
