@@ -54,9 +54,14 @@ demo: $(MEASURES)
 quick: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow and not training and not program'
 
-# Two workers instead of one per core, because each loads TensorFlow and trains.
+# Two workers instead of one per core, because each loads TensorFlow and trains. Memory of TensorFlow
+# grows with every training, so each group of tests has new workers.
+FIRST := tests/training tests/runs tests/devices
+SECOND := tests/cli tests/faults tests/evaluation tests/serving
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(FIRST)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(SECOND)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(FIRST) $(SECOND))
 
 # An hour or more: all tests, with the whole matrix of tests/training/test_matrix.py.
 test-all: $(STAMP)

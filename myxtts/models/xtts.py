@@ -320,7 +320,7 @@ class XTTS(keras.Model):
             tf.gather(values, segment, batch_dims=1) for values in (target, condition, spoken)
         )
         amount = draws.flow_times[:, None, None]
-        condition, voice = self._masked_conditions(draws.condition_mask, condition, voice)
+        condition, voice = self.masked_conditions(draws.condition_mask, condition, voice)
         noise = self.first_mel(condition, draws.noise[:, :positions])
         noisy = (1.0 - amount) * noise + amount * data
         clean = self.decoder(noisy, condition, inside, draws.flow_times, voice)
@@ -346,7 +346,7 @@ class XTTS(keras.Model):
         frames = self.frame_encoder(spread, spread[:, :, : self.channels], inside, voice)
         return tf.concat([frames.mel, frames.states], -1)
 
-    def _masked_conditions(
+    def masked_conditions(
         self, condition_mask: tf.Tensor, condition: tf.Tensor, voice: Voice
     ) -> tuple[tf.Tensor, Voice]:
         """Zero text and voice conditioning where `condition_mask` [batch, 2] is zero.
@@ -419,7 +419,7 @@ class XTTS(keras.Model):
             tf.tile(values, [predictions, *[1] * (values.shape.rank - 1)])
             for values in (condition, mask, *voice)
         )
-        condition, voice = self._masked_conditions(
+        condition, voice = self.masked_conditions(
             tf.repeat(masks, batch, axis=0), condition, Voice(*voice_parts)
         )
         # Computed once instead of at every step.

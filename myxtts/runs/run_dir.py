@@ -182,7 +182,10 @@ class RunDir(os.PathLike[str]):
         """The checkpoint whose weights the run began with; None for random weights."""
         if not self.start_report_file.exists():
             return None
-        return Path(read_json(self.start_report_file, ("checkpoint",))["checkpoint"])
+        try:
+            return Path(read_json(self.start_report_file, ("checkpoint",))["checkpoint"])
+        except ValueError as error:
+            raise CheckpointError(f"{self.start_report_file}: damaged ({error})") from None
 
     @property
     def has_saved(self) -> bool:

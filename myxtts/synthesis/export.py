@@ -302,15 +302,14 @@ class ExportedSpeech(tf.Module):
         """Sample [frames, mels] with Euler's method, as `XTTS.flow` does."""
         model, steps = self._model, self._steps
         mask = tf.ones_like(condition[:, :, :1])
-        nobody = Voice(*map(tf.zeros_like, voice))
         guidance = self._guidance
         everything = model.decoder.project(condition, voice)
         # Pairs of weight and conditioning.
         less = []
-        if guidance.text:
-            less.append((guidance.text, model.decoder.project(tf.zeros_like(condition), voice)))
-        if guidance.voice:
-            less.append((guidance.voice, model.decoder.project(condition, nobody)))
+        for weight, kept in ((guidance.text, [[0.0, 1.0]]), (guidance.voice, [[1.0, 0.0]])):
+            if weight:
+                others = model.masked_conditions(tf.constant(kept), condition, voice)
+                less.append((weight, model.decoder.project(*others)))
 
         def advance(step: tf.Tensor, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             time = tf.cast(step, tf.float32)[None] / float(steps)

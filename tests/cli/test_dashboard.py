@@ -54,7 +54,7 @@ def test_it_serves_the_runs_in_groups_with_combined_charts(tmp_path, user_enviro
         assert groups == {"2 speech", "3 loss", "4 validation", "5 time", "6 device"}
     assert all("1 samples/alignment" in tags for tags in answers["images/tags"].values())
     titles = [category["title"] for category in answers["custom_scalars/layout"]["category"]]
-    assert titles == ["Loss", "Where the time goes", "Device"]
+    assert titles == ["Speech", "Loss", "Where the time goes", "Device"]
 
 
 @pytest.mark.parametrize(

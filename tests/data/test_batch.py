@@ -217,7 +217,9 @@ def test_a_damaged_clip_is_named(corpus, miniature, tmp_path, part, value, check
             pytest.skip("zeros may be right")
         record = broken.index[clip]
         rows = damaged[record[f"{part}_start"] :][: record[f"{part}_count"]]
-        broken.index[f"{part}_checksum"][clip] = checksum(np.array(rows))
+        index = np.array(broken.index)
+        index[f"{part}_checksum"][clip] = checksum(np.array(rows))
+        broken = dataclasses.replace(broken, index=index)
     loader = BatchLoader(broken, corpus.tokenizer, miniature())
     planned = next(batch for batch in planned_batches(corpus) if clip in batch.clips)
     with pytest.raises(DataError, match=cache.audio_path(clip).name):

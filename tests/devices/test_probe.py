@@ -36,10 +36,11 @@ def test_a_tensorflow_that_does_not_start(tmp_path: Path, does: str, failure: st
 
 
 def test_without_tensorflow(tmp_path: Path) -> None:
-    without_packages = python_that(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    assert ask_tensorflow(without_packages).failure == (
-        "ModuleNotFoundError: No module named 'tensorflow'"
-    )
+    missing = "No module named 'tensorflow'"
+    (tmp_path / "tensorflow.py").write_text(f"raise ModuleNotFoundError({missing!r})")
+    paths = f'"{tmp_path}:$PYTHONPATH"'
+    without_tensorflow = python_that(tmp_path, f'PYTHONPATH={paths} "{sys.executable}" "$@"')
+    assert ask_tensorflow(without_tensorflow).failure == f"ModuleNotFoundError: {missing}"
 
 
 def test_an_answer_with_gpus() -> None:

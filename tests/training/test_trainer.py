@@ -24,6 +24,7 @@ def test_a_run_leaves_all_its_files(trained_run, miniature):
         "metrics.jsonl",
         "samples",
         "report.json",
+        "speakers.safetensors",
         "events",
         "best",
     }

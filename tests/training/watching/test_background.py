@@ -19,7 +19,8 @@ from pathlib import Path
 from myxtts.runs.run_dir import RunDir, find_checkpoint
 from myxtts.training.best import BackgroundEvaluation
 checkpoint = find_checkpoint(Path(sys.argv[2]))
-background = BackgroundEvaluation(RunDir(sys.argv[1]), checkpoint.config(), ["en"])
+config = checkpoint.config().with_(train_data=sys.argv[3])
+background = BackgroundEvaluation(RunDir(sys.argv[1]), config, ["en"])
 background.start(6, checkpoint.folder)
 print(background._process.pid, flush=True)
 time.sleep(600)
@@ -108,8 +109,8 @@ def test_what_cannot_be_measured_is_said_at_once(trained_run, miniature):
     assert not (trained_run / ".measuring").exists()
 
 
-def test_ends_with_a_parent_that_is_killed(trained_run, tmp_path, user_environment):
-    arguments = [tmp_path / "run", trained_run]
+def test_ends_with_a_parent_that_is_killed(trained_run, demo_corpus, tmp_path, user_environment):
+    arguments = [tmp_path / "run", trained_run, demo_corpus]
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT, *map(str, arguments)],
         stdout=subprocess.PIPE,
