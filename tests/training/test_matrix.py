@@ -77,7 +77,7 @@ def test_training(placing_terminal, start_workers, batching, devices, xla, start
 
     if start == "resumed":
         train(f"{command} --max-steps 1")
-        log = train(f"train my-corpus --resume {run} --max-steps 2 {flags}")
+        log = train(f"train my-corpus --resume {run} --max-steps 2 {flags} {xla}")
     else:
         origin = " --init-from base" if start == "from base" else ""
         log = train(f"{command} --max-steps 2{origin}")

@@ -169,7 +169,8 @@ def test_starting_from_another_run_takes_its_averaged_weights(
 
 
 def test_training_lowers_the_loss(miniature, corpus, tmp_path):
-    config = miniature(max_steps=60, evaluate_every=60, save_every=60, log_every=10)
+    rate = {"learning_rate": 0.02, "warmup_steps": 5}
+    config = miniature(max_steps=100, evaluate_every=100, save_every=100, log_every=10, **rate)
     XTTSTrainer(config, corpus, tmp_path / "run").fit()
     lines = RunDir(tmp_path / "run").metric_lines()
     losses = [line["loss"] for line in lines if "loss" in line]
